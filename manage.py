@@ -1,0 +1,26 @@
+#!/usr/bin/env python
+"""TaskHub's command line: `manage.py up` runs everything."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Run one management command."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
+    try:
+        from django.core.management import execute_from_command_line
+    except ImportError:
+        sys.exit("TaskHub's dependencies are missing here: start it with `uv run manage.py up` (pip install uv).")
+    # The data directory decides the database and the key, and settings are read before
+    # a command sees its options.
+    for place, argument in enumerate(sys.argv):
+        if argument == "--data-dir" and place + 1 < len(sys.argv):
+            os.environ["TASKHUB_DATA_DIR"] = sys.argv[place + 1]
+        elif argument.startswith("--data-dir="):
+            os.environ["TASKHUB_DATA_DIR"] = argument.partition("=")[2]
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

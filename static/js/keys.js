@@ -1,0 +1,73 @@
+// Keyboard for everything, off-switchable. Single keys never fire while somebody types.
+const STORE = "taskhub.keys";
+const GO = JSON.parse(document.body.dataset.go ?? "{}");
+const help = document.getElementById("keys-help");
+let pendingG = 0;
+
+const on = () => { try { return localStorage.getItem(STORE) !== "off"; } catch { return true; } };
+const typing = (target) => target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]");
+
+const rows = () => [...document.querySelectorAll("[data-rows] a.row-link")].filter((a) => a.offsetParent !== null);
+function move(step) {
+  const links = rows();
+  if (!links.length) return;
+  const at = links.indexOf(document.activeElement);
+  const next = at < 0 ? (step > 0 ? 0 : links.length - 1) : Math.min(Math.max(at + step, 0), links.length - 1);
+  links[next].focus();
+}
+
+const KEYS = {
+  "?": () => help?.showModal(),
+  "/": () => document.querySelector("[data-search]")?.focus(),
+  j: () => move(1),
+  k: () => move(-1),
+  a: () => document.querySelector("[data-key=a]")?.focus(),
+  r: () => document.querySelector("[data-key=r]")?.focus(),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.key === "Escape" && typing(event.target) && event.target.matches("[data-search]")) event.target.blur();
+  if (typing(event.target) || document.querySelector("dialog[open]")) return;
+  if (!on() && event.key !== "?") return;
+  if (pendingG && GO[event.key]) {
+    clearTimeout(pendingG);
+    pendingG = 0;
+    event.preventDefault();
+    location.assign(GO[event.key]);
+    return;
+  }
+  if (event.key === "g") {
+    clearTimeout(pendingG);
+    pendingG = setTimeout(() => { pendingG = 0; }, 1200);
+    return;
+  }
+  const action = KEYS[event.key];
+  if (action) { event.preventDefault(); action(); }
+});
+
+for (const button of document.querySelectorAll("[data-keys-open]")) {
+  button.removeAttribute("hidden");
+  button.addEventListener("click", () => help?.showModal());
+}
+const toggle = document.querySelector("[data-keys-toggle]");
+if (toggle) {
+  toggle.checked = on();
+  toggle.addEventListener("change", () => {
+    try { localStorage.setItem(STORE, toggle.checked ? "on" : "off"); } catch { /* this page only */ }
+  });
+}
+
+// A filter form sends itself when a choice changes; its button is for those without scripts.
+for (const form of document.querySelectorAll("form[data-autosubmit]")) {
+  form.querySelector("[data-nojs]")?.setAttribute("hidden", "");
+  form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
+}
+// Confirmations open in place; without scripts the link leads to a page with the same form.
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-dialog]");
+  const dialog = opener && document.getElementById(opener.dataset.dialog);
+  if (dialog) { event.preventDefault(); dialog.showModal(); }
+  const closer = event.target.closest("[data-close]");
+  if (closer) closer.closest("dialog")?.close();
+});

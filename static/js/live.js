@@ -1,0 +1,106 @@
+// Push is a hint, the page is the truth. Hints become events on <body>: "tasks" -> `hint-tasks`,
+// "task:abc" -> `hint-task-abc`; elements refetch their own partial with
+// hx-trigger="hint-tasks from:body". A lost socket means a banner and polling until it is back.
+const FLUSH_MS = 500;
+const POLL_MS = 5000;
+const banner = document.getElementById("offline");
+const enabled = document.body.dataset.live !== undefined;
+let waiting = new Set();
+let flushing = false;
+let socket = null;
+let delay = 1000;
+let lostAt = 0;
+let polling = 0;
+
+const eventName = (hint) => "hint-" + hint.replace(":", "-");
+
+function send(names) {
+  document.body.dispatchEvent(new CustomEvent("hint", { detail: { hints: [...names] } }));
+  for (const name of names) document.body.dispatchEvent(new CustomEvent(name));
+}
+
+// At most two rounds a second, the last hint never lost.
+function hint(names) {
+  for (const name of names) waiting.add(name);
+  if (flushing) return;
+  flushing = true;
+  send(take());
+  setTimeout(() => { flushing = false; if (waiting.size) hint([]); }, FLUSH_MS);
+}
+
+function take() {
+  const names = waiting;
+  waiting = new Set();
+  return names;
+}
+
+// Everything this page listens for: used after a gap, when nobody knows what was missed.
+function resync() {
+  const names = new Set();
+  for (const element of document.querySelectorAll("[hx-trigger*='hint-']")) {
+    for (const [name] of element.getAttribute("hx-trigger").matchAll(/hint-[\w-]+/g)) names.add(name);
+  }
+  hint(names);
+}
+
+function startPolling() {
+  if (polling) return;
+  polling = setInterval(() => { if (!document.hidden) resync(); }, POLL_MS);
+}
+
+function stopPolling() {
+  clearInterval(polling);
+  polling = 0;
+  lostAt = 0;
+  banner?.setAttribute("hidden", "");
+}
+
+function lost() {
+  socket = null;
+  lostAt ||= Date.now();
+  startPolling();
+  // A short blink needs no banner.
+  setTimeout(() => { if (lostAt) banner?.removeAttribute("hidden"); }, 2500);
+  setTimeout(connect, delay + Math.random() * delay / 2);
+  delay = Math.min(delay * 2, 30000);
+}
+
+function connect() {
+  if (socket) return;
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  socket = new WebSocket(`${scheme}//${location.host}/ws/hints`);
+  socket.addEventListener("open", () => { delay = 1000; stopPolling(); });
+  socket.addEventListener("close", lost);
+  socket.addEventListener("message", (event) => {
+    let message;
+    try { message = JSON.parse(event.data); } catch { return; }
+    if (message.resync) resync();
+    if (Array.isArray(message.hints)) hint(message.hints.map(eventName));
+  });
+}
+
+if (enabled) {
+  connect();
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && polling) resync(); });
+}
+
+// Relative times age without a request.
+const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+function age() {
+  const now = Date.now();
+  for (const element of document.querySelectorAll("time[data-ago]")) {
+    const seconds = Math.round((now - Date.parse(element.dateTime)) / 1000);
+    const past = seconds >= 0;
+    const [unit, size] = UNITS.find(([, s]) => Math.abs(seconds) >= s) ?? ["s", 1];
+    const amount = `${Math.floor(Math.abs(seconds) / size)} ${unit}`;
+    const text = Math.abs(seconds) < 5 ? "just now" : past ? `${amount} ago` : `in ${amount}`;
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+setInterval(() => { if (!document.hidden) age(); }, 1000);
+
+// A failed htmx request says so, next to what failed being unchanged.
+document.addEventListener("htmx:responseError", (event) => {
+  const live = document.getElementById("said");
+  if (live) live.textContent = `The server answered ${event.detail.xhr.status}. Nothing on this page changed; try again.`;
+});

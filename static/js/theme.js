@@ -1,0 +1,25 @@
+// Runs before the first paint: the chosen theme, and a mark that scripts work.
+(() => {
+  const root = document.documentElement;
+  root.dataset.js = "";
+  const apply = (theme) => {
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+    else delete root.dataset.theme;
+  };
+  const stored = () => {
+    try { return localStorage.getItem("taskhub.theme") ?? "system"; } catch { return "system"; }
+  };
+  apply(stored());
+  document.addEventListener("DOMContentLoaded", () => {
+    const selects = document.querySelectorAll("[data-theme-select]");
+    for (const select of selects) {
+      select.value = stored();
+      select.closest("[hidden]")?.removeAttribute("hidden");
+      select.addEventListener("change", () => {
+        try { localStorage.setItem("taskhub.theme", select.value); } catch { /* private window: this page only */ }
+        apply(select.value);
+        for (const other of selects) other.value = select.value;
+      });
+    }
+  });
+})();

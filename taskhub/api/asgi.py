@@ -1,0 +1,104 @@
+"""The lean handler: `/mcp` without Django's per-request machinery.
+
+Django's ASGI handler costs three thread hops and two tasks per request (design section 8). For
+this one path the guard has already read and limited the body and checked Host and Origin, so the
+handler builds Django's own request object, calls the async django-ninja view in the running loop
+and sends what it returns. Every other path goes through Django's ordinary handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from io import BytesIO
+from typing import Any
+
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpResponse, StreamingHttpResponse
+from django.urls import resolve
+
+from taskhub.api.guard import App, Receive, Scope, Send
+from taskhub.protocol.hub import Hub
+
+logger = logging.getLogger(__name__)
+
+
+class Lean:
+    """Serves `path` itself and hands everything else to `rest`."""
+
+    def __init__(self, rest: App, hub: Hub, path: str = "/mcp") -> None:
+        self.rest = rest
+        self.hub = hub
+        self.path = path
+        self._view: Any = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["path"] != self.path:
+            await self.rest(scope, receive, send)
+            return
+        if self._view is None:
+            self._view = resolve(self.path).func
+        message = await receive()
+        body: bytes = message["body"]
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        request: Any = ASGIRequest(scope, BytesIO(body))
+        request.hub, request.body_bytes, request.gone = self.hub, body, gone
+        try:
+            response = await self._view(request)
+        except asyncio.CancelledError:
+            return  # the peer has left; whoever worked for it has been told
+        except Exception:
+            logger.exception("the endpoint failed")
+            response = HttpResponse(
+                b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"}}',
+                status=500,
+                content_type="application/json",
+            )
+        if isinstance(response, StreamingHttpResponse):
+            await self._stream(response, gone, send)
+        else:
+            await _send_whole(response, send)
+
+    async def _stream(self, response: StreamingHttpResponse, gone: Any, send: Send) -> None:
+        """Send frames as they come; a peer that leaves ends the source at once."""
+        await send({"type": "http.response.start", "status": response.status_code, "headers": _raw(response)})
+        frames: Any = response.streaming_content
+
+        async def pump() -> None:
+            try:
+                async for frame in frames:
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                await response._iterator.aclose()  # type: ignore[attr-defined]
+
+        pumping, leaving = asyncio.ensure_future(pump()), asyncio.ensure_future(gone())
+        try:
+            await asyncio.wait({pumping, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            leaving.cancel()
+            if not pumping.done():
+                pumping.cancel()
+            try:
+                await pumping
+            except asyncio.CancelledError:
+                pass
+            except Exception:
+                # The status line is out: all that can be done is to end the stream and say so here.
+                logger.exception("a stream failed")
+
+
+def _raw(response: HttpResponse | StreamingHttpResponse) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+
+
+async def _send_whole(response: HttpResponse, send: Send) -> None:
+    body = response.content
+    headers = [*_raw(response), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

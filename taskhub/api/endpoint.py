@@ -1,0 +1,93 @@
+"""`/mcp` as a django-ninja operation: bytes in, a principal along, bytes out. Nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from ninja import Router
+
+from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
+from taskhub.lib import jsonx
+from taskhub.protocol.calls import ScopeMissing
+from taskhub.protocol.dispatch import error_reply, handle
+from taskhub.protocol.incoming import Incoming, Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from taskhub.protocol.hub import Hub
+
+router = Router()
+
+
+class McpRequest(HttpRequest):
+    """The request as the lean handler builds it."""
+
+    hub: Hub
+    body_bytes: bytes
+    gone: Callable[[], Awaitable[None]]
+    scope: dict[str, Any]
+
+
+@router.post("", auth=None, include_in_schema=False)
+async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+    """One JSON-RPC message of an MCP client."""
+    lean = cast("McpRequest", request)
+    headers, repeated = _headers(lean.scope["headers"])
+    try:
+        principal = await authenticate(
+            headers.get("authorization"), address=peer(lean), lanes=lean.hub.lanes, anonymous=settings.TASKHUB_ANONYMOUS
+        )
+    except Unauthorized as error:
+        return challenge(error)
+    incoming = Incoming(
+        body=lean.body_bytes,
+        headers=headers,
+        repeated=repeated,
+        principal=principal,
+        address=peer(lean),
+        gone=lean.gone,
+    )
+    try:
+        answer = await handle(lean.hub, incoming)
+    except ScopeMissing as error:
+        return scope_challenge(_response(error_reply(None, error)), error.scope)
+    if isinstance(answer, Reply):
+        return _response(answer)
+    response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")
+    response["Cache-Control"] = "no-store"
+    response["X-Accel-Buffering"] = "no"
+    return response
+
+
+@router.api_operation(["GET", "DELETE", "PUT", "PATCH"], "", auth=None, include_in_schema=False)
+async def other(request: HttpRequest) -> HttpResponse:
+    """Only POST is spoken here (B26-12)."""
+    body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "Send POST"}}
+    response = HttpResponse(jsonx.encode(body), status=405, content_type="application/json")
+    response["Allow"] = "POST"
+    return response
+
+
+def _response(reply: Reply) -> HttpResponse:
+    response = HttpResponse(reply.body, status=reply.status)
+    if reply.headers:
+        for name, value in reply.headers.items():
+            response[name] = value
+    else:
+        del response["Content-Type"]
+    return response
+
+
+def _headers(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[str]]:
+    """Lower-case names to trimmed values, and the names that came twice (B26-23)."""
+    found: dict[str, str] = {}
+    repeated: set[str] = set()
+    for name_bytes, value in raw:
+        name = name_bytes.decode("latin-1").lower()
+        if name in found:
+            repeated.add(name)
+        found[name] = value.decode("latin-1").strip()
+    return found, frozenset(repeated)

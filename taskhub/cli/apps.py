@@ -1,0 +1,10 @@
+"""Installed so that Django finds the management commands; it has no models."""
+
+from django.apps import AppConfig
+
+
+class CliConfig(AppConfig):
+    """The commands of `manage.py`."""
+
+    name = "taskhub.cli"
+    label = "cli"

@@ -1,0 +1,89 @@
+"""The ASGI application: guard, then the lean endpoint, then Django and the console's socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
+
+from django.core.asgi import get_asgi_application
+
+django_app = get_asgi_application()
+
+from channels.auth import AuthMiddlewareStack  # noqa: E402 - apps must be loaded first
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.conf import settings  # noqa: E402
+from django.db import connection  # noqa: E402
+from django.urls import path  # noqa: E402
+
+from taskhub.api.asgi import Lean  # noqa: E402
+from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
+from taskhub.lib.lanes import Lanes  # noqa: E402
+from taskhub.lib.sealing import Sealer  # noqa: E402
+from taskhub.protocol.hub import Hub  # noqa: E402
+from taskhub.push.consumers import HintConsumer  # noqa: E402
+from taskhub.push.listener import Feeder  # noqa: E402
+
+
+def _drop_broken() -> None:
+    if connection.errors_occurred:
+        connection.close_if_unusable_or_obsolete()
+
+
+def build_hub() -> Hub:
+    """The hub of this process, from the settings."""
+    return Hub(
+        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=connection.close),
+        sealer=Sealer(settings.SECRET_KEY.encode()),
+        server_info={"name": "taskhub", "version": settings.VERSION},
+        inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
+        versions=tuple(settings.TASKHUB_REVISIONS),
+    )
+
+
+class Application:
+    """Owns the hub and the hint listener for the life of the process."""
+
+    def __init__(self) -> None:
+        self.hub = build_hub()
+        sockets = AuthMiddlewareStack(URLRouter([path("ws/hints", HintConsumer.as_asgi())]))
+        routed = ProtocolTypeRouter({"http": django_app, "websocket": sockets})
+        self.served = Guard(
+            Lean(routed, self.hub),
+            hosts=settings.ALLOWED_HOSTS,
+            origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
+            max_body=settings.TASKHUB_MAX_BODY,
+        )
+        self._feeder: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI 3."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await self.served(scope, receive, send)
+
+    def begin_closing(self) -> None:
+        """Ask every open stream to end with its result: called before connections are drained."""
+        self.hub.closing.set()
+        self.hub.hints.ring_all()
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._feeder = asyncio.create_task(Feeder(self.hub).run())
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                if self._feeder is not None:
+                    self._feeder.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await self._feeder
+                self.hub.lanes.close()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+application = Application()

@@ -1,0 +1,84 @@
+"""Strict readers of the environment.
+
+A value that is not exactly what is expected stops the process with one line that says
+what was expected. Every secret has a `_FILE` twin that names a readable file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+VARIABLES: dict[str, str] = {}
+"""Every variable read so far, with what it is for; `docs/run/settings.md` is tested against it."""
+
+
+def text(name: str, default: str, about: str) -> str:
+    """The variable's value, or `default`."""
+    VARIABLES[name] = about
+    return os.environ.get(name, default)
+
+
+def secret(name: str, about: str) -> str | None:
+    """The value of `name`, or the contents of the file that `{name}_FILE` names."""
+    VARIABLES[name] = about
+    path = os.environ.get(f"{name}_FILE")
+    if path:
+        try:
+            return Path(path).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}") from None
+    return os.environ.get(name)
+
+
+def boolean(name: str, default: bool, about: str) -> bool:
+    """Exactly `True` or `False`."""
+    value = text(name, str(default), about)
+    if value not in ("True", "False"):
+        raise ImproperlyConfigured(f"{name} must be True or False, not {value!r}")
+    return value == "True"
+
+
+def integer(name: str, default: int, about: str, *, low: int, high: int) -> int:
+    """A whole number from `low` to `high`."""
+    value = text(name, str(default), about)
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}, not {value!r}")
+    return int(value)
+
+
+def words(name: str, default: str, about: str) -> list[str]:
+    """A comma-separated list."""
+    return [word.strip() for word in text(name, default, about).split(",") if word.strip()]
+
+
+def database(url: str) -> dict[str, object]:
+    """Django's database settings for a `postgresql://` URL.
+
+    Raises `ImproperlyConfigured` for another scheme: Postgres is the only store.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://, not {parts.scheme or url[:12]!r}://")
+    options: dict[str, object] = dict(parse_qsl(parts.query))
+    host = str(options.pop("host", "") or parts.hostname or "")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")) or "taskhub",
+        "USER": unquote(parts.username or str(options.pop("user", ""))),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": host,
+        "PORT": str(parts.port or options.pop("port", "") or ""),
+        "CONN_MAX_AGE": None,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            "connect_timeout": 5,
+            "application_name": "taskhub",
+            "options": "-c lock_timeout=2s -c statement_timeout=5s -c idle_in_transaction_session_timeout=10s",
+            **options,
+        },
+        "TEST": {"NAME": "test_taskhub"},
+    }

@@ -1,0 +1,213 @@
+"""All settings, in one module, read from the environment (see `env.py`)."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from csp.constants import NONCE
+from django.core.exceptions import ImproperlyConfigured
+
+from taskhub.config import env
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
+
+DATA_DIR = Path(env.text("TASKHUB_DATA_DIR", ".taskhub", "Where `up` keeps its database, keys and credentials"))
+DATA_DIR = DATA_DIR.expanduser().resolve()
+
+
+def _data_file(name: str) -> str | None:
+    try:
+        return (DATA_DIR / name).read_text().strip()
+    except OSError:
+        return None
+
+
+DEBUG = env.boolean("DEBUG", False, "Django's debug pages; never in production")
+SECRET_KEY = (
+    env.secret("SECRET_KEY", "Signs sessions, cursors and audit seals; `up` makes one in the data directory")
+    or _data_file("secret_key")
+    or ""
+)
+if not SECRET_KEY:
+    # Commands that need no secrets still work; everything that signs refuses an empty key.
+    SECRET_KEY = "unset-" + "x" * 50 if DEBUG else ""
+
+PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, such as https://hub.example.com").rstrip(
+    "/"
+)
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "Host names this server answers to")
+TASKHUB_REVISIONS = env.words(
+    "TASKHUB_REVISIONS", "2026-07-28", "Protocol revisions served on /mcp, comma separated"
+)
+TASKHUB_ANONYMOUS = env.boolean(
+    "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"
+)
+TASKHUB_INLINE_WAIT_MS = env.integer(
+    "TASKHUB_INLINE_WAIT_MS", 500, "How long an `auto` tool's caller waits before it gets a handle", low=0, high=10_000
+)
+TASKHUB_LANES = env.integer("TASKHUB_LANES", 4, "Database threads per web process", low=1, high=64)
+TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once", low=1, high=1_000)
+TASKHUB_LEASE_SECONDS = env.integer(
+    "TASKHUB_LEASE_SECONDS", 30, "How long a silent worker keeps a task before it is taken away", low=3, high=600
+)
+TASKHUB_CONTEXT_LIVE = env.integer(
+    "TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000
+)
+TASKHUB_CONTEXT_RUNNING = env.integer(
+    "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000
+)
+TASKHUB_RETENTION_DAYS = env.integer(
+    "TASKHUB_RETENTION_DAYS", 30, "How long the console keeps ended tasks", low=1, high=3_650
+)
+TASKHUB_MAX_BODY = env.integer(
+    "TASKHUB_MAX_BODY", 1_048_576, "Largest request body in bytes", low=1_024, high=4_194_304
+)
+LOG_LEVEL = env.text("LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
+
+_database_url = (
+    env.secret("DATABASE_URL", "postgresql://user:password@host/name; unset: an embedded Postgres in the data directory")
+    or _data_file("database_url")
+    or f"postgresql://taskhub@/taskhub?host={DATA_DIR / 'pg'}"
+)
+EMBEDDED_DATABASE = not env.secret("DATABASE_URL", env.VARIABLES["DATABASE_URL"])
+DATABASES = {"default": env.database(_database_url)}
+
+for origin in [PUBLIC_URL] if PUBLIC_URL else []:
+    if not origin.startswith(("http://", "https://")):
+        raise ImproperlyConfigured(f"PUBLIC_URL must start with http:// or https://, not {origin!r}")
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "template_partials",
+    "csp",
+    "django_htmx",
+    "heroicons",
+    "allauth",
+    "allauth.account",
+    "channels",
+    "procrastinate.contrib.django",
+    "taskhub.store",
+    "taskhub.console",
+    "taskhub.cli",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "taskhub.console.middleware.person_middleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+                "taskhub.console.context.frame",
+            ],
+        },
+    },
+]
+
+ROOT_URLCONF = "taskhub.config.urls"
+ASGI_APPLICATION = "taskhub.config.asgi.application"
+CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1_000}}}
+
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "taskhub.identity.accounts.ClosedAccounts"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_RATE_LIMITS = {"login_failed": "10/15m/ip,10/15m/key"}
+ALLAUTH_TRUSTED_PROXY_COUNT = env.integer(
+    "TRUSTED_PROXIES", 0, "How many reverse proxies in front may be believed about the peer's address", low=0, high=5
+)
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+
+SESSION_COOKIE_AGE = 14 * 86_400
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
+CSRF_COOKIE_HTTPONLY = True
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = 31_536_000 if PUBLIC_URL.startswith("https://") else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if ALLAUTH_TRUSTED_PROXY_COUNT else None
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
+X_FRAME_OPTIONS = "DENY"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": ["'none'"],
+        "script-src": ["'self'", NONCE],
+        "style-src": ["'self'"],
+        "img-src": ["'self'", "data:"],
+        "font-src": ["'self'"],
+        "connect-src": ["'self'"],
+        "form-action": ["'self'"],
+        "base-uri": ["'none'"],
+        "frame-ancestors": ["'none'"],
+        "manifest-src": ["'self'"],
+    },
+}
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = DATA_DIR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_AUTOREFRESH = DEBUG
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+FORMS_URLFIELD_ASSUME_HTTPS = True
+
+PROCRASTINATE_AUTODISCOVER_MODULE_NAME = ""
+PROCRASTINATE_IMPORT_PATHS = ["taskhub.worker.jobs"]
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
+    "loggers": {
+        "uvicorn.access": {"level": "WARNING"},
+        "procrastinate": {"level": "WARNING"},
+        "mcp": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+    },
+}

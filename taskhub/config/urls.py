@@ -1,0 +1,3 @@
+"""Every URL of TaskHub."""
+
+urlpatterns: list[object] = []

@@ -1,0 +1,87 @@
+"""Who gets in: the one decorator around every view of the console."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, cast
+from urllib.parse import urlencode, urlsplit
+
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render, resolve_url
+from django.utils.cache import add_never_cache_headers
+
+from taskhub.console.htmx import leave
+from taskhub.console.requests import ConsoleRequest
+from taskhub.core.errors import (
+    Forbidden,
+    Invalid,
+    KeyReused,
+    LimitReached,
+    NotFound,
+    Refused,
+    TaskHubError,
+    Unavailable,
+)
+from taskhub.identity import gate
+
+P = ParamSpec("P")
+View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
+
+STATUS: dict[type[TaskHubError], tuple[int, str]] = {
+    NotFound: (404, "Not found"),
+    Forbidden: (403, "Not allowed"),
+    Invalid: (400, "That cannot be right"),
+    Refused: (409, "Not possible any more"),
+    KeyReused: (409, "Not possible"),
+    LimitReached: (429, "A limit is reached"),
+    Unavailable: (503, "The database is away"),
+}
+"""Domain error: the status and title of its page."""
+
+
+def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpRequest, P], HttpResponse]]:
+    """A view for people whose role has `permission`.
+
+    Strangers are sent to the sign-in page and back; a user without a role, and a role without
+    the permission, get a 403 page. Domain errors become pages by `STATUS`. Nothing a view
+    answers is kept by a browser's cache.
+    """
+
+    def decorate(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
+        @functools.wraps(view)
+        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+            if not request.user.is_authenticated:
+                return leave(request, _sign_in(request))
+            request = cast(ConsoleRequest, request)
+            try:
+                if request.person is None:
+                    raise Forbidden("Your account has no role here yet. Ask an administrator to give it one.")
+                gate.require(request.person, permission)
+                response = view(request, *args, **kwargs)
+            except TaskHubError as error:
+                response = problem(request, error)
+            add_never_cache_headers(response)
+            return response
+
+        return guarded
+
+    return decorate
+
+
+def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
+    """The page of a domain error: what was expected, what to do next."""
+    status, title = STATUS.get(type(error), (500, "Something is wrong"))
+    return render(request, "error.html", {"status": status, "title": title, "message": error.message}, status=status)
+
+
+def _sign_in(request: HttpRequest) -> str:
+    """The sign-in page, leading back to the page the person sees: never to a partial or a POST."""
+    here = request.get_full_path()
+    if bool(request.htmx):  # type: ignore[attr-defined]
+        current = urlsplit(request.htmx.current_url_abs_path or "/")  # type: ignore[attr-defined]
+        here = current.path + (f"?{current.query}" if current.query else "")
+    elif request.method != "GET":
+        here = "/"
+    return f"{resolve_url('account_login')}?{urlencode({REDIRECT_FIELD_NAME: here})}"

@@ -1,0 +1,62 @@
+"""What stands in a URL's query, made harmless: a value that cannot be right is as good as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+MAX_TEXT = 200
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def text(request: HttpRequest, name: str, *, longest: int = MAX_TEXT) -> str:
+    """The value without surrounding blanks; empty when it is too long or holds what Postgres
+    cannot store."""
+    value = request.GET.get(name, "").strip()
+    if len(value) > longest or not storable(value):
+        return ""
+    return value
+
+
+def number(request: HttpRequest, name: str) -> int | None:
+    """A positive whole number that fits a database id, or `None`."""
+    value = request.GET.get(name, "")
+    if value.isascii() and value.isdigit() and len(value) <= 18 and int(value) > 0:
+        return int(value)
+    return None
+
+
+def choice(request: HttpRequest, name: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
+    """The value if it is one of `choices`, else empty."""
+    value = request.GET.get(name, "")
+    return value if value in choices else ""
+
+
+def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None:
+    """A date, a date with time (UTC unless it says otherwise), or an age such as `24h` or `7d`."""
+    value = text(request, name, longest=40)
+    if not value:
+        return None
+    if value[:-1].isascii() and value[:-1].isdigit() and len(value) <= 6 and value[-1] in _UNITS:
+        return now - timedelta(**{_UNITS[value[-1]]: int(value[:-1])})
+    try:
+        found = datetime.fromisoformat(value)
+        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    # Arithmetic around the ends of the calendar overflows; nobody logged anything there.
+    return found if 1970 <= found.year <= 9000 else None
+
+
+def storable(value: str) -> bool:
+    """Whether Postgres can take it: no U+0000, no lone surrogates."""
+    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def url(**parts: object) -> str:
+    """A query string of the parts that are set, with its question mark; `?` alone when none is,
+    because an empty `href` would keep the query of the page it stands on."""
+    return "?" + urlencode({name: value for name, value in parts.items() if value not in ("", None)})

@@ -1,0 +1,245 @@
+"""How states, times, numbers and JSON look, everywhere the same."""
+
+from __future__ import annotations
+
+import functools
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django import template
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+from heroicons.templatetags.heroicons import heroicon_mini
+
+from taskhub.core.records import Person
+from taskhub.core.states import State
+from taskhub.identity import gate
+from taskhub.queries.inbox import open_count
+
+register = template.Library()
+
+LOOKS: Final[dict[str, tuple[str, str]]] = {
+    State.QUEUED: ("queue-list", "Queued"),
+    State.WORKING: ("arrow-path", "Working"),
+    State.INPUT_REQUIRED: ("hand-raised", "Waiting"),
+    State.FINISHED: ("check-circle", "Finished"),
+    "finished-error": ("exclamation-circle", "Finished with error"),
+    State.FAULTED: ("x-circle", "Faulted"),
+    State.CANCELLED: ("no-symbol", "Cancelled"),
+}
+"""State (or look): its icon and word. Colours are tokens of the same name."""
+
+ENTRIES: Final = (
+    ("overview", "Overview", "squares-2x2", "task.view", "/"),
+    ("task-list", "Tasks", "queue-list", "task.view", "/tasks/"),
+    ("inbox", "Inbox", "inbox", "question.answer", "/inbox/"),
+    ("audit-list", "Audit", "shield-check", "audit.view", "/audit/"),
+    ("client-list", "Clients", "key", "client.view", "/clients/"),
+    ("server-list", "Servers", "server-stack", "server.view", "/servers/"),
+    ("worker-list", "Workers", "cpu-chip", "worker.view", "/workers/"),
+    ("settings", "Settings", "adjustments-horizontal", "settings.view", "/settings/"),
+)
+"""The rail: URL name, word, icon, the permission that shows it, and its path."""
+
+GO_KEYS: Final = {
+    "overview": "o",
+    "task-list": "t",
+    "inbox": "i",
+    "audit-list": "a",
+    "client-list": "c",
+    "server-list": "s",
+    "worker-list": "w",
+}
+
+
+@functools.lru_cache(maxsize=256)
+def _icon(name: str, size: int, css: str) -> str:
+    attrs = {"class": css} if css else {}
+    # `str` first: heroicons keeps SVG it parsed itself, so the result is safe.
+    return str(heroicon_mini(name, size=size, aria_hidden="true", focusable="false", **attrs))
+
+
+@register.simple_tag
+def icon(name: str, size: int = 20, css: str = "") -> SafeString:
+    """An inline heroicon of the "mini" set, hidden from screen readers: a word stands beside it."""
+    return mark_safe(_icon(str(name), size, str(css)))  # noqa: S308
+
+
+@register.simple_tag
+def badge(kind: str, icon_name: str, word: str) -> SafeString:
+    """Colour, icon and word. `kind` is a state or one of good, warn, danger, accent, or empty."""
+    return format_html('<span class="badge {}">{}{}</span>', kind, icon(icon_name), word)
+
+
+@register.simple_tag
+def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
+    """A task's state; a finished task whose tool reported an error has a look of its own, and a
+    wish to cancel shows until the task has ended."""
+    look = "finished-error" if state == State.FINISHED and is_error else str(state)
+    name, word = LOOKS[look]
+    if state == State.INPUT_REQUIRED and waiting_for:
+        word = f"Waiting for {waiting_for}"
+    ended = state in (State.FINISHED, State.FAULTED, State.CANCELLED)
+    if cancel_requested and not ended:
+        return format_html('<span class="badge cancelled">{}Cancel requested</span>', icon("no-symbol"))
+    spin = "spin" if state == State.WORKING else ""
+    return format_html('<span class="badge {}">{}{}</span>', look, icon(name, css=spin), word)
+
+
+@register.simple_tag
+def ago(at: datetime | None, empty: str = "never") -> SafeString:
+    """How long ago (or until) `at` is, with the exact moment in `datetime` and `title`."""
+    if at is None:
+        return format_html('<span class="faint">{}</span>', empty)
+    at = at.astimezone(UTC)
+    seconds = (datetime.now(UTC) - at).total_seconds()
+    return format_html(
+        '<time datetime="{}" title="{} UTC" data-ago>{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        at.strftime("%Y-%m-%d %H:%M:%S"),
+        relative(seconds),
+    )
+
+
+@register.simple_tag
+def clock(at: datetime | None) -> SafeString:
+    """The exact moment in UTC, to the second, for lists in which many events share a minute."""
+    if at is None:
+        return mark_safe("")
+    at = at.astimezone(UTC)
+    today = at.date() == datetime.now(UTC).date()
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(timespec="milliseconds"),
+        at.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+        at.strftime("%H:%M:%S" if today else "%d %b %H:%M:%S"),
+    )
+
+
+def relative(seconds: float) -> str:
+    """The words of `ago`; live.js ages them with the same ones."""
+    size = abs(round(seconds))
+    if size < 5:
+        return "just now"
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        if size >= length:
+            amount = f"{size // length} {unit}"
+            return f"{amount} ago" if seconds > 0 else f"in {amount}"
+    return "just now"
+
+
+@register.filter
+def duration(value: timedelta | float | None) -> str:
+    """A span of time in at most two units: `840 ms`, `2.4 s`, `3 min 20 s`, `2 d 4 h`."""
+    if value is None:
+        return ""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for (unit, size), (small, below) in (
+        (("d", 86_400), ("h", 3_600)),
+        (("h", 3_600), ("min", 60)),
+        (("min", 60), ("s", 1)),
+    ):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
+    return f"{whole} s"
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """JSON, indented, non-ASCII kept. A JSON text is decoded first; what is no JSON stays as it is."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return str(value)
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@register.filter
+def plain(value: Any) -> str:
+    """A JSON value on one line: text without quotes, the rest as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@register.filter
+def number(value: float | None) -> str:
+    """With thousands apart, and no decimals where there are none."""
+    if value is None:
+        return ""
+    return f"{int(value):,}" if float(value) == int(value) else f"{value:,.2f}"
+
+
+@register.filter
+def percent(value: float | None, total: float | None) -> int | None:
+    """How much of `total` is done, 0 to 100; `None` without a total."""
+    if value is None or not total or total <= 0:
+        return None
+    return max(0, min(100, round(100 * value / total)))
+
+
+@register.inclusion_tag("parts/nav.html")
+def nav(request: HttpRequest, person: Person) -> dict[str, Any]:
+    """The rail's entries that the person's role may open."""
+    return {
+        "entries": [
+            {
+                "url": path,
+                "word": word,
+                "icon": image,
+                "current": request.path == path if path == "/" else request.path.startswith(path),
+                "inbox": name == "inbox",
+            }
+            for name, word, image, permission, path in ENTRIES
+            if gate.allows(person, permission)
+        ],
+        "count": inbox_number(request, person),
+    }
+
+
+@register.simple_tag
+def inbox_number(request: HttpRequest, person: Person) -> int | None:
+    """How many open questions wait for the person; asked once per request."""
+    if not gate.allows(person, "question.answer"):
+        return None
+    known: int | None = getattr(request, "_inbox_number", None)
+    if known is None:
+        known = open_count(person, approve=gate.allows(person, "question.approve"))
+        request._inbox_number = known  # type: ignore[attr-defined]
+    return known
+
+
+@register.simple_tag
+def go_keys(person: Person | None) -> str:
+    """The `g` shortcuts of the person's rail, as JSON for keys.js."""
+    if person is None:
+        return "{}"
+    return json.dumps(
+        {
+            GO_KEYS[name]: path
+            for name, _, _, permission, path in ENTRIES
+            if name in GO_KEYS and gate.allows(person, permission)
+        }
+    )
+
+
+@register.simple_tag(takes_context=True)
+def query(context: template.Context, **changes: Any) -> str:
+    """This page's query string with `changes`; an empty value removes its key. Cursors are
+    dropped unless given: a changed filter starts at the first page."""
+    params = context["request"].GET.copy()
+    params.pop("before", None)
+    for key, value in changes.items():
+        if value in (None, ""):
+            params.pop(key, None)
+        else:
+            params[key] = str(value)
+    encoded = params.urlencode()
+    return f"?{encoded}" if encoded else "?"

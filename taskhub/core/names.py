@@ -1,0 +1,21 @@
+"""Names that two rooms must agree on without importing each other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HINT_CHANNEL: Final = "taskhub"
+"""The Postgres NOTIFY channel of all hints."""
+
+QUEUE: Final = "taskhub"
+"""The one procrastinate queue. Fixed and short: procrastinate builds channel names from it."""
+
+WAKE_JOB: Final = "taskhub.run"
+"""The procrastinate task that wakes the workers. Its name never changes across releases."""
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
+MODE_HINT: Final = "taskhub/task"
+"""A tool's own `_meta` hint: `always`, `auto` or `never`."""
+
+SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")

@@ -1,0 +1,211 @@
+"""Frozen records: the only shapes that cross a room's wall.
+
+Times are timezone-aware UTC; durations carry their unit in the name; ids named `id` are
+internal, `public_id` is what the world sees. JSON payloads that are only passed on stay
+text (`*_json`), so they can be spliced into a reply without being decoded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State, TaskMode
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who does something, for the audit: a name, the door, the peer's address."""
+
+    name: str
+    door: Door
+    address: str = ""
+    user_id: int | None = None
+    context_id: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The auth context a request acts for: (issuer, subject, client_id) in a tenant."""
+
+    tenant_id: int
+    context_id: int
+    name: str
+    issuer: str
+    subject: str
+    client_id: str
+    scopes: frozenset[str]
+    anonymous: bool = False
+    expires_at: datetime | None = None
+    token_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A signed-in human with the role in a tenant."""
+
+    user_id: int
+    username: str
+    tenant_id: int
+    role: str
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRecord:
+    """A tool as the catalogue and its policy describe it.
+
+    `exposed_name` is the name on our wire (with a prefix where servers collide), `name`
+    the upstream's own. `definition` is the upstream's JSON, verbatim.
+    """
+
+    id: int
+    server_id: int
+    server_name: str
+    name: str
+    exposed_name: str
+    definition: dict[str, Any]
+    digest: str
+    mode: TaskMode
+    hint_mode: TaskMode | None
+    policy_mode: TaskMode | None
+    enabled: bool
+    at_least_once: bool
+    approval: bool
+    approval_when: dict[str, Any]
+    approval_group: str
+    approval_quorum: int
+    question_audience: Audience | None
+    max_attempts: int
+    run_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewQuestion:
+    """A question to be opened on a task."""
+
+    key: str
+    kind: QuestionKind
+    params: dict[str, Any]
+    audience: Audience
+    group: str = ""
+    quorum: int = 1
+    upstream_key: str = ""
+    due_seconds: int = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """Everything `lifecycle.create.create_task` needs."""
+
+    tenant_id: int
+    context_id: int
+    tool: ToolRecord
+    arguments: dict[str, Any]
+    revision: str
+    client_info: dict[str, Any] = field(default_factory=dict)
+    client_capabilities: dict[str, Any] = field(default_factory=dict)
+    trace: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, Any] | None = None
+    idempotency_key: str | None = None
+    ttl_ms: int | None = 86_400_000
+    poll_interval_ms: int = 1_000
+    rerun_of: int | None = None
+    waited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """An open question as the wire needs it."""
+
+    key: str
+    kind: QuestionKind
+    params: dict[str, Any]
+    audience: Audience
+    group: str
+    quorum: int
+    approvals: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRecord:
+    """A task as every projection reads it. `result_json` lacks `resultType`."""
+
+    id: int
+    public_id: str
+    revision: str
+    state: State
+    message: str
+    progress: float | None
+    total: float | None
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    ttl_ms: int | None
+    poll_interval_ms: int
+    result_json: str | None
+    error_json: str | None
+    is_error: bool
+    cancel_requested_at: datetime | None
+    version: int
+    tool_name: str
+    questions: tuple[OpenQuestion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What creation answers; `existed` when an idempotency key found an earlier task."""
+
+    task: TaskRecord
+    existed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A task a worker has taken: run it under `epoch`, which fences every later write."""
+
+    task_id: int
+    public_id: str
+    epoch: int
+    tenant_id: int
+    server_id: int
+    server_name: str
+    tool_id: int
+    tool_name: str
+    arguments: dict[str, Any]
+    answers: dict[str, Any] | None
+    upstream_state: str | None
+    client_capabilities: dict[str, Any]
+    trace: dict[str, Any]
+    question_audience: Audience | None
+    run_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line a tool said while it ran: a log message or a progress note."""
+
+    level: str
+    text: str
+    progress: float | None = None
+    total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLine:
+    """A log line read back; `id` orders lines within a task."""
+
+    id: int
+    level: str
+    text: str
+    progress: float | None
+    total: float | None
+    at: datetime
+
+
+__all__ = [
+    "Actor", "Audience", "Claim", "Created", "LogLine", "NewQuestion", "NewTask", "OpenQuestion", "Person",
+    "Principal", "QuestionKind", "QuestionState", "State", "StoredLine", "TaskMode", "TaskRecord", "ToolRecord",
+]  # fmt: skip

@@ -1,0 +1,45 @@
+"""The one gate: what a role may do.
+
+Entry rooms ask here before they act; which rows are in reach is enforced by the queries,
+which take the tenant or the context. Something a person may not see answers like something
+that does not exist.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskhub.core.errors import Forbidden
+from taskhub.core.records import Person
+from taskhub.core.states import Role
+
+_SEE: Final = frozenset({"task.view", "server.view", "worker.view"})
+_OPERATE: Final = _SEE | {"task.cancel", "task.rerun", "question.answer", "client.view"}
+
+PERMISSIONS: Final[dict[Role, frozenset[str]]] = {
+    Role.VIEWER: _SEE,
+    Role.OPERATOR: _OPERATE,
+    Role.APPROVER: _SEE | {"question.answer", "question.approve"},
+    Role.AUDITOR: _SEE | {"audit.view", "audit.export", "client.view"},
+    Role.ADMIN: _OPERATE
+    | {
+        "question.approve",
+        "audit.view",
+        "audit.export",
+        "client.manage",
+        "server.manage",
+        "settings.view",
+    },
+}
+"""Role: what it may do. `settings.view` covers people and limits."""
+
+
+def allows(person: Person, permission: str) -> bool:
+    """Whether the person's role has the permission."""
+    return permission in PERMISSIONS[Role(person.role)]
+
+
+def require(person: Person, permission: str) -> None:
+    """Raises `Forbidden` unless the person's role has the permission."""
+    if not allows(person, permission):
+        raise Forbidden(f"Your role, {person.role}, does not include this.", permission=permission)

@@ -1,0 +1,1 @@
+"""Tiny pure helpers that know no word of our domain."""

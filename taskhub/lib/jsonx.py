@@ -1,0 +1,150 @@
+"""Strict JSON in, compact JSON out.
+
+The decoder refuses what two parsers could read differently: bytes that are not strict
+UTF-8, duplicate keys, NaN and infinities (spelled out or by overflow such as `1e400`),
+lone surrogates and nesting beyond `MAX_DEPTH`. What it accepts means one thing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+MAX_DEPTH = 64
+"""Deepest nesting accepted, in arrays and objects."""
+
+MAX_NODES = 100_000
+"""Most values accepted in one document."""
+
+
+class JsonError(ValueError):
+    """The bytes are not one strict JSON document; the message says why."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise JsonError(f"duplicate key {key[:64]!r}")
+            seen.add(key)
+    return found
+
+
+def _constant(word: str) -> Any:
+    raise JsonError(f"{word} is not JSON")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise JsonError(f"number out of range: {text[:32]}")
+    return value
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+
+
+def decode(body: bytes) -> Any:
+    """The value of `body`; raises `JsonError` with a reason a client author can act on."""
+    try:
+        text = body.decode("utf-8")
+        if text.startswith("\ufeff"):
+            raise JsonError("byte order mark before the document")
+        value = _decoder.decode(text)
+    except JsonError:
+        raise
+    except UnicodeDecodeError as error:
+        raise JsonError(f"not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise JsonError(f"nested deeper than {MAX_DEPTH}") from None
+    except ValueError as error:
+        raise JsonError(str(error)) from None
+    # Counting brackets bounds the depth from above; only suspects pay for the walk.
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH or len(body) > MAX_NODES:
+        _check_shape(value)
+    if b"\\u" in body:
+        _check_surrogates(value)
+    return value
+
+
+def _check_shape(value: Any) -> None:
+    level, nodes, depth = [value], 0, 0
+    while level:
+        nodes += len(level)
+        if nodes > MAX_NODES:
+            raise JsonError(f"more than {MAX_NODES} values")
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        if any(isinstance(item, (dict, list)) for item in level):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise JsonError(f"nested deeper than {MAX_DEPTH}")
+        level = below
+
+
+def _check_surrogates(value: Any) -> None:
+    for text in strings(value):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise JsonError("lone surrogate in a string") from None
+
+
+def strings(value: Any) -> Iterable[str]:
+    """Every string in `value`, keys included."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            yield from item
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+
+
+def has_nul(value: Any) -> bool:
+    """Whether a string in `value` holds U+0000, which Postgres `jsonb` cannot store."""
+    return any("\0" in text for text in strings(value))
+
+
+def encode(value: Any) -> bytes:
+    """Compact UTF-8 JSON. Integers beyond 64 bits stay exact."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def canonical(value: Any) -> bytes:
+    """One byte form per value (sorted keys), for digests."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return json.dumps(
+            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True
+        ).encode()
+
+
+def repaired(value: Any) -> Any:
+    """`value` with U+0000 and lone surrogates replaced by U+FFFD, so that finished work is
+    never lost to encoding."""
+    if isinstance(value, str):
+        clean = value.replace("\0", "\ufffd")
+        return clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {repaired(key): repaired(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [repaired(item) for item in value]
+    return value

@@ -1,0 +1,55 @@
+"""Opaque, authenticated strings handed to clients: cursors and `requestState`.
+
+The holder can neither read meaning into them nor change them. HMAC-SHA256 over the
+purpose and the payload; the payload itself is not secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import time
+from typing import Any
+
+import orjson
+
+
+class Unsealed(ValueError):
+    """Not a string this key sealed for this purpose, or one past its time."""
+
+
+class Sealer:
+    """Seals JSON values under one key.
+
+    `seal` takes a purpose, so that a cursor can never be replayed as a `requestState`.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = hashlib.sha256(b"taskhub.seal.v1" + key).digest()
+
+    def seal(self, purpose: str, value: Any, *, seconds: int) -> str:
+        """A URL-safe string that `open` accepts for `seconds` from now."""
+        body = orjson.dumps([int(time.time()) + seconds, value])
+        return base64.urlsafe_b64encode(self._mac(purpose, body) + body).decode().rstrip("=")
+
+    def open(self, purpose: str, text: str) -> Any:
+        """The sealed value; raises `Unsealed` for anything altered, foreign or expired."""
+        try:
+            raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raise Unsealed("malformed") from None
+        mac, body = raw[:32], raw[32:]
+        if not hmac.compare_digest(mac, self._mac(purpose, body)):
+            raise Unsealed("not sealed by this server")
+        # Several base64 spellings can decode to the same bytes; only ours is accepted.
+        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
+            raise Unsealed("malformed")
+        until, value = orjson.loads(body)
+        if time.time() > until:
+            raise Unsealed("expired")
+        return value
+
+    def _mac(self, purpose: str, body: bytes) -> bytes:
+        return hmac.new(self._key, purpose.encode() + b"\0" + body, hashlib.sha256).digest()

@@ -1,0 +1,65 @@
+"""From domain records to SQL parameters, and from SQLSTATE to domain errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+
+from taskhub.core.errors import KeyReused, LimitReached, Refused
+from taskhub.core.records import Actor, NewQuestion
+from taskhub.lib import jsonx
+from taskhub.store import call
+
+_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
+
+
+def who(actor: Actor) -> str:
+    """The actor as the triggers read it."""
+    return jsonx.encode(
+        {
+            "name": actor.name,
+            "door": actor.door,
+            "address": actor.address,
+            "user_id": actor.user_id,
+            "context_id": actor.context_id,
+            "reason": actor.reason,
+        }
+    ).decode()
+
+
+def questions(asked: Sequence[NewQuestion]) -> str:
+    """New questions as `th_open_questions` reads them."""
+    return jsonx.encode(
+        [
+            {
+                "key": question.key,
+                "upstream_key": question.upstream_key,
+                "kind": question.kind,
+                "params": jsonx.repaired(question.params),
+                "audience": question.audience,
+                "group": question.group,
+                "quorum": question.quorum,
+                "due_seconds": question.due_seconds,
+            }
+            for question in asked
+        ]
+    ).decode()
+
+
+def change(sql: str, params: Sequence[object]) -> call.Row:
+    """Run one change. Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
+    database error is a bug and stays loud."""
+    try:
+        found = call.row(sql, params)
+    except psycopg.Error as error:
+        message = error.diag.message_primary or str(error)
+        if error.sqlstate == "TH010":
+            raise KeyReused(message) from None
+        if error.sqlstate == "TH011":
+            raise LimitReached(message, retry_after=5) from None
+        if error.sqlstate in _REFUSALS:
+            raise Refused(message) from None
+        raise
+    assert found is not None  # every function returns one row
+    return found

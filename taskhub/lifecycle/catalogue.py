@@ -1,0 +1,151 @@
+"""Servers and their tools, as workers see them. Policies are kept when a tool changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, transaction
+
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.records import TaskMode
+from taskhub.store.models import Event, Server, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool as a server lists it."""
+
+    name: str
+    definition: dict[str, Any]
+    digest: str
+    rejected: str
+    hint_mode: TaskMode | None
+    read_only: bool
+    idempotent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server a worker should be connected to."""
+
+    id: int
+    tenant_id: int
+    name: str
+    transport: str
+    target: str
+    prefix: str
+
+
+def enabled_servers() -> list[ServerRow]:
+    """All enabled servers of all tenants."""
+    return [
+        ServerRow(s.pk, s.tenant_id, s.name, s.transport, s.target, s.prefix)
+        for s in Server.objects.filter(enabled=True).order_by("id")
+    ]
+
+
+def add_server(*, tenant_id: int, name: str, transport: str, target: str, prefix: str = "") -> int:
+    """Make the server known, or update the one with this name. Returns its id."""
+    with transaction.atomic():
+        server, made = Server.objects.get_or_create(
+            tenant_id=tenant_id,
+            name=name,
+            defaults={"transport": transport, "target": target, "prefix": prefix},
+        )
+        if not made and (server.transport, server.target) != (transport, target):
+            server.transport, server.target, server.state = transport, target, "unknown"
+            server.save(update_fields=["transport", "target", "state"])
+        _announce()
+    return server.pk
+
+
+def store_snapshot(
+    server_id: int, *, protocol: str, info: dict[str, Any], tools: Sequence[Listed]
+) -> bool:
+    """Record what the server offers now. Returns whether a client could see a difference.
+
+    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
+    its policy. Names that collide with another server's get the later server's name as a prefix.
+    """
+    now = datetime.now(UTC)
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server_id)
+        known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
+        taken = set(
+            Tool.objects.filter(server__tenant_id=server.tenant_id, server__enabled=True, gone_at__isnull=True)
+            .filter(server_id__lt=server.pk)
+            .values_list("exposed_name", flat=True)
+        )
+        changed = False
+        for position, listed in enumerate(tools):
+            exposed = f"{server.prefix}{listed.name}" if server.prefix else listed.name
+            if exposed in taken:
+                exposed = f"{server.name}.{listed.name}"
+            old = known.pop(listed.name, None)
+            if old is None:
+                old = Tool(server=server, name=listed.name, first_seen_at=now)
+            elif old.digest == listed.digest and old.gone_at is None and (old.exposed_name, old.position) == (
+                exposed,
+                position,
+            ):
+                continue
+            changed = True
+            if old.pk and old.digest != listed.digest:
+                _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
+            old.exposed_name, old.position, old.definition = exposed, position, listed.definition
+            old.digest, old.rejected, old.hint_mode = listed.digest, listed.rejected, listed.hint_mode
+            old.read_only, old.idempotent, old.changed_at, old.gone_at = (
+                listed.read_only,
+                listed.idempotent,
+                now,
+                None,
+            )
+            old.save()
+        for gone in known.values():
+            if gone.gone_at is None:
+                changed = True
+                gone.gone_at = now
+                gone.save(update_fields=["gone_at"])
+        if server.state != "ready":
+            _record(server, "server.ready", server.name, {"state": server.state}, {"state": "ready"})
+            changed = True
+        server.state, server.problem, server.protocol, server.info = "ready", "", protocol, info
+        server.catalogue_at = server.last_seen_at = now
+        server.save()
+        if changed:
+            _announce()
+    return changed
+
+
+def store_problem(server_id: int, problem: str) -> None:
+    """The server cannot be reached; its tools stay listed, and calls say why they fail."""
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server_id)
+        if server.state != "unreachable" or server.problem != problem:
+            if server.state != "unreachable":
+                _record(
+                    server, "server.unreachable", server.name, {"state": server.state}, {"problem": problem[:500]}
+                )
+            server.state, server.problem = "unreachable", problem[:1000]
+            server.save(update_fields=["state", "problem"])
+            _announce()
+
+
+def _announce() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, 'c')", [HINT_CHANNEL])
+
+
+def _record(server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+    Event.objects.create(
+        tenant_id=server.tenant_id,
+        action=action,
+        actor="worker",
+        door="worker",
+        target=f"{server.name}/{target}" if target != server.name else server.name,
+        before=before,
+        after=after,
+    )

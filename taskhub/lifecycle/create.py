@@ -1,0 +1,111 @@
+"""Creation: from a call to a durable task."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+from django.conf import settings
+
+from taskhub.core.errors import LimitReached
+from taskhub.core.records import Actor, Audience, Created, NewQuestion, NewTask, QuestionKind, ToolRecord
+from taskhub.lib import ids, jsonx
+from taskhub.lifecycle._records import change, questions, who
+from taskhub.queries.tasks import task_by_id
+from taskhub.store import call
+
+_CREATE = (
+    "SELECT r_existed, r_id FROM create_task_v1(%s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s::jsonb, %s, %s,"
+    " %s::int, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s::int, %s, %s::int, %s)"
+)
+TTL_RANGE_MS = (1_000, 2_592_000_000)
+
+
+def create_task(new: NewTask, actor: Actor) -> Created:
+    """Make the task durable; when this returns, any process can read it (T26-18).
+
+    With an idempotency key that this context used before and the same tool and arguments,
+    the earlier task is returned. If the tool's policy asks for approval of these arguments,
+    the task is born waiting for it.
+
+    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
+    `Unavailable`; nothing is stored then.
+    """
+    tool = new.tool
+    _check_limit(new.context_id)
+    approval = approval_question(tool, new.arguments)
+    ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
+    existed, task_id = change(
+        _CREATE,
+        (
+            ids.public_id(),
+            new.tenant_id,
+            new.context_id,
+            tool.id,
+            tool.exposed_name,
+            new.revision,
+            jsonx.encode(new.arguments).decode(),
+            hashlib.sha256(jsonx.canonical(new.arguments)).digest(),
+            None if new.answers is None else jsonx.encode(new.answers).decode(),
+            None if approval is None else questions([approval]),
+            "" if approval is None else waiting_text(approval),
+            ttl,
+            new.poll_interval_ms,
+            new.idempotency_key,
+            jsonx.encode(jsonx.repaired(new.client_info)).decode(),
+            jsonx.encode(jsonx.repaired(new.client_capabilities)).decode(),
+            jsonx.encode(jsonx.repaired(new.trace)).decode(),
+            new.rerun_of,
+            tool.max_attempts,
+            tool.at_least_once,
+            tool.run_seconds,
+            who(actor),
+        ),
+    )
+    task = task_by_id(task_id)
+    assert task is not None  # committed by the statement before
+    return Created(task=task, existed=existed)
+
+
+_live: dict[int, tuple[float, int]] = {}
+
+
+def _check_limit(context_id: int) -> None:
+    """Live tasks are counted once a second per process and context, plus what this process made
+    since: exact counting under a lock would put every creation of a busy client in one line."""
+    now = time.monotonic()
+    until, count = _live.get(context_id, (0.0, 0))
+    if until < now:
+        (count,) = call.rows("SELECT count(*) FROM task WHERE context_id = %s AND ended_at IS NULL", (context_id,))[0]
+        until = now + 1.0
+    if count >= settings.TASKHUB_CONTEXT_LIVE:
+        raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
+    _live[context_id] = (until, count + 1)
+
+
+def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:
+    """The approval that the tool's policy wants for these arguments, if any.
+
+    `approval_when` maps argument names to the value that calls for approval; empty means
+    always.
+    """
+    if not tool.approval:
+        return None
+    if any(arguments.get(name) != value for name, value in tool.approval_when.items()):
+        return None
+    return NewQuestion(
+        key="approval",
+        kind=QuestionKind.APPROVAL,
+        params={"tool": tool.exposed_name, "server": tool.server_name, "rule": tool.approval_when},
+        audience=Audience.OPERATOR,
+        group=tool.approval_group,
+        quorum=tool.approval_quorum,
+    )
+
+
+def waiting_text(question: NewQuestion) -> str:
+    """What the caller is told about a question that people answer."""
+    if question.kind is QuestionKind.APPROVAL:
+        by = f" by {question.group}" if question.group else ""
+        return f"Waiting for approval{by}, 0 of {question.quorum}"
+    return "Waiting for an answer by an operator"

@@ -1,0 +1,43 @@
+"""Audit events that no trigger writes: changes of settings, exports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taskhub.core.records import Actor
+from taskhub.store.models import Event
+
+
+def record_event(
+    action: str,
+    *,
+    tenant_id: int,
+    target: str,
+    actor: Actor,
+    before: dict[str, Any] | None = None,
+    after: dict[str, Any] | None = None,
+) -> int:
+    """Add one event and return its id. Called inside the transaction of what it tells about, so
+    that neither is there without the other."""
+    event = Event.objects.create(
+        tenant_id=tenant_id,
+        action=action,
+        actor=actor.name,
+        door=actor.door,
+        address=actor.address,
+        user_id=actor.user_id,
+        context_id=actor.context_id,
+        target=target,
+        reason=actor.reason,
+        before=before,
+        after=after,
+    )
+    return int(event.pk)
+
+
+def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: int, actor: Actor) -> int:
+    """Note that somebody takes events `up_to` that id away, before the first byte leaves: an
+    export that is broken off is on record too."""
+    return record_event(
+        "audit.exported", tenant_id=tenant_id, target=form, actor=actor, after={"query": query, "up_to": up_to}
+    )

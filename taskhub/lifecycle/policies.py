@@ -1,0 +1,237 @@
+"""Changes to servers and to the policies of their tools.
+
+Each operation is one transaction: lock, check, change, record with before and after, announce.
+The announcements leave with the commit: `c` (catalogue and policies changed: drop caches) and
+`s <id>` (connect to this server anew and read its tools).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.db import connection, transaction
+
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.records import Actor
+from taskhub.core.states import Audience, TaskMode
+from taskhub.lib import jsonx
+from taskhub.lifecycle.events import record_event
+from taskhub.queries.servers import POLICY_FIELDS, policy_mark, redacted
+from taskhub.store.models import Server, Tool
+
+MAX_SERVERS: Final = 200
+MAX_CONDITIONS: Final = 20
+MAX_QUORUM: Final = 20
+MAX_ATTEMPTS: Final = 20
+MAX_RUN_SECONDS: Final = 86_400
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_PREFIX = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})?")
+_OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """What an operator lays down about a tool. `None` means: as the tool itself says."""
+
+    enabled: bool = True
+    policy_mode: str | None = None
+    policy_at_least_once: bool | None = None
+    approval: bool = False
+    approval_when: dict[str, Any] = field(default_factory=dict)
+    approval_group: str = ""
+    approval_quorum: int = 1
+    question_audience: str | None = None
+    max_attempts: int = 3
+    run_seconds: int = 900
+
+
+def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: Actor, seen: str | None = None) -> bool:
+    """Lay down the policy of a tool; it counts for calls from now on. `False`: nothing differed.
+
+    `seen` is the mark (`queries.servers.policy_mark`) of the policy the caller looked at.
+    Raises `NotFound`; `Invalid` naming the field; `Refused` when the policy is no longer the
+    one that was seen.
+    """
+    check_policy(policy)
+    with transaction.atomic():
+        tool = (
+            Tool.objects.select_for_update(of=("self",))
+            .select_related("server")
+            .filter(pk=tool_id, server__tenant_id=tenant_id)
+            .first()
+        )
+        if tool is None:
+            raise NotFound("No such tool.")
+        if seen is not None and seen != policy_mark(tool):
+            raise Refused(
+                f"Somebody changed the policy of {tool.exposed_name} meanwhile. This is the policy as it is now;"
+                " nothing of yours was saved."
+            )
+        wanted = asdict(policy)
+        changed = [name for name in POLICY_FIELDS if getattr(tool, name) != wanted[name]]
+        if not changed:
+            return False
+        before = {name: getattr(tool, name) for name in changed}
+        for name in changed:
+            setattr(tool, name, wanted[name])
+        tool.save(update_fields=changed)
+        record_event(
+            "tool.policy.changed",
+            tenant_id=tenant_id,
+            target=tool.exposed_name,
+            actor=actor,
+            before=before,
+            after={name: wanted[name] for name in changed},
+        )
+        _announce("c")
+    return True
+
+
+def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor: Actor) -> int:
+    """Connect a server from now on; returns its id. Its tools appear once it was reached.
+
+    Raises `Invalid` naming the field, or `Refused` for a name that is taken.
+    """
+    name, prefix = name.strip(), prefix.strip()
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            "A server's name has 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit.",
+            field="name",
+        )
+    if not _PREFIX.fullmatch(prefix):
+        raise Invalid("A prefix has letters, digits, dots, dashes and underscores only.", field="prefix")
+    transport, target = parse_spec(spec)
+    with transaction.atomic():
+        taken = list(Server.objects.filter(tenant_id=tenant_id).values_list("name", flat=True)[: MAX_SERVERS + 1])
+        if name in taken:
+            raise Refused(f"There is a server named {name} already.", field="name")
+        if len(taken) >= MAX_SERVERS:
+            raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
+        server, created = Server.objects.get_or_create(
+            tenant_id=tenant_id, name=name, defaults={"transport": transport, "target": target, "prefix": prefix}
+        )
+        if not created:
+            raise Refused(f"There is a server named {name} already.", field="name")
+        record_event(
+            "server.added",
+            tenant_id=tenant_id,
+            target=name,
+            actor=actor,
+            after={"transport": transport, "target": redacted(transport, target), "prefix": prefix},
+        )
+        _announce("c", f"s {server.pk}")
+    return int(server.pk)
+
+
+def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
+    """Offer the server's tools, or stop offering them. Tasks that run go on. Doing it twice
+    changes nothing. Raises `NotFound`."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if server.enabled == enabled:
+            return
+        before = {"enabled": server.enabled, "state": server.state}
+        server.enabled = enabled
+        server.state = "unknown" if enabled else "disabled"
+        server.problem = ""
+        server.save(update_fields=["enabled", "state", "problem"])
+        record_event(
+            "server.enabled" if enabled else "server.disabled",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before=before,
+            after={"enabled": enabled, "state": server.state},
+        )
+        _announce("c", f"s {server_id}")
+
+
+def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
+    """Ask whoever is connected to the server to read its tools again; they do it in their own
+    time. Raises `NotFound`, or `Refused` for a server that is disabled."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if not server.enabled:
+            raise Refused(f"{server.name} is disabled; enable it first.")
+        record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
+        _announce(f"s {server_id}")
+
+
+def parse_spec(spec: str) -> tuple[str, str]:
+    """(transport, target) of `python:pkg.mod:object`, `stdio:command args` or `http(s)://…`.
+
+    Raises `Invalid` with what was expected.
+    """
+    spec = spec.strip()
+    if not spec or len(spec) > 2_000 or not spec.isprintable():
+        raise Invalid("A server is given as one line of at most 2,000 characters.", field="spec")
+    kind, _, rest = spec.partition(":")
+    rest = rest.strip()
+    if kind == "python":
+        if not _OBJECT.fullmatch(rest):
+            raise Invalid(f"Expected python:package.module:object, found {spec[:200]!r}.", field="spec")
+        return "python", rest
+    if kind == "stdio":
+        try:
+            words = shlex.split(rest)
+        except ValueError as error:
+            raise Invalid(f"The command cannot be read: {error}.", field="spec") from None
+        if not words:
+            raise Invalid("Expected stdio:command and its arguments.", field="spec")
+        return "stdio", rest
+    if kind in ("http", "https"):
+        try:
+            parts = urlsplit(spec)
+            usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:
+            usable = False
+        if not usable or " " in spec:
+            raise Invalid("Expected a full URL such as https://example.com/mcp.", field="spec")
+        return "http", spec
+    raise Invalid(
+        f"Expected python:package.module:object, stdio:command, http:// or https://, found {spec[:60]!r}.", field="spec"
+    )
+
+
+def check_policy(policy: ToolPolicy) -> None:
+    """Raises `Invalid` naming the field that cannot be."""
+    if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
+        raise Invalid("The mode is auto, always or never.", field="policy_mode")
+    if policy.question_audience is not None and policy.question_audience not in set(Audience):
+        raise Invalid("Questions go to client, operator or either.", field="question_audience")
+    for name, value, high in (
+        ("approval_quorum", policy.approval_quorum, MAX_QUORUM),
+        ("max_attempts", policy.max_attempts, MAX_ATTEMPTS),
+        ("run_seconds", policy.run_seconds, MAX_RUN_SECONDS),
+    ):
+        if isinstance(value, bool) or not 1 <= value <= high:
+            raise Invalid(f"Give a whole number from 1 to {high:,}, not {value}.", field=name)
+    if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
+        raise Invalid("A group's name has at most 64 characters.", field="approval_group")
+    if len(policy.approval_when) > MAX_CONDITIONS:
+        raise Invalid(f"At most {MAX_CONDITIONS} conditions.", field="approval_when")
+    for name, value in policy.approval_when.items():
+        if not name or len(name) > 128 or len(jsonx.encode(value)) > 1_000:
+            raise Invalid(
+                "A condition names an argument (up to 128 characters) and a value (up to 1,000).", field="approval_when"
+            )
+    if jsonx.has_nul(policy.approval_when):
+        raise Invalid("A condition cannot hold the character U+0000.", field="approval_when")
+
+
+def _locked(tenant_id: int, server_id: int) -> Server:
+    server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
+    if server is None:
+        raise NotFound("No such server.")
+    return server
+
+
+def _announce(*hints: str) -> None:
+    with connection.cursor() as cursor:
+        for hint in hints:
+            cursor.execute("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, hint])

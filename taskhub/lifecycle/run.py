@@ -1,0 +1,133 @@
+"""What a worker does with a task. Every write carries the claim's epoch: a worker that lost
+its lease changes nothing, and its late write leaves an event (reliability V01, I14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
+from taskhub.lib import jsonx
+from taskhub.lifecycle._records import change, questions, who
+from taskhub.store import call
+
+LINES_KEPT = 2_000
+"""Log lines stored per task; later ones are dropped."""
+
+
+def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor) -> list[Claim]:
+    """Up to `limit` runnable tasks, now leased to `worker`. Never a task somebody else holds,
+    never one whose cancellation was asked for."""
+    found = call.rows(
+        "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s)",
+        (worker, limit, lease_seconds, per_context, who(actor)),
+    )
+    return [
+        Claim(
+            task_id=row[0],
+            public_id=row[1],
+            epoch=row[2],
+            tenant_id=row[3],
+            server_id=row[4],
+            server_name=row[5],
+            tool_id=row[6],
+            tool_name=row[7],
+            arguments=jsonx.decode(row[8].encode()),
+            answers=jsonx.decode(row[9].encode()) or None,
+            upstream_state=row[10],
+            client_capabilities=jsonx.decode(row[11].encode()),
+            trace=jsonx.decode(row[12].encode()),
+            question_audience=Audience(row[13]) if row[13] else None,
+            run_seconds=row[14],
+        )
+        for row in found
+    ]
+
+
+def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
+    """Lengthen the leases of `held` (task id, epoch). Returns the tasks still held, each with
+    whether its cancellation is wanted; a task that is missing belongs to somebody else now."""
+    found = call.rows(
+        "SELECT id, cancel_requested FROM renew_leases_v1(%s, %s::bigint[], %s::int[], %s::float8)",
+        (worker, [task for task, _ in held], [epoch for _, epoch in held], lease_seconds),
+    )
+    return dict(found)
+
+
+def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
+    """Store what the tool said. `False`: the lease is lost."""
+    body = [
+        {"level": line.level, "text": jsonx.repaired(line.text), "progress": line.progress, "total": line.total}
+        for line in lines
+    ]
+    return bool(
+        change(
+            "SELECT note_v1(%s, %s::int, %s::jsonb, %s::int)",
+            (claim.task_id, claim.epoch, jsonx.encode(body).decode(), LINES_KEPT),
+        )[0]
+    )
+
+
+def ask(
+    claim: Claim, asked: Sequence[NewQuestion], *, upstream_state: str | None, message: str, live: bool, actor: Actor
+) -> bool:
+    """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the
+    answers. `False`: the lease is lost."""
+    return bool(
+        change(
+            "SELECT ask_v1(%s, %s::int, %s::jsonb, %s, %s, %s, %s)",
+            (claim.task_id, claim.epoch, questions(asked), upstream_state, message, live, who(actor)),
+        )[0]
+    )
+
+
+def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
+    """Store the tool's result: the task is finished. `False`: too late, nothing changed.
+
+    Text that Postgres or JSON cannot carry is repaired (U+FFFD), never refused: finished work
+    is not lost to encoding (reliability D7).
+    """
+    is_error = result.get("isError") is True
+    body = jsonx.encode(jsonx.repaired(result)).decode()
+    message = _first_text(result)[:200] if is_error else ""
+    return bool(
+        change(
+            "SELECT finish_v1(%s, %s::int, %s, %s, %s, %s)",
+            (claim.task_id, claim.epoch, body, is_error, message, who(actor)),
+        )[0]
+    )
+
+
+def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
+    """Store a JSON-RPC error: the task is faulted. `False`: too late, nothing changed."""
+    clean = jsonx.repaired(error)
+    return bool(
+        change(
+            "SELECT fault_v1(%s, %s::int, %s, %s, %s)",
+            (claim.task_id, claim.epoch, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
+        )[0]
+    )
+
+
+def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
+    """The tool has stopped as asked: the task is cancelled. `False`: nothing was asked, or too late."""
+    return bool(
+        change("SELECT settle_cancel_v1(%s, %s::int, %s, %s)", (claim.task_id, claim.epoch, message, who(actor)))[0]
+    )
+
+
+def release(claim: Claim, *, delay_seconds: float, reason: str, actor: Actor) -> bool:
+    """Give the task back unrun, to be claimed again after `delay_seconds`."""
+    return bool(
+        change(
+            "SELECT release_v1(%s, %s::int, %s::float8, %s, %s)",
+            (claim.task_id, claim.epoch, delay_seconds, reason, who(actor)),
+        )[0]
+    )
+
+
+def _first_text(result: dict[str, Any]) -> str:
+    for block in result.get("content", []):
+        if isinstance(block, dict) and block.get("type") == "text":
+            return str(jsonx.repaired(block.get("text", "")))
+    return "The tool reported an error"

@@ -1,0 +1,125 @@
+"""A tool call of any revision: create the task, then wait for it as long as the caller may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from taskhub.core.errors import Invalid
+from taskhub.core.names import IDEMPOTENCY_KEY
+from taskhub.core.records import Actor, NewTask, Principal, TaskRecord, ToolRecord
+from taskhub.core.states import TERMINAL, Door
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.create import create_task
+from taskhub.protocol.errors import INVALID_REQUEST, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming
+from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
+from taskhub.queries.tasks import task_by_id
+
+RECHECK_SECONDS = 5.0
+"""A waiter looks again this often even if no hint came."""
+
+
+def actor_of(incoming: Incoming) -> Actor:
+    """The caller, as the audit names it."""
+    principal = incoming.principal
+    return Actor(name=principal.name, door=Door.CLIENT, address=incoming.address, context_id=principal.context_id)
+
+
+def need_scope(principal: Principal, scope: str) -> None:
+    """Raises 403 `insufficient_scope` unless the token carries the scope (AU-04)."""
+    if scope not in principal.scopes:
+        raise ScopeMissing(scope)
+
+
+class ScopeMissing(WireError):
+    """The token is good but too narrow; the entry room adds the challenge header."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(INVALID_REQUEST, f"The token lacks the scope {scope}", status=403)
+        self.scope = scope
+
+
+async def tools_of(hub: Hub, tenant_id: int) -> Catalogue:
+    """The catalogue; no query while the cache is warm."""
+    return cached_catalogue(tenant_id) or await hub.lanes.run(catalogue, tenant_id)
+
+
+def idempotency_key(meta: dict[str, Any]) -> str | None:
+    """The caller's key, if it sent one. Raises `Invalid` for anything but 1..255 printable ASCII."""
+    key = meta.get(IDEMPOTENCY_KEY)
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 1 <= len(key) <= 255 or not key.isascii() or not key.isprintable():
+        raise Invalid(f"{IDEMPOTENCY_KEY} must be 1 to 255 printable ASCII characters")
+    return key
+
+
+async def create(hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any) -> TaskRecord:
+    """The durable task of this call; see `NewTask` for `details`."""
+    principal = incoming.principal
+    new = NewTask(
+        tenant_id=principal.tenant_id, context_id=principal.context_id, tool=tool, arguments=arguments, **details
+    )
+    return (await hub.lanes.run(create_task, new, actor_of(incoming))).task
+
+
+async def wait_for(
+    hub: Hub,
+    task: TaskRecord,
+    ready: Callable[[TaskRecord], bool],
+    *,
+    bell: asyncio.Event,
+    seconds: float | None,
+) -> TaskRecord:
+    """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
+
+    `bell` must have been watching the task since before it was read.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = None if seconds is None else loop.time() + seconds
+    while task.state not in TERMINAL and not ready(task):
+        left = RECHECK_SECONDS if deadline is None else min(RECHECK_SECONDS, deadline - loop.time())
+        if left <= 0:
+            break
+        await rung(bell, left)
+        fresh = await hub.lanes.run(task_by_id, task.id)
+        if fresh is None:
+            break
+        task = fresh
+    return task
+
+
+async def rung(bell: asyncio.Event, seconds: float) -> bool:
+    """Wait for the bell at most `seconds`, and reset it. `False` when time ran out."""
+    try:
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+    except TimeoutError:
+        return False
+    bell.clear()
+    return True
+
+
+async def unless_gone(incoming: Incoming, work: Awaitable[Any], on_gone: Callable[[], Awaitable[None]]) -> Any:
+    """The result of `work`, unless the peer leaves first: then `on_gone` and `CancelledError`."""
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(incoming.gone())
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        await on_gone()
+        raise asyncio.CancelledError
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+async def abandon(hub: Hub, incoming: Incoming, task: TaskRecord) -> None:
+    """The caller of a waited call has left: its work is not wanted any more (B26-10)."""
+    actor = actor_of(incoming)
+    actor = Actor(actor.name, actor.door, actor.address, context_id=actor.context_id, reason="The caller left")
+    await hub.lanes.run(request_cancel, task.id, actor=actor)

@@ -1,0 +1,75 @@
+"""From bytes to a checked JSON-RPC message: pure, no I/O, first failed rung wins (B26-32)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from taskhub.lib import jsonx
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, WireError
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """A request, or a notification when `id` is `None`."""
+
+    id: str | int | None
+    method: str
+    params: dict[str, Any]
+    meta: dict[str, Any]
+    has_meta: bool
+
+
+class BadEnvelope(WireError):
+    """Carries the id as far as it could be read, so that the answer can name it."""
+
+    def __init__(self, code: int, message: str, id: str | int | None = None) -> None:  # noqa: A002 - the wire's word
+        super().__init__(code, message, status=400)
+        self.id = id
+
+
+def read_envelope(body: bytes) -> Envelope:
+    """The message in `body`. Raises `BadEnvelope` (400): -32700 for what is not strict JSON,
+    -32600 for what is no single request or notification (B26-01, B26-05)."""
+    try:
+        message = jsonx.decode(body)
+    except jsonx.JsonError as error:
+        raise BadEnvelope(PARSE_ERROR, f"Parse error: {error}") from None
+    if isinstance(message, list):
+        raise BadEnvelope(INVALID_REQUEST, "Batches are not accepted: send one message per POST")
+    if not isinstance(message, dict):
+        raise BadEnvelope(INVALID_REQUEST, "A JSON-RPC message is an object")
+    found = message.get("id")
+    readable = found if isinstance(found, (str, int)) and not isinstance(found, bool) else None
+    if message.get("jsonrpc") != "2.0":
+        raise BadEnvelope(INVALID_REQUEST, 'jsonrpc must be "2.0"', readable)
+    if "id" in message and readable is None:
+        raise BadEnvelope(INVALID_REQUEST, "id must be a string or an integer")
+    method = message.get("method")
+    if method is None and ("result" in message or "error" in message):
+        raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", readable)
+    if not isinstance(method, str) or not method:
+        raise BadEnvelope(INVALID_REQUEST, "method must be a string", readable)
+    params = message.get("params", {})
+    if not isinstance(params, dict):
+        raise BadEnvelope(INVALID_REQUEST, "params must be an object", readable)
+    meta = params.get("_meta", {})
+    if not isinstance(meta, dict):
+        raise BadEnvelope(INVALID_PARAMS, "params._meta must be an object", readable)
+    return Envelope(id=readable, method=method, params=params, meta=meta, has_meta="_meta" in params)
+
+
+def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 - the wire's word
+    """A JSON-RPC response around an already encoded result."""
+    return b'{"jsonrpc":"2.0","id":' + jsonx.encode(id) + b',"result":' + result + b"}"
+
+
+def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa: A002 - the wire's word
+    """A JSON-RPC error; the id is left out when it could not be read (reliability D8)."""
+    head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":' + jsonx.encode(id) + b","
+    return head + b'"error":' + jsonx.encode(error) + b"}"
+
+
+def notification_message(method: str, params: dict[str, Any]) -> bytes:
+    """A JSON-RPC notification."""
+    return jsonx.encode({"jsonrpc": "2.0", "method": method, "params": params})

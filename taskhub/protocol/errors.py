@@ -1,0 +1,55 @@
+"""JSON-RPC errors of the protocol, with the HTTP status each travels with."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+HEADER_MISMATCH: Final = -32020
+MISSING_CAPABILITY: Final = -32021
+UNSUPPORTED_VERSION: Final = -32022
+TOO_MANY: Final = 42900
+"""Our own codes lie outside -32768..-32000 (B26-33)."""
+KEY_REUSED: Final = 40900
+UNAVAILABLE: Final = 50300
+
+
+class WireError(Exception):
+    """An answer that is an error. `status` is the HTTP status; 0 means "by the code"."""
+
+    def __init__(self, code: int, message: str, data: Any = None, *, status: int = 0, retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+        self.status = status or http_status(code)
+        self.retry_after = retry_after
+
+    def body(self) -> dict[str, Any]:
+        """The JSON-RPC error object."""
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+_STATUS: Final = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+    TOO_MANY: 429,
+    KEY_REUSED: 409,
+    UNAVAILABLE: 503,
+}
+
+
+def http_status(code: int) -> int:
+    """The status of a code on the modern wire; 200 for what handlers say (protocol.md 3.5)."""
+    return _STATUS.get(code, 200)

@@ -1,0 +1,67 @@
+"""What the protocol needs from the process it runs in: lanes, keys, hints, limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskhub.lib.lanes import Lanes
+from taskhub.lib.sealing import Sealer
+
+CATALOGUE = "catalogue"
+"""The topic that rings when any tool, server or policy changed."""
+
+
+class Hints:
+    """Who waits for news of what, in this process. A ring says "look again", never what is new;
+    after a gap in the listener everybody is rung, so a lost hint costs one look."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+
+    @contextmanager
+    def watch(self, *topics: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever one of the topics (a task's public id, or `CATALOGUE`)
+        rings. Watch first, then read: nothing can slip between."""
+        bell = asyncio.Event()
+        for topic in topics:
+            self._waiting[topic].add(bell)
+        try:
+            yield bell
+        finally:
+            for topic in topics:
+                self._waiting[topic].discard(bell)
+                if not self._waiting[topic]:
+                    del self._waiting[topic]
+
+    def ring(self, topic: str) -> None:
+        """News of `topic`."""
+        for bell in self._waiting.get(topic, ()):
+            bell.set()
+
+    def ring_all(self) -> None:
+        """Anything may have happened."""
+        for bells in self._waiting.values():
+            for bell in bells:
+                bell.set()
+
+
+@dataclass
+class Hub:
+    """One per web process."""
+
+    lanes: Lanes
+    sealer: Sealer
+    server_info: dict[str, Any]
+    inline_wait_seconds: float
+    versions: tuple[str, ...]
+    hints: Hints = field(default_factory=Hints)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: dict[int, int] = field(default_factory=dict)
+    polled: dict[int, float] = field(default_factory=dict)
+    cache: dict[str, Any] = field(default_factory=dict)
+    """Encoded replies that depend on nothing but the catalogue; emptied when it changes."""

@@ -1,0 +1,45 @@
+"""What an entry room hands to the protocol, and what it gets back. No HTTP library in sight."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from taskhub.core.records import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One POST. `headers` maps lower-case names to trimmed values; `repeated` names the headers
+    that came more than once. `gone` returns when the peer has left."""
+
+    body: bytes
+    headers: Mapping[str, str]
+    repeated: frozenset[str]
+    principal: Principal
+    address: str
+    gone: Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A `text/event-stream` answer; each item is written and flushed as it comes."""
+
+    frames: AsyncIterator[bytes]
+
+
+def event(message: bytes) -> bytes:
+    """One SSE event holding one compact JSON-RPC message (B26-08)."""
+    return b"event: message\ndata: " + message + b"\n\n"
+
+
+KEEP_ALIVE = b": keep-alive\n\n"

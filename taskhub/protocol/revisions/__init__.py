@@ -1,0 +1,2 @@
+"""One folder per protocol revision: `wire` (shapes), `mapping` (record to wire), `methods` (its
+rows of the table). Revisions never import each other: deleting a folder deletes the revision."""

@@ -1,0 +1,94 @@
+"""Task records in the words of the tasks extension (SEP-2663): total functions, no I/O.
+
+The extension moves on its own clock, hence its own folder inside the revision.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, TaskRecord
+from taskhub.lib import jsonx
+
+STATUS: Final[dict[State, str]] = {
+    State.QUEUED: "working",
+    State.WORKING: "working",
+    State.INPUT_REQUIRED: "input_required",
+    State.FINISHED: "completed",
+    State.FAULTED: "failed",
+    State.CANCELLED: "cancelled",
+}
+
+METHOD: Final[dict[QuestionKind, str]] = {
+    QuestionKind.ELICITATION: "elicitation/create",
+    QuestionKind.SAMPLING: "sampling/createMessage",
+    QuestionKind.ROOTS: "roots/list",
+}
+
+
+def timestamp(at: datetime) -> str:
+    """ISO 8601 in UTC with milliseconds (T26-17)."""
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
+    """The open questions that the client may answer."""
+    return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHOD)
+
+
+def status(task: TaskRecord) -> str:
+    """`input_required` only while the client itself can move the task on: what waits for people
+    shows as `working`, or clients would cancel it (design section 5)."""
+    if task.state is State.INPUT_REQUIRED and not for_client(task):
+        return "working"
+    return STATUS[task.state]
+
+
+def task_fields(task: TaskRecord) -> dict[str, Any]:
+    """The flat `Task` (T26-12, T26-15..17)."""
+    fields: dict[str, Any] = {"taskId": task.public_id, "status": status(task)}
+    if task.message:
+        fields["statusMessage"] = task.message
+    fields["createdAt"] = timestamp(task.created_at)
+    fields["lastUpdatedAt"] = timestamp(task.updated_at)
+    fields["ttlMs"] = task.ttl_ms
+    fields["pollIntervalMs"] = task.poll_interval_ms
+    return fields
+
+
+def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
+    """All outstanding questions, by key (T26-24)."""
+    return {q.key: {"method": METHOD[q.kind], "params": q.params} for q in questions}
+
+
+def encoded_task(task: TaskRecord, head: dict[str, Any]) -> bytes:
+    """`head`, the flat task, and by status its payload, as JSON. Stored results and errors are
+    spliced in as they lie in the database."""
+    fields = {**head, **task_fields(task)}
+    match fields["status"]:
+        case "input_required":
+            fields["inputRequests"] = input_requests(for_client(task))
+            return jsonx.encode(fields)
+        case "completed":
+            return jsonx.encode(fields)[:-1] + b',"result":' + complete_result(task) + b"}"
+        case "failed":
+            assert task.error_json is not None  # CHECK task_error_iff_faulted
+            return jsonx.encode(fields)[:-1] + b',"error":' + task.error_json.encode() + b"}"
+        case _:
+            return jsonx.encode(fields)
+
+
+def complete_result(task: TaskRecord) -> bytes:
+    """The tool's result as the plain call would have returned it, with its own `resultType`
+    (clients reject an inlined result without one)."""
+    assert task.result_json is not None  # CHECK task_result_iff_finished
+    body = task.result_json.encode()
+    return b'{"resultType":"complete"' + (b"," if body != b"{}" else b"") + body[1:]
+
+
+def detailed_task(task: TaskRecord) -> dict[str, Any]:
+    """What `tasks/get` answers now, as an object: for the console's wire view."""
+    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "complete"}))
+    return decoded

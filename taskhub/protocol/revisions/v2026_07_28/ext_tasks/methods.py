@@ -1,0 +1,116 @@
+"""`tasks/get`, `tasks/update`, `tasks/cancel` and the create result (T26-*)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from taskhub.core.elicitation import checked_response
+from taskhub.core.errors import Invalid
+from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.records import OpenQuestion, TaskRecord
+from taskhub.lib import jsonx
+from taskhub.lifecycle.answer import answer_question
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_message
+from taskhub.protocol.errors import INVALID_PARAMS, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, missing_capability
+from taskhub.queries.tasks import owned_task
+
+ACK: Final = b'{"resultType":"complete"}'
+
+
+def declares_tasks(capabilities: dict[str, Any]) -> bool:
+    """Whether this very request declares the extension (T26-03); nothing is remembered."""
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
+
+
+def need_tasks(capabilities: dict[str, Any]) -> None:
+    """-32021 unless the request declares the extension (T26-05..08)."""
+    if not declares_tasks(capabilities):
+        raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
+
+
+def task_id(request: Request) -> str:
+    """`params.taskId`; -32602 unless it is a string (T26-37)."""
+    found = request.params.get("taskId")
+    if not isinstance(found, str):
+        raise WireError(INVALID_PARAMS, "taskId must be a string")
+    return found
+
+
+async def owned(hub: Hub, request: Request) -> TaskRecord:
+    """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
+    wanted = task_id(request)
+    # Only ids of our own making reach the database: anything else is unknown by its shape.
+    task = None
+    if 22 <= len(wanted) <= 64 and wanted.isascii():
+        task = await hub.lanes.run(owned_task, request.principal.context_id, wanted)
+    if task is None:
+        raise WireError(INVALID_PARAMS, "Task not found")
+    return task
+
+
+def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
+    """`CreateTaskResult`: flat, no payload (T26-12, T26-13)."""
+    body = jsonx.encode(
+        {"resultType": "task", **mapping.task_fields(task), "_meta": {META_SERVER: hub.server_info}}
+    )
+    return Reply(result_message(request.id, body), headers={"Content-Type": "application/json"})
+
+
+async def get(hub: Hub, request: Request) -> Reply:
+    """The task with its payload (T26-22..29)."""
+    calls.need_scope(request.principal, "tasks:read")
+    need_tasks(request.capabilities)
+    task = await owned(hub, request)
+    hub.polled[task.id] = time.time()
+    head = {"resultType": "complete", "_meta": {META_SERVER: hub.server_info}}
+    return Reply(
+        result_message(request.id, mapping.encoded_task(task, head)), headers={"Content-Type": "application/json"}
+    )
+
+
+async def update(hub: Hub, request: Request) -> Reply:
+    """Answers to open questions (T26-32..37). Keys that are unknown or answered are ignored. An
+    answer that does not fit its question is refused with a pointer, before any is stored."""
+    calls.need_scope(request.principal, "tasks:answer")
+    need_tasks(request.capabilities)
+    responses = request.params.get("inputResponses")
+    task_id(request)
+    if not isinstance(responses, dict):
+        raise WireError(INVALID_PARAMS, "inputResponses must be an object")
+    task = await owned(hub, request)
+    await store_answers(hub, request, task, responses)
+    return Reply(result_message(request.id, ACK), headers={"Content-Type": "application/json"})
+
+
+async def store_answers(hub: Hub, request: Request, task: TaskRecord, responses: dict[str, Any]) -> None:
+    """Store the answers that fit an open question of the client. Raises `Invalid` with a pointer
+    before anything is stored if one does not fit."""
+    wanted: list[tuple[OpenQuestion, Any]] = [
+        (question, responses[question.key]) for question in mapping.for_client(task) if question.key in responses
+    ]
+    for question, response in wanted:
+        try:
+            checked_response(question.kind, question.params, response)
+        except Invalid as error:
+            pointer = f"/inputResponses/{question.key}{error.data.get('pointer', '')}"
+            raise Invalid(error.message, pointer=pointer) from None
+    actor = calls.actor_of(request.incoming)
+    for question, response in wanted:
+        await hub.lanes.run(answer_question, task.id, question, response, actor=actor)
+
+
+async def cancel(hub: Hub, request: Request) -> Reply:
+    """Cooperative cancel: an empty ack, also for an ended task (T26-38, T26-39)."""
+    calls.need_scope(request.principal, "tasks:cancel")
+    need_tasks(request.capabilities)
+    task = await owned(hub, request)
+    await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))
+    return Reply(result_message(request.id, ACK), headers={"Content-Type": "application/json"})

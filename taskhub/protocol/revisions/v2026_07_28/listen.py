@@ -1,0 +1,111 @@
+"""`subscriptions/listen`: one stream of the changes a client asked for (B26-70..77, T26-49..52)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from taskhub.core.records import TaskRecord
+from taskhub.core.states import TERMINAL
+from taskhub.lib import jsonx
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import notification_message, result_message
+from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
+from taskhub.protocol.hub import CATALOGUE, Hub
+from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import need_tasks
+from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
+from taskhub.queries.tasks import owned_task
+
+MAX_STREAMS = 20
+MAX_TASKS = 100
+MAX_AGE_SECONDS = 1_800.0
+KEEP_ALIVE_SECONDS = 15.0
+
+
+async def listen(hub: Hub, request: Request) -> Stream:
+    """Checks the filter, then streams. Raises -32021 before the stream if `taskIds` are asked for
+    without the extension (T26-07), 429 above 20 streams of one caller."""
+    wanted = request.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise WireError(INVALID_PARAMS, "notifications must be an object")
+    task_ids = wanted.get("taskIds")
+    if task_ids is not None:
+        need_tasks(request.capabilities)
+        calls.need_scope(request.principal, "tasks:read")
+        if not isinstance(task_ids, list) or not all(isinstance(item, str) for item in task_ids):
+            raise WireError(INVALID_PARAMS, "notifications.taskIds must be an array of strings")
+        if len(task_ids) > MAX_TASKS:
+            raise WireError(INVALID_PARAMS, f"At most {MAX_TASKS} taskIds in one subscription")
+    context = request.principal.context_id
+    if hub.streams.get(context, 0) >= MAX_STREAMS:
+        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
+    mine: dict[str, TaskRecord] = {}
+    for public_id in dict.fromkeys(task_ids or []):
+        task = None
+        if 22 <= len(public_id) <= 64 and public_id.isascii():
+            task = await hub.lanes.run(owned_task, context, public_id)
+        if task is not None:
+            mine[public_id] = task
+    tools = wanted.get("toolsListChanged") is True
+    return Stream(_stream(hub, request, tools, None if task_ids is None else mine))
+
+
+async def _stream(
+    hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None
+) -> AsyncIterator[bytes]:
+    principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
+    honoured: dict[str, Any] = {}
+    if tools:
+        honoured["toolsListChanged"] = True
+    if mine is not None:
+        honoured["taskIds"] = list(mine)
+    hub.streams[principal.context_id] = hub.streams.get(principal.context_id, 0) + 1
+    loop = asyncio.get_running_loop()
+    until = loop.time() + MAX_AGE_SECONDS
+    if principal.expires_at is not None:
+        until = min(until, loop.time() + (principal.expires_at - datetime.now(UTC)).total_seconds())
+    topics = [*(mine or ()), *([CATALOGUE] if tools else [])]
+    try:
+        with hub.hints.watch(*topics) as bell:
+            digest = (await calls.tools_of(hub, principal.tenant_id)).digest if tools else ""
+            yield event(
+                notification_message(
+                    "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
+                )
+            )
+            shown: dict[str, int] = {}
+            while True:
+                for public_id, known in list((mine or {}).items()):
+                    task = await hub.lanes.run(owned_task, principal.context_id, public_id)
+                    task = task or known
+                    if shown.get(public_id) != task.version:
+                        shown[public_id] = task.version
+                        yield event(_task_changed(task, meta))
+                    if task.state in TERMINAL and mine is not None:
+                        del mine[public_id]
+                if tools:
+                    fresh = (await calls.tools_of(hub, principal.tenant_id)).digest
+                    if fresh != digest:
+                        digest = fresh
+                        yield event(notification_message("notifications/tools/list_changed", {"_meta": meta}))
+                left = until - loop.time()
+                if left <= 0 or hub.closing.is_set():
+                    break
+                if not await calls.rung(bell, min(KEEP_ALIVE_SECONDS, left)) and left > KEEP_ALIVE_SECONDS:
+                    yield KEEP_ALIVE
+        yield event(result_message(request.id, jsonx.encode({"resultType": "complete", "_meta": meta})))
+    finally:
+        hub.streams[principal.context_id] -= 1
+        if not hub.streams[principal.context_id]:
+            del hub.streams[principal.context_id]
+
+
+def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:
+    """The task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
+    params = json.loads(mapping.encoded_task(task, {}))
+    return notification_message("notifications/tasks", {**params, "_meta": meta})

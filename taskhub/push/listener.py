@@ -1,0 +1,83 @@
+"""Feeds this process's waiters and consoles from the one hint listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+
+from channels.layers import get_channel_layer
+
+from taskhub.identity.principals import forget_principals
+from taskhub.protocol.hub import CATALOGUE, Hub
+from taskhub.queries.catalogue import forget_catalogues
+from taskhub.store.listener import listen
+
+logger = logging.getLogger(__name__)
+
+COALESCE_SECONDS = 0.2
+"""Consoles are told at most five times a second, however fast tasks move."""
+
+
+class Feeder:
+    """Turns hints into rings and console messages."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self._news: defaultdict[str, set[str]] = defaultdict(set)
+        self._due = asyncio.Event()
+        self.consoles = 0
+
+    async def run(self) -> None:
+        """Listen for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(listen(self.on_hint, self.on_gap))
+            group.create_task(self._tell_consoles())
+
+    def on_hint(self, payload: str) -> None:
+        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals."""
+        kind, *rest = payload.split(" ")
+        if kind in ("r", "x", "t") and len(rest) == 4:
+            tenant, _, _, public_id = rest
+            self.hub.hints.ring(public_id)
+            self._note(tenant, {f"task:{public_id}", "tasks"})
+        elif kind == "c":
+            forget_catalogues()
+            self.hub.cache.clear()
+            self.hub.hints.ring(CATALOGUE)
+            self._note("*", {"servers"})
+        elif kind == "p":
+            forget_principals()
+            self._note("*", {"clients"})
+        elif kind == "k":
+            self._note("*", {"workers"})
+
+    def on_gap(self) -> None:
+        """Hints may have been lost: everybody looks again."""
+        forget_principals()
+        forget_catalogues()
+        self.hub.cache.clear()
+        self.hub.hints.ring_all()
+        self._note("*", {"resync"})
+
+    def _note(self, tenant: str, topics: set[str]) -> None:
+        news = self._news[tenant]
+        if len(news) < 200:
+            news |= topics
+        else:
+            news.add("tasks")
+        self._due.set()
+
+    async def _tell_consoles(self) -> None:
+        layer = get_channel_layer()
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            news, self._news = self._news, defaultdict(set)
+            for tenant, topics in news.items():
+                group = "consoles" if tenant == "*" else f"tenant.{tenant}"
+                try:
+                    await layer.group_send(group, {"type": "hints", "topics": sorted(topics)})
+                except Exception:
+                    logger.exception("consoles were not told")
+            await asyncio.sleep(COALESCE_SECONDS)

@@ -1,0 +1,21 @@
+"""Reading for pages: Django's own cursor, so that tests can count and the debug log can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import Error, connection
+
+from taskhub.store import call
+
+
+def read(sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    """All rows. Raises `Unavailable` when the database is away or takes too long."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, params)
+            return cursor.fetchall()
+    except Error as error:
+        call.raise_for(error)
+        raise

@@ -1,0 +1,53 @@
+"""Is the installation fit to serve?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Count
+
+from taskhub.store.models import Server, Task, Worker
+
+ALIVE = timedelta(seconds=30)
+_migrated = False
+
+
+def live_workers() -> int:
+    """Workers that were heard of within 30 seconds and have not said goodbye."""
+    return Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True).count()
+
+
+def ready() -> list[str]:
+    """What is missing, in words; empty when all is well. Raises `DatabaseError` when it is away."""
+    global _migrated  # noqa: PLW0603 - once migrated, a process stays so
+    if not _migrated:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return ["migrations are pending: run manage.py migrate"]
+        _migrated = True
+    problems = []
+    if not live_workers():
+        problems.append("no worker is alive: run manage.py worker")
+    unseen = Server.objects.filter(enabled=True, state="unknown").count()
+    if unseen:
+        problems.append(f"{unseen} servers have not been contacted yet")
+    return problems
+
+
+def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
+    """Gauges: (name, help, [(labels, value)])."""
+    states = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
+    oldest = Task.objects.filter(state="queued").order_by("created_at").values_list("created_at", flat=True).first()
+    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+    return [
+        ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states]),
+        ("taskhub_oldest_queued_seconds", "Age of the oldest queued task", [({}, age)]),
+        ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
+        (
+            "taskhub_servers",
+            "Servers by state",
+            [({"state": s}, n) for s, n in Server.objects.values_list("state").annotate(n=Count("id"))],
+        ),
+    ]

@@ -1,0 +1,341 @@
+"""The servers behind us and their tools, as people read them. Secrets in a target never leave here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from django.db.models import Count, F, Q
+
+from taskhub.store.models import Membership, Server, Tool
+
+HIDDEN = "•••"
+_SECRET = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
+MAX_SCHEMA_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server. `target` is redacted."""
+
+    id: int
+    name: str
+    transport: str
+    target: str
+    prefix: str
+    enabled: bool
+    state: str
+    problem: str
+    protocol: str
+    info: dict[str, Any]
+    catalogue_at: datetime | None
+    last_seen_at: datetime | None
+    created_at: datetime
+    tools: int
+    rejected: int
+
+    @property
+    def shown_state(self) -> str:
+        """`disabled` beats what was last known."""
+        return self.state if self.enabled else "disabled"
+
+    @property
+    def about(self) -> str:
+        """Name and version the server gave of itself."""
+        words = [str(self.info.get(part, "")) for part in ("name", "version")]
+        return " ".join(word for word in words if word)[:120]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One line of an input schema; nested ones carry a dotted name."""
+
+    name: str
+    type: str
+    required: bool
+    description: str
+    limits: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow:
+    """A tool with its policy. `None` in a policy field means: as the tool itself says."""
+
+    id: int
+    server_id: int
+    name: str
+    exposed_name: str
+    definition: dict[str, Any]
+    digest: str
+    rejected: str
+    hint_mode: str | None
+    read_only: bool
+    idempotent: bool
+    first_seen_at: datetime
+    changed_at: datetime
+    gone_at: datetime | None
+    enabled: bool
+    policy_mode: str | None
+    policy_at_least_once: bool | None
+    approval: bool
+    approval_when: dict[str, Any]
+    approval_group: str
+    approval_quorum: int
+    question_audience: str | None
+    max_attempts: int
+    run_seconds: int
+
+    @property
+    def title(self) -> str:
+        """The tool's own title, if it has one."""
+        annotations = self.definition.get("annotations")
+        named = annotations.get("title") if isinstance(annotations, dict) else None
+        return str(self.definition.get("title") or named or "")[:200]
+
+    @property
+    def description(self) -> str:
+        """What the tool says it does."""
+        return str(self.definition.get("description") or "")
+
+    @property
+    def mode(self) -> str:
+        """The mode in force."""
+        return self.policy_mode or self.hint_mode or "auto"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it is run again when a worker was lost."""
+        if self.policy_at_least_once is not None:
+            return self.policy_at_least_once
+        return self.read_only or self.idempotent
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The input schema as lines, `MAX_SCHEMA_ROWS` at most."""
+        schema = self.definition.get("inputSchema")
+        return tuple(_lines(schema))[:MAX_SCHEMA_ROWS] if isinstance(schema, dict) else ()
+
+    @property
+    def argument_types(self) -> dict[str, str]:
+        """Top-level argument: its JSON type, where the schema names one."""
+        schema = self.definition.get("inputSchema")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(properties, dict):
+            return {}
+        return {
+            str(name): str(rule.get("type", "")) if isinstance(rule, dict) else "" for name, rule in properties.items()
+        }
+
+    @property
+    def annotations(self) -> tuple[tuple[str, str], ...]:
+        """What the tool claims about itself, such as `readOnlyHint`."""
+        found = self.definition.get("annotations")
+        if not isinstance(found, dict):
+            return ()
+        return tuple((str(name), json.dumps(value, ensure_ascii=False)) for name, value in found.items())[:20]
+
+    @property
+    def raw(self) -> str:
+        """The definition as the server sent it, indented."""
+        return json.dumps(self.definition, ensure_ascii=False, indent=2)
+
+    @property
+    def seen(self) -> str:
+        """A short mark of the policy as it is now; a form carries it back, so that two people
+        who edit at once do not overwrite each other unseen."""
+        return policy_mark(self)
+
+
+POLICY_FIELDS = (
+    "enabled", "policy_mode", "policy_at_least_once", "approval", "approval_when", "approval_group",
+    "approval_quorum", "question_audience", "max_attempts", "run_seconds",
+)  # fmt: skip
+
+
+def policy_mark(tool: Any) -> str:
+    """The mark of anything that has the policy's fields: a row here, or the model."""
+    values = [getattr(tool, name) for name in POLICY_FIELDS]
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def server_list(tenant_id: int) -> tuple[ServerRow, ...]:
+    """Every server of the tenant, by name."""
+    return tuple(_server(row) for row in _servers(tenant_id).order_by("name")[:500])
+
+
+def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
+    """One server of the tenant."""
+    row = _servers(tenant_id).filter(pk=server_id).first()
+    return None if row is None else _server(row)
+
+
+def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
+    """The server's tools in its own order, those that are gone last; 2,000 at most."""
+    rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id)
+    return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
+
+
+def known_groups(tenant_id: int) -> tuple[str, ...]:
+    """Every group a person of the tenant is in, for suggestions."""
+    found: set[str] = set()
+    for groups in Membership.objects.filter(tenant_id=tenant_id).values_list("groups", flat=True)[:1_000]:
+        found.update(groups)
+    return tuple(sorted(found))
+
+
+def redacted(transport: str, target: str) -> str:
+    """`target` without what could be a secret: a URL's user and password and the values of
+    parameters that sound secret; a command's `NAME=value`, `--name value` and `--name=value`
+    where the name sounds secret."""
+    if transport == "http":
+        return _redacted_url(target)
+    if transport == "stdio":
+        return _redacted_command(target)
+    return target
+
+
+def _redacted_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rsplit("@", 1)
+    except ValueError:
+        return HIDDEN
+    netloc = f"{HIDDEN}@{host[1]}" if len(host) == 2 else host[0]
+    pairs = [
+        (name, HIDDEN if _SECRET.search(name) else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    query = urlencode(pairs, safe="•/:,", quote_via=quote)
+    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def _redacted_command(command: str) -> str:
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    shown: list[str] = []
+    hide = False
+    for word in words:
+        name, sign, _ = word.partition("=")
+        if hide:
+            shown.append(HIDDEN)
+            hide = False
+        elif "://" in word:
+            shown.append(_redacted_url(word))
+        elif sign and _SECRET.search(name):
+            shown.append(f"{name}={HIDDEN}")
+        else:
+            shown.append(word if word.isprintable() and " " not in word else shlex.quote(word))
+            hide = word.startswith("-") and not sign and _SECRET.search(word) is not None
+    return " ".join(shown)
+
+
+def _servers(tenant_id: int) -> Any:
+    here = Q(tools__gone_at__isnull=True)
+    return Server.objects.filter(tenant_id=tenant_id).annotate(
+        tool_count=Count("tools", filter=here & Q(tools__rejected="")),
+        rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
+    )
+
+
+def _server(row: Any) -> ServerRow:
+    target = redacted(row.transport, row.target)
+    return ServerRow(
+        id=row.pk,
+        name=row.name,
+        transport=row.transport,
+        target=target,
+        prefix=row.prefix,
+        enabled=row.enabled,
+        state=row.state,
+        # An error message likes to quote what it could not reach.
+        problem=row.problem.replace(row.target, target),
+        protocol=row.protocol,
+        info=row.info if isinstance(row.info, dict) else {},
+        catalogue_at=row.catalogue_at,
+        last_seen_at=row.last_seen_at,
+        created_at=row.created_at,
+        tools=row.tool_count,
+        rejected=row.rejected_count,
+    )
+
+
+def _tool(row: Tool) -> ToolRow:
+    return ToolRow(
+        id=row.pk,
+        server_id=row.server_id,
+        name=row.name,
+        exposed_name=row.exposed_name,
+        definition=row.definition if isinstance(row.definition, dict) else {},
+        digest=row.digest,
+        rejected=row.rejected,
+        hint_mode=row.hint_mode,
+        read_only=row.read_only,
+        idempotent=row.idempotent,
+        first_seen_at=row.first_seen_at,
+        changed_at=row.changed_at,
+        gone_at=row.gone_at,
+        **{name: getattr(row, name) for name in POLICY_FIELDS},
+    )
+
+
+def _lines(schema: dict[str, Any], above: str = "", depth: int = 0) -> Iterator[Argument]:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or depth > 3:
+        return
+    listed = schema.get("required")
+    required = set(map(str, listed)) if isinstance(listed, list) else set()
+    for name, rule in list(properties.items())[:MAX_SCHEMA_ROWS]:
+        if not isinstance(rule, dict):
+            rule = {}
+        yield Argument(
+            name=f"{above}{name}",
+            type=_type(rule),
+            required=str(name) in required,
+            description=str(rule.get("description") or rule.get("title") or "")[:1_000],
+            limits=_limits(rule),
+        )
+        yield from _lines(rule, f"{above}{name}.", depth + 1)
+        items = rule.get("items")
+        if isinstance(items, dict):
+            yield from _lines(items, f"{above}{name}[].", depth + 1)
+
+
+def _type(rule: dict[str, Any]) -> str:
+    kind = rule.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))[:80]
+    if kind == "array" and isinstance(rule.get("items"), dict):
+        return f"list of {_type(rule['items'])}"
+    if kind is None:
+        for word in ("anyOf", "oneOf"):
+            if isinstance(rule.get(word), list):
+                return " or ".join(_type(part) for part in rule[word][:6] if isinstance(part, dict))
+        if isinstance(rule.get("$ref"), str):
+            return str(rule["$ref"]).rsplit("/", 1)[-1][:80]
+        return "choice" if "enum" in rule else "any"
+    return str(kind)[:80]
+
+
+def _limits(rule: dict[str, Any]) -> str:
+    """Everything else worth knowing: choices, ranges, format, default."""
+    words: list[str] = []
+    if isinstance(rule.get("enum"), list):
+        words.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in rule["enum"][:20]))
+    for name, word in (
+        ("const", "always"), ("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"),
+        ("exclusiveMaximum", "below"), ("minLength", "length from"), ("maxLength", "length to"),
+        ("pattern", "pattern"), ("format", "format"), ("default", "default"),
+    ):  # fmt: skip
+        if name in rule:
+            value = rule[name]
+            words.append(f"{word} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    return "; ".join(words)[:500]

@@ -1,0 +1,90 @@
+"""Reads of single tasks, as the wire needs them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, StoredLine, TaskRecord
+from taskhub.store import call
+
+_COLUMNS = (
+    "id, public_id, revision, state, message, progress, total, created_at, updated_at, ended_at, ttl_ms,"
+    " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions"
+)
+_BY_OWNER = (
+    f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"  # noqa: S608
+)
+_BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"  # noqa: S608
+_BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"  # noqa: S608
+
+
+def owned_task(context_id: int, public_id: str) -> TaskRecord | None:
+    """The task, if it belongs to the context and the wire has not forgotten it: an ended task
+    past its ttl is gone for its owner, though the console still keeps it."""
+    found = call.reread(_BY_OWNER, (public_id, context_id))
+    if not found:
+        return None
+    row = found[0]
+    task = record(row[:-1])
+    expires_at = row[-1]
+    if task.ended_at is not None and expires_at is not None and expires_at < datetime.now(UTC):
+        return None
+    return task
+
+
+def task_by_id(task_id: int) -> TaskRecord | None:
+    """The task, whoever owns it: for callers that have checked."""
+    found = call.reread(_BY_ID, (task_id,))
+    return record(found[0]) if found else None
+
+
+def tenant_task(tenant_id: int, public_id: str) -> TaskRecord | None:
+    """The task, if it belongs to the tenant."""
+    found = call.reread(_BY_TENANT, (public_id, tenant_id))
+    return record(found[0]) if found else None
+
+
+def lines_after(task_id: int, line_id: int, limit: int = 100) -> list[StoredLine]:
+    """Log lines of a task with ids above `line_id`, oldest first."""
+    found = call.reread(
+        "SELECT id, level, text, progress, total, at FROM task_log WHERE task_id = %s AND id > %s ORDER BY id LIMIT %s",
+        (task_id, line_id, limit),
+    )
+    return [StoredLine(*row) for row in found]
+
+
+def record(row: tuple[Any, ...]) -> TaskRecord:
+    """A `task_view` row in the order of `_COLUMNS`."""
+    return TaskRecord(
+        id=row[0],
+        public_id=row[1],
+        revision=row[2],
+        state=State(row[3]),
+        message=row[4],
+        progress=row[5],
+        total=row[6],
+        created_at=row[7],
+        updated_at=row[8],
+        ended_at=row[9],
+        ttl_ms=row[10],
+        poll_interval_ms=row[11],
+        result_json=row[12],
+        error_json=row[13],
+        is_error=row[14],
+        cancel_requested_at=row[15],
+        version=row[16],
+        tool_name=row[17],
+        questions=tuple(
+            OpenQuestion(
+                key=q["key"],
+                kind=QuestionKind(q["kind"]),
+                params=q["params"],
+                audience=Audience(q["audience"]),
+                group=q["group"],
+                quorum=q["quorum"],
+                approvals=q["approvals"],
+            )
+            for q in row[18] or ()
+        ),
+    )

@@ -1,0 +1,61 @@
+"""One round trip to a SQL function or query, prepared on the server.
+
+Runs on Django's own connection (so it joins an open transaction, and a lane keeps its
+statements prepared) but without the ORM's and the cursor wrapper's work: design section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from django.db import connection
+
+from taskhub.core.errors import Unavailable
+
+Row = tuple[Any, ...]
+
+
+def rows(sql: str, params: Sequence[object] = ()) -> list[Row]:
+    """All rows. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
+    connection is gone; the next call opens a new one."""
+    try:
+        connection.ensure_connection()
+        with psycopg.Cursor(connection.connection) as cursor:
+            cursor.execute(sql, params, prepare=True)  # type: ignore[arg-type]  # our own SQL text
+            return cursor.fetchall()
+    except Exception as error:
+        raise_for(error)
+        raise
+
+
+def row(sql: str, params: Sequence[object] = ()) -> Row | None:
+    """The first row, or `None`."""
+    found = rows(sql, params)
+    return found[0] if found else None
+
+
+def reread(sql: str, params: Sequence[object] = ()) -> list[Row]:
+    """`rows` for a read: tried once more on a fresh connection, so that a restarted database
+    costs a reader nothing. Never for writes: whether a lost write committed is unknown."""
+    try:
+        return rows(sql, params)
+    except Unavailable:
+        if connection.in_atomic_block:
+            raise
+        return rows(sql, params)
+
+
+def raise_for(error: Exception) -> None:
+    """Turn a lost connection into `Unavailable` and drop it; anything else is left to the caller."""
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    lost = isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
+        cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
+    )
+    if lost:
+        if not connection.in_atomic_block:
+            connection.close()
+        raise Unavailable("The database is away; try again shortly.") from error
+    if isinstance(cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
+        raise Unavailable("The database is too busy; try again shortly.") from error

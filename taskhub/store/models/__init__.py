@@ -1,0 +1,24 @@
+"""The tables. Thin on purpose: columns, constraints, indexes; rules live in SQL and `lifecycle`."""
+
+from taskhub.store.models.audit import Event, Seal
+from taskhub.store.models.people import AccessToken, AuthContext, Membership, Tenant
+from taskhub.store.models.servers import Server, Tool
+from taskhub.store.models.tasks import Attempt, Decision, Question, Task, TaskLog
+from taskhub.store.models.workers import Worker
+
+__all__ = [
+    "AccessToken",
+    "Attempt",
+    "AuthContext",
+    "Decision",
+    "Event",
+    "Membership",
+    "Question",
+    "Seal",
+    "Server",
+    "Task",
+    "TaskLog",
+    "Tenant",
+    "Tool",
+    "Worker",
+]

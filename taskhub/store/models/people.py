@@ -1,0 +1,92 @@
+"""Who there is: tenants, people's roles, auth contexts and their tokens."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class Tenant(models.Model):
+    """A wall: nothing crosses it."""
+
+    slug = models.SlugField(max_length=64, unique=True)
+    name = models.CharField(max_length=128)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "tenant"
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Membership(models.Model):
+    """A person's one role in a tenant, and the groups that approve together."""
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
+    role = models.CharField(max_length=16)
+    groups = ArrayField(models.CharField(max_length=64), default=list, db_default=[], blank=True)
+
+    class Meta:
+        db_table = "membership"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "user"], name="membership_one_role"),
+            models.CheckConstraint(
+                condition=Q(role__in=["viewer", "operator", "approver", "auditor", "admin"]),
+                name="membership_role_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} is {self.role}"
+
+
+class AuthContext(models.Model):
+    """A caller of the API: (issuer, subject, client_id) in a tenant. Tasks belong to it."""
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE)
+    issuer = models.CharField(max_length=255, db_default="")
+    subject = models.CharField(max_length=255)
+    client_id = models.CharField(max_length=255, db_default="")
+    name = models.CharField(max_length=128)
+    client_info = models.JSONField(default=dict, db_default={})
+    client_capabilities = models.JSONField(default=dict, db_default={})
+    last_seen_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+    disabled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "auth_context"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "issuer", "subject", "client_id"], name="auth_context_one_principal"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class AccessToken(models.Model):
+    """A bearer token of a context. Only its SHA-256 is stored; the token is shown once."""
+
+    context = models.ForeignKey(AuthContext, models.CASCADE, related_name="tokens")
+    digest = models.BinaryField(max_length=32)
+    prefix = models.CharField(max_length=16)
+    scopes = ArrayField(models.CharField(max_length=64), default=list)
+    created_at = models.DateTimeField(db_default=Now())
+    expires_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    last_address = models.CharField(max_length=64, db_default="")
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "access_token"
+        constraints = [
+            models.UniqueConstraint(fields=["digest"], name="access_token_digest_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}…"

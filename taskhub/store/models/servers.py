@@ -1,0 +1,91 @@
+"""The MCP servers behind us and what they offer."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from taskhub.store.models.people import Tenant
+
+
+class Server(models.Model):
+    """An upstream MCP server: in-process, a command, or a URL."""
+
+    tenant = models.ForeignKey(Tenant, models.CASCADE)
+    name = models.CharField(max_length=64)
+    transport = models.CharField(max_length=8)
+    target = models.TextField()
+    credentials = models.BinaryField(null=True)
+    prefix = models.CharField(max_length=64, db_default="", blank=True)
+    enabled = models.BooleanField(db_default=True)
+    state = models.CharField(max_length=16, db_default="unknown")
+    problem = models.TextField(db_default="", blank=True)
+    protocol = models.CharField(max_length=32, db_default="", blank=True)
+    info = models.JSONField(default=dict, db_default={})
+    catalogue_at = models.DateTimeField(null=True)
+    last_seen_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "server"
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "name"], name="server_name_unique"),
+            models.CheckConstraint(
+                condition=Q(transport__in=["python", "stdio", "http"]), name="server_transport_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["unknown", "ready", "unreachable", "disabled"]),
+                name="server_state_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tool(models.Model):
+    """A tool of a server: its definition verbatim, and the operator's policy beside it."""
+
+    server = models.ForeignKey(Server, models.CASCADE, related_name="tools")
+    name = models.CharField(max_length=128)
+    exposed_name = models.CharField(max_length=160)
+    position = models.IntegerField(db_default=0)
+    definition = models.JSONField()
+    digest = models.CharField(max_length=64)
+    rejected = models.TextField(db_default="", blank=True)
+    hint_mode = models.CharField(max_length=8, null=True)
+    read_only = models.BooleanField(db_default=False)
+    idempotent = models.BooleanField(db_default=False)
+    first_seen_at = models.DateTimeField(db_default=Now())
+    changed_at = models.DateTimeField(db_default=Now())
+    gone_at = models.DateTimeField(null=True)
+
+    enabled = models.BooleanField(db_default=True)
+    policy_mode = models.CharField(max_length=8, null=True)
+    policy_at_least_once = models.BooleanField(null=True)
+    approval = models.BooleanField(db_default=False)
+    approval_when = models.JSONField(default=dict, db_default={})
+    approval_group = models.CharField(max_length=64, db_default="", blank=True)
+    approval_quorum = models.IntegerField(db_default=1)
+    question_audience = models.CharField(max_length=8, null=True)
+    max_attempts = models.IntegerField(db_default=3)
+    run_seconds = models.IntegerField(db_default=900)
+
+    class Meta:
+        db_table = "tool"
+        constraints = [
+            models.UniqueConstraint(fields=["server", "name"], name="tool_name_unique"),
+            models.CheckConstraint(
+                condition=Q(policy_mode__isnull=True) | Q(policy_mode__in=["auto", "always", "never"]),
+                name="tool_mode_known",
+            ),
+            models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
+            models.CheckConstraint(
+                condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.exposed_name

@@ -1,0 +1,236 @@
+"""The task and what hangs on it. Written only by the SQL functions in `store/sql`."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from taskhub.store.models.people import AuthContext, Tenant
+from taskhub.store.models.servers import Tool
+
+STATES = ["queued", "working", "input_required", "finished", "faulted", "cancelled"]
+TERMINAL = ["finished", "faulted", "cancelled"]
+
+
+class Task(models.Model):
+    """One tool call. The trigger `task_guard` refuses every illegal change."""
+
+    public_id = models.CharField(max_length=64, unique=True)
+    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
+    context = models.ForeignKey(AuthContext, models.PROTECT, db_index=False)
+    tool = models.ForeignKey(Tool, models.PROTECT)
+    tool_name = models.CharField(max_length=160)
+    revision = models.CharField(max_length=32)
+    arguments = models.JSONField()
+    arguments_digest = models.BinaryField(max_length=32)
+    answers = models.JSONField(null=True)
+
+    state = models.CharField(max_length=16, db_default="queued")
+    message = models.CharField(max_length=1024, db_default="")
+    progress = models.FloatField(null=True)
+    total = models.FloatField(null=True)
+    result = models.TextField(null=True)
+    error = models.TextField(null=True)
+    is_error = models.BooleanField(db_default=False)
+    upstream_state = models.TextField(null=True)
+
+    lease_epoch = models.IntegerField(db_default=0)
+    lease_until = models.DateTimeField(null=True)
+    worker = models.CharField(max_length=128, db_default="")
+    crashes = models.IntegerField(db_default=0)
+    max_attempts = models.IntegerField(db_default=3)
+    at_least_once = models.BooleanField(db_default=False)
+    runnable_at = models.DateTimeField(db_default=Now())
+    run_seconds = models.IntegerField(db_default=900)
+    cancel_requested_at = models.DateTimeField(null=True)
+
+    created_at = models.DateTimeField(db_default=Now())
+    updated_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    ttl_ms = models.BigIntegerField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    poll_interval_ms = models.IntegerField(db_default=1000)
+    last_polled_at = models.DateTimeField(null=True)
+
+    idempotency_key = models.CharField(max_length=255, null=True)
+    client_info = models.JSONField(db_default={})
+    client_capabilities = models.JSONField(db_default={})
+    trace = models.JSONField(db_default={})
+    rerun_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="reruns")
+    version = models.IntegerField(db_default=1)
+
+    class Meta:
+        db_table = "task"
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=STATES), name="task_state_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=TERMINAL, ended_at__isnull=False)
+                | (~Q(state__in=TERMINAL) & Q(ended_at__isnull=True)),
+                name="task_ended_iff_terminal",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="finished", result__isnull=False)
+                | (~Q(state="finished") & Q(result__isnull=True)),
+                name="task_result_iff_finished",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="faulted", error__isnull=False)
+                | (~Q(state="faulted") & Q(error__isnull=True)),
+                name="task_error_iff_faulted",
+            ),
+            models.CheckConstraint(
+                condition=Q(lease_until__isnull=True) | Q(state__in=["working", "input_required"]),
+                name="task_lease_only_while_held",
+            ),
+            models.CheckConstraint(
+                condition=Q(ttl_ms__isnull=True) | Q(ttl_ms__range=(1_000, 2_592_000_000)),
+                name="task_ttl_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(poll_interval_ms__range=(100, 60_000)), name="task_poll_interval_range"
+            ),
+            models.CheckConstraint(
+                condition=Q(created_at__lte=models.F("updated_at")), name="task_times_in_order"
+            ),
+            models.UniqueConstraint(
+                fields=["context", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="task_idempotency_key_unique",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["runnable_at", "id"], condition=Q(state="queued"), name="task_runnable"),
+            models.Index(
+                fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"
+            ),
+            models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
+            models.Index(
+                fields=["context"], condition=Q(lease_until__isnull=False), name="task_held_by_context"
+            ),
+            models.Index(fields=["tenant", "-id"], name="task_newest"),
+            models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
+            models.Index(fields=["context", "-id"], name="task_newest_by_context"),
+            models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="task_ended"),
+        ]
+
+    def __str__(self) -> str:
+        return self.public_id
+
+
+class Question(models.Model):
+    """Something a task waits for. Its key is unique for the task's life (T26-30)."""
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="questions")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
+    key = models.CharField(max_length=64)
+    upstream_key = models.CharField(max_length=256, db_default="")
+    kind = models.CharField(max_length=16)
+    params = models.JSONField()
+    audience = models.CharField(max_length=8)
+    group = models.CharField(max_length=64, db_default="")
+    quorum = models.IntegerField(db_default=1)
+    live = models.BooleanField(db_default=False)
+    state = models.CharField(max_length=12, db_default="open")
+    response = models.TextField(null=True)
+    opened_at = models.DateTimeField(db_default=Now())
+    closed_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "question"
+        constraints = [
+            models.UniqueConstraint(fields=["task", "key"], name="question_key_once_per_task"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["elicitation", "sampling", "roots", "approval"]),
+                name="question_kind_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(audience__in=["client", "operator", "either"]), name="question_audience_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["open", "answered", "superseded", "expired"]),
+                name="question_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="answered", response__isnull=False)
+                | (~Q(state="answered") & Q(response__isnull=True)),
+                name="question_response_iff_answered",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="open", closed_at__isnull=True)
+                | (~Q(state="open") & Q(closed_at__isnull=False)),
+                name="question_closed_iff_not_open",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "opened_at"], condition=Q(state="open"), name="question_open"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+class Decision(models.Model):
+    """Who said what to a question, and through which door."""
+
+    question = models.ForeignKey(Question, models.CASCADE, related_name="decisions")
+    actor = models.CharField(max_length=255)
+    user = models.ForeignKey("auth.User", models.SET_NULL, null=True)
+    context = models.ForeignKey(AuthContext, models.SET_NULL, null=True)
+    verdict = models.CharField(max_length=16)
+    reason = models.CharField(max_length=1024, db_default="")
+    arguments_digest = models.BinaryField(max_length=32)
+    door = models.CharField(max_length=8)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "decision"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["question", "user"], condition=Q(user__isnull=False), name="decision_one_per_person"
+            ),
+            models.CheckConstraint(
+                condition=Q(verdict__in=["approve", "reject", "accept", "decline", "cancel", "answer"]),
+                name="decision_verdict_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.verdict}"
+
+
+class Attempt(models.Model):
+    """One run of a task by one worker; `number` is the lease epoch it ran under."""
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="attempts")
+    number = models.IntegerField()
+    worker = models.CharField(max_length=128)
+    started_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=16, db_default="")
+    error = models.TextField(db_default="")
+
+    class Meta:
+        db_table = "attempt"
+        constraints = [
+            models.UniqueConstraint(fields=["task", "number"], name="attempt_number_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.number}"
+
+
+class TaskLog(models.Model):
+    """What a tool said while it ran: log lines and progress, in order."""
+
+    task = models.ForeignKey(Task, models.CASCADE, related_name="lines")
+    level = models.CharField(max_length=16)
+    text = models.CharField(max_length=4096)
+    progress = models.FloatField(null=True)
+    total = models.FloatField(null=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "task_log"
+
+    def __str__(self) -> str:
+        return self.text[:80]

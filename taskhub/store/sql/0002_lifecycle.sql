@@ -1,0 +1,451 @@
+-- The changes of a task, one function each: lock, check, change, record once. Python calls
+-- them from taskhub/lifecycle; the promise of each stands there. Functions are versioned by
+-- name and never edited after a release.
+
+-- What every projection reads, as one row. `open_questions` is null when nothing is open.
+CREATE VIEW task_view AS
+SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.message, t.progress, t.total,
+       t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
+       t.cancel_requested_at, t.version, t.tool_name, t.expires_at,
+       CASE WHEN t.state = 'input_required' THEN (
+           SELECT json_agg(json_build_object(
+                      'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
+                      'group', q."group", 'quorum', q.quorum,
+                      'approvals', (SELECT count(*) FROM decision d
+                                    WHERE d.question_id = q.id AND d.verdict = 'approve'))
+                  ORDER BY q.id)
+           FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
+FROM task t;
+
+CREATE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions jsonb, p_live boolean)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at)
+    SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
+           q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
+           clock_timestamp() + make_interval(secs => coalesce((q ->> 'due_seconds')::float8, 86400))
+    FROM jsonb_array_elements(p_questions) q
+$$;
+
+-- The durable wake-up: one job is enough for any number of waiting tasks, because a worker
+-- that runs it claims everything runnable. A burst therefore costs one job. Should a task
+-- commit just after a worker fetched the job it relied on, the hint in its own transaction
+-- wakes the worker, and the sweep finds it in any case.
+CREATE FUNCTION th_wake_workers() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM procrastinate_jobs
+                   WHERE status = 'todo' AND queue_name = 'taskhub' AND task_name = 'taskhub.run') THEN
+        PERFORM procrastinate_defer_jobs_v1(ARRAY[ROW('taskhub', 'taskhub.run', 0, NULL, NULL, '{}'::jsonb,
+            clock_timestamp() + interval '1 second')]::procrastinate_job_to_defer_v1[]);
+    END IF;
+END $$;
+
+CREATE FUNCTION create_task_v1(
+    p_public_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_tool_name text, p_revision text,
+    p_arguments jsonb, p_digest bytea, p_answers jsonb, p_questions jsonb, p_message text,
+    p_ttl_ms bigint, p_poll_ms int, p_key text, p_client_info jsonb, p_client_capabilities jsonb, p_trace jsonb,
+    p_rerun_of bigint, p_max_attempts int, p_at_least_once boolean, p_run_seconds int,
+    p_who text,
+    OUT r_existed boolean, OUT r_id bigint
+) LANGUAGE plpgsql AS $$
+DECLARE
+    known record;
+    born text := CASE WHEN p_questions IS NULL THEN 'queued' ELSE 'input_required' END;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    IF p_key IS NOT NULL THEN
+        SELECT id, arguments_digest, tool_id INTO known FROM task
+        WHERE context_id = p_context AND idempotency_key = p_key;
+        IF FOUND THEN
+            IF known.arguments_digest <> p_digest OR known.tool_id <> p_tool THEN
+                RAISE EXCEPTION 'idempotency key was used with other arguments' USING ERRCODE = 'TH010';
+            END IF;
+            r_existed := true;
+            r_id := known.id;
+            RETURN;
+        END IF;
+    END IF;
+    INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
+                      answers, state, message, ttl_ms, expires_at, poll_interval_ms, idempotency_key, client_info,
+                      client_capabilities, trace, rerun_of_id, max_attempts, at_least_once, run_seconds,
+                      created_at, updated_at)
+    VALUES (p_public_id, p_tenant, p_context, p_tool, p_tool_name, p_revision, p_arguments, p_digest,
+            p_answers, born, p_message, p_ttl_ms,
+            clock_timestamp() + p_ttl_ms * interval '1 millisecond', p_poll_ms, p_key, p_client_info,
+            p_client_capabilities, p_trace, p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds,
+            clock_timestamp(), clock_timestamp())
+    ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+    RETURNING id INTO r_id;
+    IF r_id IS NULL THEN
+        -- Lost the race for the key; the winner has committed, because the index made us wait.
+        SELECT c.r_existed, c.r_id INTO r_existed, r_id FROM create_task_v1(
+            p_public_id, p_tenant, p_context, p_tool, p_tool_name, p_revision, p_arguments, p_digest, p_answers,
+            p_questions, p_message, p_ttl_ms, p_poll_ms, p_key, p_client_info, p_client_capabilities, p_trace,
+            p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds, p_who) c;
+        RETURN;
+    END IF;
+    IF p_questions IS NOT NULL THEN
+        PERFORM th_open_questions(r_id, p_tenant, p_questions, false);
+    ELSE
+        PERFORM th_wake_workers();
+    END IF;
+    r_existed := false;
+END $$;
+
+-- At most p_limit runnable tasks become this worker's. Tasks locked by somebody else are
+-- skipped; a context that already runs p_per_context tasks waits its turn.
+CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_who text)
+RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
+               tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
+               client_capabilities text, trace text, question_audience text, run_seconds int)
+LANGUAGE plpgsql AS $$
+DECLARE
+    chosen bigint[];
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT array_agg(c.id) INTO chosen FROM (
+        SELECT t.id FROM task t
+        WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= clock_timestamp()
+          AND (SELECT count(*) FROM task r
+               WHERE r.context_id = t.context_id AND r.lease_until IS NOT NULL) < p_per_context
+        ORDER BY t.runnable_at, t.id LIMIT p_limit FOR UPDATE OF t SKIP LOCKED) c;
+    IF chosen IS NULL THEN
+        RETURN;
+    END IF;
+    UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
+           lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+    WHERE task.id = ANY (chosen);
+    INSERT INTO attempt (task_id, number, worker, started_at)
+    SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
+    RETURN QUERY
+        SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
+               t.arguments::text,
+               -- answers of the call itself, then those given to the questions of the latest round
+               (coalesce(t.answers, '{}') || coalesce((
+                   SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q
+                   WHERE q.task_id = t.id AND q.state = 'answered' AND q.upstream_key <> ''
+                     AND NOT q.live AND q.id IN (
+                         SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
+                         GROUP BY l.upstream_key)), '{}'))::text,
+               t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
+               t.run_seconds
+        FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
+        WHERE t.id = ANY (chosen) ORDER BY t.id;
+END $$;
+
+-- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
+-- that is not in the answer is no longer this worker's.
+CREATE FUNCTION renew_leases_v1(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
+RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql AS $$
+    UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+    FROM unnest(p_ids, p_epochs) AS held(id, epoch)
+    WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND t.lease_until IS NOT NULL
+    RETURNING t.id, t.cancel_requested_at IS NOT NULL
+$$;
+
+CREATE FUNCTION note_v1(p_id bigint, p_epoch int, p_lines jsonb, p_keep int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    latest jsonb;
+BEGIN
+    SELECT l INTO latest FROM jsonb_array_elements(p_lines) WITH ORDINALITY AS e(l, n)
+    WHERE l ->> 'level' = 'progress' ORDER BY n DESC LIMIT 1;
+    -- The lines go first: whoever reads the task after the hint finds them.
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF (SELECT count(*) FROM task_log WHERE task_id = p_id) < p_keep THEN
+        INSERT INTO task_log (task_id, level, text, progress, total, at)
+        SELECT p_id, l ->> 'level', left(l ->> 'text', 4096), (l ->> 'progress')::float8, (l ->> 'total')::float8,
+               clock_timestamp()
+        FROM jsonb_array_elements(p_lines) l;
+    END IF;
+    IF latest IS NOT NULL THEN
+        UPDATE task SET progress = (latest ->> 'progress')::float8, total = (latest ->> 'total')::float8,
+               message = left(coalesce(nullif(latest ->> 'text', ''), message), 1024)
+        WHERE id = p_id;
+    ELSE
+        PERFORM pg_notify('taskhub', concat_ws(' ', 't', tenant_id, context_id, id, public_id))
+        FROM task WHERE id = p_id;
+    END IF;
+    RETURN true;
+END $$;
+
+CREATE FUNCTION th_close_attempt(p_id bigint, p_epoch int, p_outcome text, p_error text) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE attempt SET ended_at = clock_timestamp(), outcome = p_outcome, error = p_error
+    WHERE task_id = p_id AND number = p_epoch AND ended_at IS NULL
+$$;
+
+-- A write that came too late leaves a trace and nothing else.
+CREATE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
+    SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name,
+           jsonb_build_object('write', p_what, 'epoch', p_epoch, 'current', t.lease_epoch, 'state', t.state)
+    FROM task t WHERE t.id = p_id
+$$;
+
+CREATE FUNCTION finish_v1(p_id bigint, p_epoch int, p_result text, p_is_error boolean, p_message text, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'finish');
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'finished', result = p_result, is_error = p_is_error, message = left(p_message, 1024),
+           ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
+           expires_at = greatest(expires_at, clock_timestamp() + interval '1 hour'),
+           ttl_ms = CASE WHEN expires_at < clock_timestamp() + interval '1 hour' THEN
+               (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint ELSE ttl_ms END
+    WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'finished', '');
+    RETURN true;
+END $$;
+
+CREATE FUNCTION fault_v1(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'fault');
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024),
+           ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL
+    WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_message);
+    RETURN true;
+END $$;
+
+-- The worker stopped a task whose cancellation was asked for.
+CREATE FUNCTION settle_cancel_v1(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL
+        AND cancel_requested_at IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'cancelled', message = left(p_message, 1024), ended_at = clock_timestamp(),
+           lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+    RETURN true;
+END $$;
+
+-- Gives a task back unfinished: shutdown. Not counted as a crash.
+CREATE FUNCTION release_v1(p_id bigint, p_epoch int, p_delay_seconds float8, p_reason text, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'queued', lease_until = NULL, worker = '', message = left(p_reason, 1024),
+           runnable_at = clock_timestamp() + make_interval(secs => p_delay_seconds) WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'released', p_reason);
+    PERFORM th_wake_workers();
+    RETURN true;
+END $$;
+
+-- Opens questions. Parked (p_live false): the lease ends and the tool is called again with
+-- the answers. Live: the tool itself waits in the worker, which keeps its lease.
+CREATE FUNCTION ask_v1(p_id bigint, p_epoch int, p_questions jsonb, p_upstream_state text, p_message text,
+                       p_live boolean, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    owner bigint;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT tenant_id INTO owner FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL
+        AND ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'ask');
+        RETURN false;
+    END IF;
+    PERFORM th_open_questions(p_id, owner, p_questions, p_live);
+    UPDATE task SET state = 'input_required', message = left(p_message, 1024),
+           upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
+           lease_until = CASE WHEN p_live THEN lease_until END
+    WHERE id = p_id;
+    IF NOT p_live THEN
+        PERFORM th_close_attempt(p_id, p_epoch, 'asked', '');
+    END IF;
+    RETURN true;
+END $$;
+
+-- Stores one answer. Returns what became of it: 'answered', 'counted' (an approval below the
+-- quorum), 'late' (the question was closed before), 'twice' (this person decided already) or
+-- 'unknown'. First valid answer wins: the task row is locked first by everybody.
+CREATE FUNCTION answer_v1(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
+                          p_user bigint, p_context bigint, p_final_result text, p_who text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    owner record;
+    asked record;
+    left_open bigint;
+    held boolean;
+    approvals bigint;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT id, state, lease_until, arguments_digest, tenant_id, context_id, tool_name, version INTO owner
+    FROM task WHERE id = p_task FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    SELECT id, state, quorum, kind, live INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF asked.state <> 'open' THEN
+        RETURN 'late';
+    END IF;
+    IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
+        RETURN 'twice';
+    END IF;
+    INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, door, at)
+    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(p_reason, 1024),
+            owner.arguments_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
+    VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
+            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
+            owner.tool_name, left(p_reason, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind));
+    IF asked.kind = 'approval' AND p_verdict = 'approve' THEN
+        SELECT count(*) INTO approvals FROM decision WHERE question_id = asked.id AND verdict = 'approve';
+        IF approvals < asked.quorum THEN
+            UPDATE task SET message = 'Waiting for approval, ' || approvals || ' of ' || asked.quorum WHERE id = p_task;
+            RETURN 'counted';
+        END IF;
+    END IF;
+    UPDATE question SET state = 'answered', response = p_response, closed_at = clock_timestamp() WHERE id = asked.id;
+    IF p_final_result IS NOT NULL THEN
+        -- An approver said no: the tool never runs, the caller reads why.
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_task AND state = 'open';
+        UPDATE task SET state = 'finished', result = p_final_result, is_error = true, ended_at = clock_timestamp(),
+               message = left(p_reason, 1024) WHERE id = p_task;
+        RETURN 'answered';
+    END IF;
+    SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';
+    IF left_open = 0 THEN
+        held := owner.lease_until IS NOT NULL;
+        UPDATE task SET state = CASE WHEN held THEN 'working' ELSE 'queued' END, message = '',
+               runnable_at = clock_timestamp() WHERE id = p_task;
+        IF NOT held THEN
+            PERFORM th_wake_workers();
+        END IF;
+    ELSE
+        UPDATE task SET message = left_open || ' more answers needed' WHERE id = p_task;
+    END IF;
+    RETURN 'answered';
+END $$;
+
+-- Records the wish. A task nobody runs ends at once; a running one is told through its lease.
+-- Returns the state after: 'unknown' when there is no such task.
+CREATE FUNCTION request_cancel_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    found record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT state, lease_until, cancel_requested_at, ended_at INTO found FROM task WHERE id = p_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF found.ended_at IS NOT NULL OR found.cancel_requested_at IS NOT NULL THEN
+        RETURN found.state;
+    END IF;
+    IF found.lease_until IS NULL THEN
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'cancelled', cancel_requested_at = clock_timestamp(), ended_at = clock_timestamp(),
+               message = 'Cancelled before it ran' , upstream_state = NULL WHERE id = p_id;
+        RETURN 'cancelled';
+    END IF;
+    UPDATE task SET cancel_requested_at = clock_timestamp(), message = 'Cancel requested' WHERE id = p_id;
+    RETURN found.state;
+END $$;
+
+-- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
+CREATE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    t record;
+    changed int := 0;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    -- Leases that ran out, and cancelled tools that did not stop within the grace period.
+    FOR t IN
+        SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at, lease_until < clock_timestamp() AS lost
+        FROM task
+        WHERE lease_until IS NOT NULL
+          AND (lease_until < clock_timestamp()
+               OR cancel_requested_at < clock_timestamp() - make_interval(secs => p_grace_seconds))
+        ORDER BY lease_until LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
+        IF t.cancel_requested_at IS NOT NULL THEN
+            UPDATE task SET state = 'cancelled', message = 'Cancelled; the tool did not confirm that it stopped',
+                   ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'cancelled', '');
+        ELSIF t.at_least_once AND t.crashes + 1 < t.max_attempts THEN
+            UPDATE task SET state = 'queued', crashes = crashes + 1, lease_until = NULL, worker = '',
+                   message = 'The worker was lost; queued to run again', runnable_at = clock_timestamp()
+            WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
+            PERFORM th_wake_workers();
+        ELSE
+            UPDATE task SET state = 'faulted', crashes = crashes + 1, lease_until = NULL, ended_at = clock_timestamp(),
+                   message = 'The worker was lost while the tool ran: outcome unknown', upstream_state = NULL,
+                   error = json_build_object('code', -32603, 'message',
+                       CASE WHEN t.at_least_once THEN 'The worker was lost ' || t.max_attempts || ' times: outcome unknown'
+                            ELSE 'The worker was lost while the tool ran: outcome unknown' END,
+                       'data', json_build_object('reason', 'outcome_unknown'))::text
+            WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
+        END IF;
+    END LOOP;
+    -- Questions nobody answered in time.
+    FOR t IN
+        SELECT id, lease_epoch FROM task WHERE state = 'input_required' AND EXISTS (
+            SELECT 1 FROM question q WHERE q.task_id = task.id AND q.state = 'open' AND q.due_at < clock_timestamp())
+        LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE question SET state = CASE WHEN due_at < clock_timestamp() THEN 'expired' ELSE 'superseded' END,
+               closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
+        UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = 'Nobody answered in time',
+               error = '{"code":-32603,"message":"Nobody answered in time","data":{"reason":"input_timeout"}}'
+        WHERE id = t.id;
+        PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
+    END LOOP;
+    -- The time to live slides while people are being waited for.
+    UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
+           ttl_ms = least(2592000000, (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
+    WHERE id IN (SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
+                 AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    -- Past its time and never run: it will not be.
+    FOR t IN
+        SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp() LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE task SET state = 'faulted', ended_at = clock_timestamp(), message = 'Expired before a worker took it',
+               error = '{"code":-32603,"message":"Expired before a worker took it","data":{"reason":"expired"}}'
+        WHERE id = t.id;
+    END LOOP;
+    -- Runnable tasks always have a wake-up.
+    IF EXISTS (SELECT 1 FROM task WHERE state = 'queued' AND runnable_at < clock_timestamp() - interval '5 seconds') THEN
+        PERFORM pg_notify('taskhub', 'w');
+        PERFORM th_wake_workers();
+    END IF;
+    RETURN changed;
+END $$;

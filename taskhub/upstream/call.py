@@ -1,0 +1,170 @@
+"""One tool call at an upstream server, translated into plain records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from taskhub.core.capabilities import audience_for
+from taskhub.core.elicitation import form_fields
+from taskhub.core.errors import Invalid, TaskHubError
+from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.lib import jsonx
+from taskhub.upstream.connection import Ask, Bound, Connection, Profile, reason
+from taskhub.upstream.pool import Pool
+
+MAX_RESULT = 8 * 1_048_576
+MAX_OPEN = 16
+
+KINDS = {
+    "elicitation/create": QuestionKind.ELICITATION,
+    "sampling/createMessage": QuestionKind.SAMPLING,
+    "roots/list": QuestionKind.ROOTS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A `CallToolResult` without `resultType`."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """A JSON-RPC error; `unreached` when the server never got the call."""
+
+    error: dict[str, Any]
+    unreached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The tool wants answers and will be called again with them and `state`."""
+
+    questions: tuple[NewQuestion, ...]
+    state: str | None
+    message: str
+
+
+Outcome = Finished | Faulted | Asked
+
+
+async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask) -> Outcome:
+    """Call the tool once. Never raises for what the server does: whatever it answers, or fails to,
+    becomes an outcome. `say` gets log lines and progress as they come; `ask` answers a request
+    that an older server makes in the middle of the call."""
+    capabilities = claim.client_capabilities
+    profile = Profile(
+        sampling=isinstance(capabilities.get("sampling"), dict), roots=isinstance(capabilities.get("roots"), dict)
+    )
+    reached = False
+    try:
+        async with pool.borrow(profile) as connection:
+            reached = True
+            connection.bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
+            return await _call(connection, claim, say)
+    except MCPError as error:
+        body: dict[str, Any] = {"code": error.error.code, "message": error.error.message}
+        if error.error.data is not None:
+            body["data"] = error.error.data
+        return Faulted(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "/".join(str(part) for part in first["loc"])[:200]
+        return _broken(f"the server sent something that is no tool result: {first['msg']} at {where}")
+    except TaskHubError as error:
+        if not reached:
+            return Faulted(
+                {"code": -32603, "message": f"Server {claim.server_name} cannot be reached: {error.message}"}, True
+            )
+        return _broken(error.message)
+    except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
+        return _broken(reason(error))
+
+
+async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        say(LogLine("progress", message or "", progress=value, total=total))
+
+    assert connection.client is not None
+    answers: Any = claim.answers if connection.modern else None
+    result = await connection.client.session.call_tool(
+        claim.tool_name,
+        claim.arguments,
+        read_timeout_seconds=float(claim.run_seconds),
+        progress_callback=progress,
+        input_responses=answers,
+        request_state=claim.upstream_state,
+        meta=claim.trace or None,  # type: ignore[arg-type]  # trace keys are plain metadata
+        allow_input_required=True,
+    )
+    body = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    if isinstance(result, types.InputRequiredResult):
+        return _asked(claim, body)
+    body.pop("resultType", None)
+    if len(jsonx.encode(jsonx.repaired(body))) > MAX_RESULT:
+        text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
+        return Finished({"content": [{"type": "text", "text": text}], "isError": True})
+    return Finished(body)
+
+
+def _asked(claim: Claim, body: dict[str, Any]) -> Outcome:
+    requests: dict[str, Any] = body.get("inputRequests") or {}
+    if len(requests) > MAX_OPEN:
+        return _broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
+    questions = []
+    for upstream_key, request in requests.items():
+        kind = KINDS[request["method"]]
+        params = request.get("params") or {}
+        params.pop("_meta", None)
+        problem = question_problem(kind, params)
+        if problem:
+            return _broken(problem)
+        questions.append(
+            NewQuestion(
+                key=_key(upstream_key, claim),
+                upstream_key=upstream_key,
+                kind=kind,
+                params=params,
+                audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
+            )
+        )
+    if not questions:
+        return _broken("the tool asked for input without a question")
+    return Asked(tuple(questions), body.get("requestState"), waiting_message(questions))
+
+
+def _key(upstream_key: str, claim: Claim) -> str:
+    """A key is unique for the task's life (T26-30), though a tool may ask the same one again."""
+    key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
+    return key if upstream_key not in (claim.answers or {}) else f"{key}~{claim.epoch}"
+
+
+def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:
+    """Why this cannot be asked, in words; empty when it can."""
+    if kind is QuestionKind.ELICITATION and params.get("mode") != "url":
+        try:
+            form_fields(params.get("requestedSchema", {}))
+        except Invalid as error:
+            return f"the tool asked with a form nobody can draw: {error.message}"
+    return ""
+
+
+def waiting_message(questions: list[NewQuestion]) -> str:
+    """What is being waited for, in words a caller and an operator both understand."""
+    if all(question.audience is Audience.OPERATOR for question in questions):
+        return "Waiting for an answer by an operator"
+    if len(questions) == 1:
+        return str(questions[0].params.get("message") or "Waiting for an answer")[:200]
+    return f"Waiting for {len(questions)} answers"
+
+
+def _broken(why: str) -> Faulted:
+    return Faulted({"code": -32603, "message": f"The tool's server failed: {why}"})

@@ -1,0 +1,185 @@
+"""One live connection to an upstream server, through the official SDK's client.
+
+A connection is an actor: the SDK's client must be entered and left in one task, so a task of its
+own holds it open while others call through it. It serves one call at a time, so that a question,
+a log line or a failure can only belong to that call, and one failing call takes no other down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+from taskhub.core.errors import Invalid, Unavailable
+from taskhub.core.states import QuestionKind
+
+CONNECT_SECONDS = 15.0
+CLIENT_INFO = types.Implementation(name="taskhub", version="0.1.0")
+
+Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
+Say = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a server is and what may be declared to it."""
+
+    transport: str
+    target: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What this connection declares. Elicitation always: people answer it in the console.
+    Sampling and roots only when the caller declared them, so that a tool which needs the
+    caller's model is told the truth."""
+
+    sampling: bool = False
+    roots: bool = False
+
+
+@dataclass(slots=True)
+class Bound:
+    """The one call a connection serves right now."""
+
+    ask: Ask
+    say: Say
+
+
+class Connection:
+    """Open with `start`, end with `stop`. `client` is usable in between."""
+
+    def __init__(self, target: Target, profile: Profile) -> None:
+        self.target = target
+        self.profile = profile
+        self.client: Client | None = None
+        self.bound: Bound | None = None
+        self.on_tools_changed: Callable[[], None] = lambda: None
+        self._opened: asyncio.Future[None] | None = None
+        self._stop = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect and negotiate. Raises `Unavailable` with the reason in words."""
+        self._opened = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._hold())
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await asyncio.shield(self._opened)
+        except TimeoutError:
+            self._task.cancel()
+            raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
+
+    async def stop(self) -> None:
+        """Close; never raises."""
+        self._stop.set()
+        if self._task is not None:
+            done, _ = await asyncio.wait({self._task}, timeout=5)
+            if not done:
+                self._task.cancel()
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can go through."""
+        return self.client is not None and self._task is not None and not self._task.done()
+
+    @property
+    def modern(self) -> bool:
+        """Whether the server speaks 2026-07-28 or later."""
+        return self.client is not None and self.client.protocol_version >= "2026"
+
+    async def _hold(self) -> None:
+        assert self._opened is not None
+        try:
+            async with self._build() as client:
+                self.client = client
+                self._opened.set_result(None)
+                await self._stop.wait()
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # the SDK raises exception groups of anything
+            if not self._opened.done():
+                self._opened.set_exception(Unavailable(reason(error)))
+        finally:
+            self.client = None
+
+    def _build(self) -> Client:
+        return Client(
+            _server(self.target),
+            elicitation_callback=self._elicit,
+            sampling_callback=self._sample if self.profile.sampling else None,
+            list_roots_callback=self._roots if self.profile.roots else None,
+            logging_callback=self._log,
+            log_level="debug",
+            message_handler=self._message,
+            client_info=CLIENT_INFO,
+            cache=None,
+        )
+
+    async def _elicit(self, _: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        return await self._answer(QuestionKind.ELICITATION, params, types.ElicitResult)
+
+    async def _sample(
+        self, _: Any, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResult)
+
+    async def _roots(self, _: Any) -> types.ListRootsResult | types.ErrorData:
+        return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
+
+    async def _answer(self, kind: QuestionKind, params: Any, shape: Any) -> Any:
+        """A request of an older server, in the middle of its call: people or the client answer it
+        while the call waits."""
+        if self.bound is None:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
+        body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
+        body.pop("_meta", None)
+        return shape.model_validate(await self.bound.ask(kind, body))
+
+    async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
+        if self.bound is not None:
+            data = params.data if isinstance(params.data, str) else repr(params.data)
+            self.bound.say(str(params.level), data)
+
+    async def _message(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification) or (
+            getattr(getattr(message, "root", None), "method", "") == "notifications/tools/list_changed"
+        ):
+            self.on_tools_changed()
+
+
+def _server(target: Target) -> Any:
+    match target.transport:
+        case "python":
+            module, _, attribute = target.target.partition(":")
+            try:
+                return getattr(importlib.import_module(module), attribute)
+            except (ImportError, AttributeError) as error:
+                raise Unavailable(f"cannot import {target.target}: {error}") from None
+        case "stdio":
+            command, *arguments = shlex.split(target.target)
+            return StdioServerParameters(command=command, args=arguments)
+        case "http":
+            if not target.headers:
+                return target.target
+            return streamable_http_client(
+                target.target, http_client=create_mcp_http_client(headers=dict(target.headers))
+            )
+    raise Invalid(f"unknown transport {target.transport}")
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, out of however many exception groups, in one line."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {str(error).splitlines()[0][:300]}" if str(error) else type(error).__name__

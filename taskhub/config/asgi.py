@@ -35,7 +35,7 @@ def _drop_broken() -> None:
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
     return Hub(
-        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=connection.close),
+        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=lambda: connection.close()),
         sealer=Sealer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,

@@ -96,6 +96,7 @@ INSTALLED_APPS = [
     "taskhub.store",
     "taskhub.console",
     "taskhub.cli",
+    "taskhub.worker",
 ]
 
 MIDDLEWARE = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from taskhub.console.views import inbox, overview, tasks
+from taskhub.console.views import audit, clients, inbox, overview, servers, settings, tasks, workers
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -18,4 +18,21 @@ urlpatterns = [
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
+    path("audit/", audit.audit_list, name="audit-list"),
+    path("audit/export", audit.audit_export, name="audit-export"),
+    path("clients/", clients.client_list, name="client-list"),
+    path("clients/issue", clients.token_issue, name="token-issue"),
+    path("clients/<int:pk>/", clients.client_detail, name="client-detail"),
+    path("clients/<int:pk>/toggle", clients.client_toggle, name="client-toggle"),
+    path("clients/<int:pk>/tokens/<int:token>/revoke", clients.token_revoke, name="token-revoke"),
+    path("servers/", servers.server_list, name="server-list"),
+    path("servers/add", servers.server_add, name="server-add"),
+    path("servers/<int:pk>/", servers.server_detail, name="server-detail"),
+    path("servers/<int:pk>/refresh", servers.server_refresh, name="server-refresh"),
+    path("servers/<int:pk>/toggle", servers.server_toggle, name="server-toggle"),
+    path("servers/<int:pk>/tools/<int:tool>/policy", servers.tool_policy, name="tool-policy"),
+    path("workers/", workers.worker_list, name="worker-list"),
+    path("settings/", settings.settings_page, name="settings"),
+    path("settings/people/add", settings.person_add, name="person-add"),
+    path("settings/people/<int:pk>/role", settings.person_role, name="person-role"),
 ]

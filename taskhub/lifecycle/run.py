@@ -75,7 +75,7 @@ def ask(
     answers. `False`: the lease is lost."""
     return bool(
         change(
-            "SELECT ask_v1(%s, %s::int, %s::jsonb, %s, %s, %s, %s)",
+            "SELECT ask_v1(%s, %s::int, %s::json, %s, %s, %s, %s)",
             (claim.task_id, claim.epoch, questions(asked), upstream_state, message, live, who(actor)),
         )[0]
     )
@@ -116,12 +116,13 @@ def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
     )
 
 
-def release(claim: Claim, *, delay_seconds: float, reason: str, actor: Actor) -> bool:
-    """Give the task back unrun, to be claimed again after `delay_seconds`."""
+def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
+    """Give the task back, to be claimed again after `delay_seconds`. One that had `started` and
+    may not run twice is faulted instead, its outcome being unknown."""
     return bool(
         change(
-            "SELECT release_v1(%s, %s::int, %s::float8, %s, %s)",
-            (claim.task_id, claim.epoch, delay_seconds, reason, who(actor)),
+            "SELECT release_v1(%s, %s::int, %s, %s::float8, %s, %s)",
+            (claim.task_id, claim.epoch, started, delay_seconds, reason, who(actor)),
         )[0]
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import Error, connection
@@ -10,7 +11,7 @@ from django.db import Error, connection
 from taskhub.store import call
 
 
-def read(sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+def read(sql: str, params: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
     """All rows. Raises `Unavailable` when the database is away or takes too long."""
     try:
         with connection.cursor() as cursor:
@@ -19,3 +20,8 @@ def read(sql: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     except Error as error:
         call.raise_for(error)
         raise
+
+
+def loaded(value: Any) -> Any:
+    """A json column: Django's cursor hands it over as text."""
+    return json.loads(value) if isinstance(value, str) else value

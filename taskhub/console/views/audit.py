@@ -72,7 +72,7 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             "newer_since": query.url(**words, part="newer", after=found.rows[0].id if found.rows else None)
             if first
             else "",
-            "count": 0,
+            "newer_count": 0,
             "doors": [door.value for door in Door],
             "actions": audit.known_actions(tenant_id),
             "seal": audit.seal_status(tenant_id),
@@ -95,7 +95,7 @@ def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted
         request,
         "console/audit.html#newer",
         {
-            "count": audit.count_newer(tenant_id, wanted, after, NEWER_SHOWN),
+            "newer_count": audit.count_newer(tenant_id, wanted, after, NEWER_SHOWN),
             "most": NEWER_SHOWN,
             "newest": query.url(**words),
             "newer_since": query.url(**words, part="newer", after=after or None),

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from taskhub.store.fields import JsonText
 from taskhub.store.models.people import Tenant
 
 
@@ -49,7 +50,7 @@ class Tool(models.Model):
     name = models.CharField(max_length=128)
     exposed_name = models.CharField(max_length=160)
     position = models.IntegerField(db_default=0)
-    definition = models.JSONField()
+    definition = JsonText()
     digest = models.CharField(max_length=64)
     rejected = models.TextField(db_default="", blank=True)
     hint_mode = models.CharField(max_length=8, null=True)

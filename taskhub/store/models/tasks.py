@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from taskhub.store.fields import JsonText
 from taskhub.store.models.people import AuthContext, Tenant
 from taskhub.store.models.servers import Tool
 
@@ -124,7 +125,7 @@ class Question(models.Model):
     key = models.CharField(max_length=64)
     upstream_key = models.CharField(max_length=256, db_default="")
     kind = models.CharField(max_length=16)
-    params = models.JSONField()
+    params = JsonText()
     audience = models.CharField(max_length=8)
     group = models.CharField(max_length=64, db_default="")
     quorum = models.IntegerField(db_default=1)

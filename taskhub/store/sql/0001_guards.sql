@@ -90,8 +90,10 @@ BEGIN
             verb := CASE
                 WHEN NEW.state = 'working' AND OLD.state = 'queued' THEN 'task.claimed'
                 WHEN NEW.state = 'input_required' THEN 'task.asked'
-                WHEN OLD.state = 'input_required' AND NEW.state IN ('working', 'queued')
-                     AND NEW.crashes = OLD.crashes THEN 'task.answered'
+                -- A queued task whose lease was still held came back from its worker instead.
+                WHEN OLD.state = 'input_required'
+                     AND (NEW.state = 'working' OR NEW.state = 'queued' AND OLD.lease_until IS NULL)
+                     THEN 'task.answered'
                 WHEN NEW.state = 'queued' THEN 'task.released'
                 ELSE 'task.' || NEW.state
             END;
@@ -124,9 +126,9 @@ CREATE TRIGGER task_record AFTER INSERT OR UPDATE ON task FOR EACH ROW EXECUTE F
 CREATE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.state <> 'open' OR
-       (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params, NEW.audience, NEW."group", NEW.quorum, NEW.opened_at)
+       (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW.audience, NEW."group", NEW.quorum, NEW.opened_at)
        IS DISTINCT FROM
-       (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params, OLD.audience, OLD."group", OLD.quorum, OLD.opened_at)
+       (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD.audience, OLD."group", OLD.quorum, OLD.opened_at)
     THEN
         RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';
     END IF;

@@ -17,13 +17,13 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.mess
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;
 
-CREATE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions jsonb, p_live boolean)
+CREATE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at)
     SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
            q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
            clock_timestamp() + make_interval(secs => coalesce((q ->> 'due_seconds')::float8, 86400))
-    FROM jsonb_array_elements(p_questions) q
+    FROM json_array_elements(p_questions) q
 $$;
 
 -- The durable wake-up: one job is enough for any number of waiting tasks, because a worker
@@ -41,7 +41,7 @@ END $$;
 
 CREATE FUNCTION create_task_v1(
     p_public_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_tool_name text, p_revision text,
-    p_arguments jsonb, p_digest bytea, p_answers jsonb, p_questions jsonb, p_message text,
+    p_arguments jsonb, p_digest bytea, p_answers jsonb, p_questions json, p_message text,
     p_ttl_ms bigint, p_poll_ms int, p_key text, p_client_info jsonb, p_client_capabilities jsonb, p_trace jsonb,
     p_rerun_of bigint, p_max_attempts int, p_at_least_once boolean, p_run_seconds int,
     p_who text,
@@ -240,16 +240,28 @@ BEGIN
     RETURN true;
 END $$;
 
--- Gives a task back unfinished: shutdown. Not counted as a crash.
-CREATE FUNCTION release_v1(p_id bigint, p_epoch int, p_delay_seconds float8, p_reason text, p_who text)
+-- Gives a task back: the server was not there, or the worker stops. A tool that had started and
+-- may not run twice is faulted instead, so that a person decides.
+CREATE FUNCTION release_v1(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8, p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    SELECT at_least_once INTO held FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    IF p_started AND NOT held.at_least_once THEN
+        UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = 'The worker was stopped while the tool ran: outcome unknown',
+               error = '{"code":-32603,"message":"The worker was stopped while the tool ran: outcome unknown","data":{"reason":"outcome_unknown"}}'
+        WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'lost', p_reason);
+        RETURN true;
+    END IF;
     UPDATE task SET state = 'queued', lease_until = NULL, worker = '', message = left(p_reason, 1024),
            runnable_at = clock_timestamp() + make_interval(secs => p_delay_seconds) WHERE id = p_id;
     PERFORM th_close_attempt(p_id, p_epoch, 'released', p_reason);
@@ -259,7 +271,7 @@ END $$;
 
 -- Opens questions. Parked (p_live false): the lease ends and the tool is called again with
 -- the answers. Live: the tool itself waits in the worker, which keeps its lease.
-CREATE FUNCTION ask_v1(p_id bigint, p_epoch int, p_questions jsonb, p_upstream_state text, p_message text,
+CREATE FUNCTION ask_v1(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
                        p_live boolean, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -353,17 +365,17 @@ END $$;
 -- Returns the state after: 'unknown' when there is no such task.
 CREATE FUNCTION request_cancel_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-    found record;
+    held record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT state, lease_until, cancel_requested_at, ended_at INTO found FROM task WHERE id = p_id FOR UPDATE;
+    SELECT state, lease_until, cancel_requested_at, ended_at INTO held FROM task WHERE id = p_id FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    IF found.ended_at IS NOT NULL OR found.cancel_requested_at IS NOT NULL THEN
-        RETURN found.state;
+    IF held.ended_at IS NOT NULL OR held.cancel_requested_at IS NOT NULL THEN
+        RETURN held.state;
     END IF;
-    IF found.lease_until IS NULL THEN
+    IF held.lease_until IS NULL THEN
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
         UPDATE task SET state = 'cancelled', cancel_requested_at = clock_timestamp(), ended_at = clock_timestamp(),
@@ -371,7 +383,7 @@ BEGIN
         RETURN 'cancelled';
     END IF;
     UPDATE task SET cancel_requested_at = clock_timestamp(), message = 'Cancel requested' WHERE id = p_id;
-    RETURN found.state;
+    RETURN held.state;
 END $$;
 
 -- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.

@@ -14,7 +14,7 @@ from taskhub.protocol.envelope import Envelope, result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.revisions.v2026_07_28 import listen, toolcall
+from taskhub.protocol.revisions.v2026_07_28 import listen, lists, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, checked
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
@@ -36,7 +36,13 @@ async def discover(hub: Hub, request: Request) -> Reply:
     result = {
         "resultType": "complete",
         "supportedVersions": list(hub.versions),
-        "capabilities": {"tools": {"listChanged": True}, "logging": {}, "extensions": {TASKS_EXTENSION: {}}},
+        "capabilities": {
+            "tools": {"listChanged": True},
+            "prompts": {},
+            "resources": {},
+            "logging": {},
+            "extensions": {TASKS_EXTENSION: {}},
+        },
         "ttlMs": LIST_TTL_MS,
         "cacheScope": "private",
         "_meta": {META_SERVER: hub.server_info},
@@ -97,6 +103,11 @@ METHODS: Final[Mapping[str, Any]] = MappingProxyType(
         "server/discover": discover,
         "tools/list": list_tools,
         "tools/call": toolcall.call_tool,
+        "prompts/list": lists.empty_list("prompts"),
+        "prompts/get": lists.get_prompt,
+        "resources/list": lists.empty_list("resources"),
+        "resources/templates/list": lists.empty_list("resourceTemplates"),
+        "resources/read": lists.read_resource,
         "subscriptions/listen": listen.listen,
         "tasks/get": tasks.get,
         "tasks/update": tasks.update,

@@ -1,0 +1,38 @@
+"""The database for a command that runs beside `up`, or without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import OperationalError, connection
+
+from taskhub.cli.embedded import Embedded
+
+
+@contextmanager
+def need_database() -> Iterator[None]:
+    """A reachable database. The embedded one is started for the duration if `up` does not run it.
+    Raises `CommandError` with one clear line."""
+    started: Embedded | None = None
+    if settings.EMBEDDED_DATABASE:
+        if not (settings.DATA_DIR / "pg" / "PG_VERSION").exists():
+            raise CommandError(
+                f"There is no database in {settings.DATA_DIR} yet: run `manage.py up` once, or set DATABASE_URL."
+            )
+        embedded = Embedded(settings.DATA_DIR)
+        if not embedded.running():
+            embedded.start()
+            started = embedded
+    try:
+        connection.ensure_connection()
+    except OperationalError as error:
+        raise CommandError(f"The database is away: {str(error).strip().splitlines()[0]}") from None
+    try:
+        yield
+    finally:
+        if started is not None:
+            connection.close()
+            started.stop()

@@ -1,0 +1,71 @@
+"""What a first start leaves behind: a tenant, people, tokens, and the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from taskhub.core.records import Actor
+from taskhub.core.states import Door, Role
+from taskhub.identity.people import add_person
+from taskhub.identity.principals import default_tenant
+from taskhub.identity.tokens import issue_token
+from taskhub.lifecycle.catalogue import add_server
+
+ACTOR = Actor(name="first start", door=Door.CLI)
+DEMO_TARGET = "taskhub.demo.server:server"
+
+
+def credentials_file(data_dir: Path) -> Path:
+    """Where the sign-ins of the first start are kept, for the owner's eyes only."""
+    return data_dir / "credentials.json"
+
+
+def read_credentials(data_dir: Path) -> dict[str, object]:
+    """The file's contents; empty if there is none."""
+    try:
+        found: dict[str, object] = json.loads(credentials_file(data_dir).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def make_people(data_dir: Path, url: str) -> dict[str, object]:
+    """One person per role and two agents' tokens, written to `credentials.json` (mode 0600). Does
+    nothing when the file exists, except to keep its URL right."""
+    path = credentials_file(data_dir)
+    known = read_credentials(data_dir)
+    if known:
+        if known.get("url") != url:
+            known["url"] = url
+            _write(path, known)
+        return known
+    tenant = default_tenant()
+    users = {}
+    for role in (Role.ADMIN, Role.OPERATOR, Role.APPROVER, Role.AUDITOR, Role.VIEWER):
+        groups = ["ops"] if role in (Role.ADMIN, Role.APPROVER, Role.OPERATOR) else []
+        _, password = add_person(tenant_id=tenant.pk, username=str(role), role=role, groups=groups, actor=ACTOR)
+        users[str(role)] = {"username": str(role), "password": password}
+    tokens = {
+        name: issue_token(tenant_id=tenant.pk, client=name, days=365, actor=ACTOR)[0] for name in ("agent-a", "agent-b")
+    }
+    made: dict[str, object] = {"url": url, "users": users, "tokens": tokens}
+    _write(path, made)
+    return made
+
+
+def _write(path: Path, content: dict[str, object]) -> None:
+    # Created with its mode, never loosened afterwards: there is no moment when others can read it.
+    temporary = path.with_suffix(".new")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(content, file, indent=2)
+        file.write("\n")
+    temporary.replace(path)
+
+
+def add_demo() -> None:
+    """The demo server. Its policy (production deploys need approval) is set when its tools are
+    first listed; see `seed`."""
+    add_server(tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET)

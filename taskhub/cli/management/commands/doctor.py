@@ -1,0 +1,36 @@
+"""`manage.py doctor`: is this installation fit?"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.db import connection
+
+from taskhub.cli.database import need_database
+from taskhub.queries.doctor import checks
+
+
+class Command(BaseCommand):
+    """One line per check; exit 1 if any failed."""
+
+    help = "Check database, migrations, guards, durability settings, workers and servers."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Nothing but the data directory."""
+        parser.add_argument("--data-dir", help="as for `up`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run them all."""
+        failed = 0
+        with need_database():
+            self.stdout.write(f"database: {connection.settings_dict['NAME']} at {connection.settings_dict['HOST']}")
+            for name, good, detail in checks(bool(settings.SECRET_KEY)):
+                failed += not good
+                self.stdout.write(f"{'ok  ' if good else 'FAIL'} {name}: {detail}")
+        if failed:
+            sys.exit(1)

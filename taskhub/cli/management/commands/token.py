@@ -1,0 +1,47 @@
+"""`manage.py token create CLIENT`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from taskhub.cli.database import need_database
+from taskhub.core.errors import TaskHubError
+from taskhub.core.names import SCOPES
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.identity.principals import default_tenant
+from taskhub.identity.tokens import issue_token
+
+
+class Command(BaseCommand):
+    """Prints the new token and nothing else, so that it can be piped."""
+
+    help = "Make a bearer token for an MCP client."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """`create CLIENT [--scopes …] [--days N]`."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        create = verbs.add_parser("create", help="make a token; it is shown once")
+        create.add_argument("client", help="the client's name; made on first use")
+        create.add_argument("--scopes", default=",".join(SCOPES), help=f"comma separated; default {','.join(SCOPES)}")
+        create.add_argument("--days", type=int, default=90, help="life in days (default 90)")
+        create.add_argument("--data-dir", help="as for `up`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Issue and print."""
+        with need_database():
+            try:
+                token, _ = issue_token(
+                    tenant_id=default_tenant().pk,
+                    client=options["client"],
+                    scopes=[scope.strip() for scope in options["scopes"].split(",") if scope.strip()],
+                    days=options["days"],
+                    actor=Actor(name="manage.py", door=Door.CLI),
+                )
+            except TaskHubError as error:
+                raise CommandError(error.message) from None
+        self.stdout.write(token)

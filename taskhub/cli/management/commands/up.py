@@ -1,0 +1,175 @@
+"""`manage.py up`: everything on, one command."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError, connection, connections
+
+from taskhub.cli.embedded import Embedded
+from taskhub.cli.firstrun import add_demo, credentials_file, make_people
+from taskhub.cli.static import collect_if_changed
+from taskhub.cli.supervisor import Supervisor
+from taskhub.core.errors import TaskHubError
+from taskhub.identity.principals import default_tenant
+from taskhub.lifecycle.catalogue import add_server
+from taskhub.upstream.spec import parse_spec
+
+READY_SECONDS = 30.0
+
+
+class Command(BaseCommand):
+    """Database, migrations, first-run data, web and worker; stops all of it cleanly."""
+
+    help = "Run TaskHub: an embedded Postgres unless DATABASE_URL is set, the web server and a worker."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """See design section 4."""
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
+        parser.add_argument("--data-dir", help="where database, keys and credentials live (default .taskhub)")
+        parser.add_argument("--no-demo", action="store_true", help="no demo server and no demo tasks")
+        parser.add_argument("--anonymous", action="store_true", help="serve /mcp without a token, for everybody")
+        parser.add_argument(
+            "--server", action="append", default=[], metavar="[NAME=]SPEC", help="an MCP server to put TaskHub in front of"
+        )
+        parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Start, say so, watch, stop."""
+        host, port = options["host"], options["port"]
+        specs = self._specs(options["server"])
+        self._need_port(host, port)
+        data_dir = self._data_dir()
+        self._secret_key(data_dir)
+        database = self._database(data_dir)
+        supervisor = Supervisor(database, lambda line: self.stderr.write(f"taskhub: {line}"))
+        try:
+            self._migrate()
+            url = settings.PUBLIC_URL or f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
+            credentials = make_people(data_dir, url)
+            if not options["no_demo"]:
+                add_demo()
+            for spec in specs:
+                add_server(
+                    tenant_id=default_tenant().pk, name=spec.name, transport=spec.transport, target=spec.target
+                )
+            collect_if_changed()
+            connections.close_all()
+            if options["anonymous"]:
+                os.environ["TASKHUB_ANONYMOUS"] = "True"
+            if not options["no_demo"]:
+                os.environ["TASKHUB_DEMO"] = "True"
+            supervisor.add("web", "web", "--host", host, "--port", str(port))
+            for number in range(max(1, options["workers"])):
+                supervisor.add(f"worker {number + 1}", "worker")
+            supervisor.start()
+            if self._wait_until_ready(supervisor, host, port):
+                self._announce(url, credentials, data_dir, options)
+            supervisor.watch()
+        finally:
+            supervisor.stop()
+            self.stderr.write("taskhub: stopped")
+
+    def _specs(self, texts: list[str]) -> list[Any]:
+        try:
+            return [parse_spec(text) for text in texts]
+        except TaskHubError as error:
+            raise CommandError(f"--server: {error.message}") from None
+
+    def _need_port(self, host: str, port: int) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
+
+    def _data_dir(self) -> Path:
+        data_dir: Path = settings.DATA_DIR
+        try:
+            # 0711: Postgres may run as another user and must pass through; secrets have 0600 files.
+            data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+            probe = data_dir / ".writable"
+            probe.write_text("")
+            probe.unlink()
+        except OSError as error:
+            raise CommandError(f"Cannot write to the data directory {data_dir}: {error.strerror}") from None
+        return data_dir
+
+    def _secret_key(self, data_dir: Path) -> None:
+        path = data_dir / "secret_key"
+        if not os.environ.get("SECRET_KEY") and not os.environ.get("SECRET_KEY_FILE") and not path.exists():
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(secrets.token_urlsafe(48))
+            settings.SECRET_KEY = path.read_text()
+
+    def _database(self, data_dir: Path) -> Embedded | None:
+        if not settings.EMBEDDED_DATABASE:
+            try:
+                connection.ensure_connection()
+            except OperationalError as error:
+                reason = str(error).strip().splitlines()[0]
+                raise CommandError(f"The database of DATABASE_URL is away: {reason}") from None
+            return None
+        embedded = Embedded(data_dir)
+        try:
+            url = embedded.start()
+        except Exception as error:
+            log = data_dir / "pg" / "log"
+            raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
+        (data_dir / "database_url").write_text(url)
+        connection.settings_dict["HOST"] = url.partition("host=")[2]
+        return embedded
+
+    def _migrate(self) -> None:
+        # DDL may take its time; requests may not.
+        call_command("migrate", verbosity=0, interactive=False)
+
+    def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int) -> bool:
+        reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline and not supervisor.stopping:
+            supervisor.check()
+            try:
+                request = urllib.request.Request(
+                    f"http://{reachable}:{port}/readyz", headers={"Host": settings.ALLOWED_HOSTS[0]}
+                )
+                with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - our own address
+                    if response.status == 200:
+                        return True
+            except (urllib.error.URLError, OSError):
+                pass
+            time.sleep(0.1)
+        if not supervisor.stopping:
+            self.stderr.write("taskhub: not ready yet; see /readyz for what is missing")
+        return not supervisor.stopping
+
+    def _announce(self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any]) -> None:
+        lines = ["", f"  TaskHub is ready:  {url}", "", "  Sign in as"]
+        for role, user in credentials.get("users", {}).items():
+            lines.append(f"    {role:<9} {user['username']} / {user['password']}")
+        lines += ["", f"  Sign-ins and tokens: {credentials_file(data_dir)}", f"  MCP endpoint:        {url}/mcp"]
+        if options["anonymous"]:
+            lines += ["", "  ANONYMOUS: whoever reaches this port can call every tool and read every result", "  of every other anonymous caller. For trials on one machine only."]
+        if not options["no_demo"]:
+            runner = "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"
+            where = "" if url == "http://127.0.0.1:8000" else f" --url {url}/mcp"
+            lines += ["", "  Try:", f"    {runner} call deploy service=web version=1.4.2 environment=production{where}"]
+        self.stdout.write("\n".join([*lines, "", "  Ctrl-C stops everything.", ""]))
+        self.stdout.flush()

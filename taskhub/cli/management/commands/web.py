@@ -1,0 +1,68 @@
+"""`manage.py web`: the HTTP server alone."""
+
+from __future__ import annotations
+
+import socket
+from argparse import ArgumentParser
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from taskhub.cli.httpserver import TimedHttp
+from taskhub.lib.supervised import follow_supervisor
+from taskhub.cli.static import collect_if_changed
+
+
+class Server(uvicorn.Server):
+    """Ends open streams with their result before connections are drained."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called once, on SIGTERM or SIGINT."""
+        self.owner.begin_closing()
+        await super().shutdown(sockets=sockets)
+
+    owner: Any
+
+
+class Command(BaseCommand):
+    """One process; run several behind a proxy to scale."""
+
+    help = "Serve HTTP and WebSockets. Needs a migrated database; run `manage.py worker` beside it."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Address only; everything else is in the environment."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--data-dir", help="as for `up`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Serve until SIGTERM."""
+        follow_supervisor()
+        collect_if_changed()
+        from django.utils.module_loading import import_string
+
+        application = import_string(settings.ASGI_APPLICATION)
+        server = Server(
+            uvicorn.Config(
+                application,
+                host=options["host"],
+                port=options["port"],
+                loop="uvloop",
+                http=TimedHttp,
+                ws="websockets-sansio",
+                ws_max_size=65_536,
+                lifespan="on",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=4,
+                proxy_headers=settings.ALLAUTH_TRUSTED_PROXY_COUNT > 0,
+                forwarded_allow_ips="*" if settings.ALLAUTH_TRUSTED_PROXY_COUNT > 0 else None,
+            )
+        )
+        server.owner = application
+        server.run()

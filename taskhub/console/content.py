@@ -1,0 +1,134 @@
+"""MCP content as an operator reads it. What came from a tool is shown, never trusted: no markup,
+images only of known types and only inline, links only to web addresses."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""No SVG: it may hold scripts and references."""
+
+MAX_IMAGE: Final = 2_000_000
+MAX_TEXT: Final = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block to draw. `kind` is text, json, image, link or other; `href` is empty unless it is
+    a web address."""
+
+    kind: str
+    text: str = ""
+    source: str = ""
+    href: str = ""
+    label: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result as drawn: its blocks, the structured part as table rows, and the raw JSON."""
+
+    blocks: tuple[Block, ...]
+    structured: Any
+    raw: str
+
+
+def outcome(result_json: str | None) -> Outcome | None:
+    """A stored result, drawn; `None` without one."""
+    if result_json is None:
+        return None
+    result = json.loads(result_json)
+    content = result.get("content")
+    blocks = tuple(block(item) for item in content) if isinstance(content, list) else ()
+    structured = result.get("structuredContent")
+    # Servers repeat the structured part as text for older clients; once is enough here.
+    if structured is not None:
+        blocks = tuple(b for b in blocks if not (b.kind == "json" and _same(b.text, structured)))
+    return Outcome(blocks=blocks, structured=structured, raw=json.dumps(result, indent=2, ensure_ascii=False))
+
+
+def block(item: Any) -> Block:
+    """One content block, whatever it may be."""
+    if not isinstance(item, dict):
+        return Block("other", text=json.dumps(item, ensure_ascii=False))
+    kind = item.get("type")
+    if kind == "text":
+        return _text(str(item.get("text", "")))
+    if kind == "image":
+        return _image(item)
+    if kind == "resource_link":
+        uri = str(item.get("uri", ""))
+        label = str(item.get("title") or item.get("name") or uri)
+        return Block("link", text=str(item.get("description") or ""), source=uri, href=web_address(uri), label=label)
+    if kind == "resource" and isinstance(item.get("resource"), dict):
+        resource = item["resource"]
+        uri = str(resource.get("uri", ""))
+        if isinstance(resource.get("text"), str):
+            shown = _text(resource["text"])
+            return Block(shown.kind, text=shown.text, label=uri, cut=shown.cut)
+        return Block("link", source=uri, href=web_address(uri), label=uri, text=str(resource.get("mimeType") or ""))
+    return Block("other", text=json.dumps(item, indent=2, ensure_ascii=False)[:MAX_TEXT])
+
+
+def rows(value: Any) -> list[tuple[str, str, bool]]:
+    """An object as (name, text, is it one plain value) rows; anything else as one row."""
+    if not isinstance(value, dict):
+        return [("", json.dumps(value, indent=2, ensure_ascii=False), False)]
+    found: list[tuple[str, str, bool]] = []
+    for name, item in value.items():
+        if isinstance(item, str):
+            found.append((name, item, "\n" not in item))
+        elif isinstance(item, (dict, list)) and item:
+            found.append((name, json.dumps(item, indent=2, ensure_ascii=False), False))
+        else:
+            found.append((name, json.dumps(item, ensure_ascii=False), True))
+    return found
+
+
+def web_address(uri: str) -> str:
+    """`uri` if it is an http(s) address with a host, else an empty string."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    return uri if parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def host_of(uri: str) -> str:
+    """The host that a web address leads to, as the browser will read it."""
+    try:
+        return urlsplit(uri).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _text(text: str) -> Block:
+    cut = len(text) > MAX_TEXT
+    text = text[:MAX_TEXT]
+    if text[:1] in "{[" and not cut:
+        try:
+            return Block("json", text=json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+        except ValueError:
+            pass
+    return Block("text", text=text, cut=cut)
+
+
+def _image(item: dict[str, Any]) -> Block:
+    data, mime = item.get("data"), item.get("mimeType")
+    if isinstance(data, str) and mime in IMAGES and len(data) <= MAX_IMAGE:
+        try:
+            base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            return Block("other", text="An image that cannot be decoded")
+        return Block("image", source=f"data:{mime};base64,{data}", label=f"Image from the tool, {mime}")
+    return Block("other", text=f"An image of type {mime or 'unknown'} that is not shown here")
+
+
+def _same(text: str, value: Any) -> bool:
+    return bool(json.loads(text) == value)

@@ -1,0 +1,241 @@
+"""Forms drawn from what a tool asks for, and the console's own small ones.
+
+A form built from a schema checks with the same `field_problem` as a client's answer, so a
+person and a program are held to the same rules. Names of inputs are positions, never the
+tool's own words: a property called `csrfmiddlewaretoken` harms nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django import forms
+
+from taskhub.core.elicitation import Field, field_problem
+
+RADIO_CHOICES: Final = 5
+LONG_TEXT: Final = 200
+INPUT_TYPES: Final = {"email": "email", "uri": "url", "date": "date", "date-time": "datetime-local"}
+
+
+class AnswerForm(forms.Form):
+    """A form over `Field` records. `content()` is what the tool receives."""
+
+    def __init__(self, wanted: tuple[Field, ...], data: Any = None) -> None:
+        super().__init__(data, auto_id="id_%s", use_required_attribute=False)
+        self.wanted = wanted
+        for number, field in enumerate(wanted):
+            self.fields[f"f{number}"] = _form_field(field)
+
+    def clean(self) -> dict[str, Any]:
+        """Each value as JSON would carry it, checked like a client's answer."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        for number, field in enumerate(self.wanted):
+            name = f"f{number}"
+            if name not in cleaned:
+                continue
+            value, problem = _json_value(field, cleaned[name])
+            if value is None and field.required and not problem:
+                problem = "is required"
+            if value is not None and not problem:
+                problem = field_problem(field, value)
+            if problem:
+                self.add_error(name, f"{field.title} {problem}.")
+            cleaned[name] = value
+        return cleaned
+
+    def content(self) -> dict[str, Any]:
+        """The answer by the schema's property names; what was left empty is left out."""
+        values = ((field.name, self.cleaned_data.get(f"f{n}")) for n, field in enumerate(self.wanted))
+        return {name: value for name, value in values if value is not None}
+
+
+class TextAnswerForm(forms.Form):
+    """A written reply to a sampling request."""
+
+    text = forms.CharField(
+        label="Your reply",
+        max_length=65_536,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8}),
+        help_text="The tool receives it where a model's reply would stand, marked as written by a person.",
+        error_messages={"required": "Write a reply."},
+    )
+
+    def response(self) -> dict[str, Any]:
+        """As the protocol carries it."""
+        text = self.cleaned_data["text"].replace("\r\n", "\n")
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": text},
+            "model": "human",
+            "stopReason": "endTurn",
+        }
+
+
+class RootsForm(forms.Form):
+    """A list of roots, one URI a line."""
+
+    roots = forms.CharField(
+        label="Roots",
+        required=False,
+        max_length=65_536,
+        widget=forms.Textarea(attrs={"rows": 5, "placeholder": "file:///srv/project"}),
+        help_text="One file:// URI a line. Empty: no roots.",
+    )
+
+    def clean_roots(self) -> list[dict[str, str]]:
+        """The lines as roots."""
+        lines = [line.strip() for line in self.cleaned_data["roots"].splitlines() if line.strip()]
+        for line in lines:
+            if not line.startswith("file://") or " " in line:
+                raise forms.ValidationError(f"{line[:80]} is not a file:// URI; write a space as %20.")
+        return [{"uri": line} for line in lines]
+
+    def response(self) -> dict[str, Any]:
+        """As the protocol carries it."""
+        return {"roots": self.cleaned_data["roots"]}
+
+
+class DecisionForm(forms.Form):
+    """Approve or reject. A rejection says why: the agent reads it."""
+
+    verdict = forms.ChoiceField(
+        choices=[("approve", "Approve"), ("reject", "Reject")],
+        error_messages={"required": "Choose approve or reject.", "invalid_choice": "Choose approve or reject."},
+    )
+    reason = forms.CharField(
+        required=False,
+        max_length=1_000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="Needed to reject: the caller reads it. It stays in the audit log either way.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """A rejection without a reason helps nobody."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
+            self.add_error("reason", "Say why: the caller reads it.")
+        return cleaned
+
+
+class ReasonForm(forms.Form):
+    """An optional word on why, for the audit log."""
+
+    reason = forms.CharField(required=False, max_length=1_000, label="Reason (optional)")
+
+
+def _form_field(field: Field) -> forms.Field:
+    common: dict[str, Any] = {
+        "label": field.title,
+        "required": False,
+        "help_text": _help(field),
+    }
+    made: forms.Field
+    if field.kind == "boolean":
+        made = forms.BooleanField(**common, initial=field.default is True)
+    elif field.kind == "choice":
+        options = list(field.choices)
+        radio = len(options) <= RADIO_CHOICES
+        if not field.required:
+            options = [("", "No answer"), *options]
+        elif not radio and field.default is None:
+            options = [("", "Choose …"), *options]
+        widget: forms.Widget = forms.RadioSelect() if radio else forms.Select()
+        made = forms.CharField(**common, initial=field.default if field.default is not None else "", widget=widget)
+        widget.choices = options  # type: ignore[attr-defined]  # both widgets have choices
+    elif field.kind == "choices":
+        boxes = forms.CheckboxSelectMultiple(choices=list(field.choices))
+        made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)
+    else:
+        made = _free_field(field, common)
+    # The word "required" is shown; the browser must not check instead of us, or errors differ.
+    made.widget.is_required = field.required
+    made.shown_required = field.required  # type: ignore[attr-defined]
+    return made
+
+
+def _free_field(field: Field, common: dict[str, Any]) -> forms.Field:
+    initial = "" if field.default is None else field.default
+    if field.kind in ("integer", "number"):
+        attrs: dict[str, Any] = {"step": "1" if field.kind == "integer" else "any", "inputmode": "decimal"}
+        if field.minimum is not None:
+            attrs["min"] = f"{field.minimum:g}"
+        if field.maximum is not None:
+            attrs["max"] = f"{field.maximum:g}"
+        return forms.CharField(**common, initial=initial, widget=forms.NumberInput(attrs=attrs))
+    if field.max_length is not None and field.max_length > LONG_TEXT and not field.format:
+        return forms.CharField(**common, initial=initial, strip=False, widget=forms.Textarea(attrs={"rows": 4}))
+    if field.format == "date-time":
+        initial = _local(initial)
+    made = forms.TextInput(attrs={"step": "1"} if field.format == "date-time" else {})
+    made.input_type = INPUT_TYPES.get(field.format, "text")
+    return forms.CharField(**common, initial=initial, strip=bool(field.format), widget=made)
+
+
+def _help(field: Field) -> str:
+    parts = [field.description] if field.description else []
+    if field.format == "date-time":
+        parts.append("Time in UTC.")
+    low, high = field.minimum, field.maximum
+    if low is not None and high is not None:
+        parts.append(f"From {low:g} to {high:g}.")
+    elif low is not None or high is not None:
+        parts.append(f"At least {low:g}." if low is not None else f"At most {high:g}.")
+    if field.kind == "choices" and (field.min_length or field.max_length):
+        least, most = field.min_length or 0, field.max_length or len(field.choices)
+        parts.append(f"Choose {least} to {most}." if least != most else f"Choose {least}.")
+    return " ".join(parts)
+
+
+def _json_value(field: Field, raw: Any) -> tuple[Any, str]:
+    """What JSON carries for a posted value, and what is wrong with it; `None` for no answer."""
+    if field.kind == "boolean":
+        return bool(raw), ""
+    if field.kind == "choices":
+        chosen = [str(item) for item in raw] if isinstance(raw, list) else []
+        return (chosen if chosen or field.required else None), ""
+    text = str(raw or "")
+    if text == "":
+        return None, ""
+    if field.kind in ("integer", "number"):
+        return _number(field, text.strip())
+    if field.format == "date-time":
+        return _utc(text), ""
+    return text.replace("\r\n", "\n"), ""
+
+
+def _number(field: Field, text: str) -> tuple[Any, str]:
+    try:
+        return int(text), ""
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return None, "must be a number"
+    if field.kind == "integer" and value.is_integer() and abs(value) < 2**53:
+        return int(value), ""
+    return value, ""
+
+
+def _utc(text: str) -> str:
+    """A browser's local date and time, which we ask for in UTC, as RFC 3339."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _local(value: Any) -> str:
+    """A default date and time as the browser's input takes it."""
+    try:
+        at = datetime.fromisoformat(str(value))
+    except ValueError:
+        return ""
+    return (at.astimezone(UTC) if at.tzinfo else at).strftime("%Y-%m-%dT%H:%M:%S")

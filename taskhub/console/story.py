@@ -1,0 +1,317 @@
+"""A task in words and lanes: why it is where it is, what happened, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from taskhub.console.templatetags.console import duration
+from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
+from taskhub.queries.detail import Asked, EventRow, TaskDetail
+
+ACTIONS: Final[dict[str, tuple[str, str]]] = {
+    "task.created": ("plus-circle", "Created"),
+    "task.claimed": ("play-circle", "Taken by a worker"),
+    "task.asked": ("hand-raised", "Asked a question"),
+    "task.answered": ("chat-bubble-left-right", "Every question answered"),
+    "task.released": ("arrow-uturn-left", "Given back to the queue"),
+    "task.finished": ("check-circle", "Finished"),
+    "task.faulted": ("x-circle", "Faulted"),
+    "task.cancelled": ("no-symbol", "Cancelled"),
+    "task.cancel.requested": ("no-symbol", "Cancel requested"),
+    "task.write.stale": ("exclamation-triangle", "A late write was refused"),
+    "question.approve": ("hand-thumb-up", "Approved"),
+    "question.reject": ("hand-thumb-down", "Rejected"),
+    "question.accept": ("check", "Answered"),
+    "question.answer": ("check", "Answered"),
+    "question.decline": ("x-mark", "Declined"),
+    "question.cancel": ("x-mark", "Question dismissed"),
+}
+"""Event action: icon and words."""
+
+DOORS: Final[dict[str, str]] = {
+    Door.WEB: "in the console",
+    Door.API: "through the API",
+    Door.CLIENT: "as a client",
+    Door.POLICY: "by policy",
+    Door.WORKER: "as a worker",
+    Door.CLI: "on the command line",
+    Door.SQL: "in the database",
+}
+
+KINDS: Final[dict[QuestionKind, str]] = {
+    QuestionKind.ELICITATION: "an answer",
+    QuestionKind.SAMPLING: "a written reply",
+    QuestionKind.ROOTS: "a list of roots",
+    QuestionKind.APPROVAL: "an approval",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of the text timeline."""
+
+    at: datetime
+    icon: str
+    words: str
+    actor: str
+    door: str
+    address: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar in a lane; `x` and `width` are percentages with three decimals, ready for SVG."""
+
+    x: str
+    width: str
+    look: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A named row of bars; `y` is its top in pixels, `mid` the height of its label."""
+
+    name: str
+    y: int
+    bars: tuple[Bar, ...]
+
+    @property
+    def label_y(self) -> int:
+        """The baseline of the name above the bars."""
+        return self.y + 11
+
+    @property
+    def bar_y(self) -> int:
+        """The top of the bars."""
+        return self.y + 17
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A long stretch drawn short, with its true length written on it."""
+
+    x: str
+    width: str
+    middle: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The lanes of a task, from its creation to its end or to now."""
+
+    lanes: tuple[Lane, ...]
+    folds: tuple[Fold, ...]
+    height: int
+    axis_y: int
+    start: datetime
+    end: datetime
+    ended: bool
+
+
+LANE_HEIGHT: Final = 40
+FOLDED: Final = 0.55
+"""A stretch without events longer than this share of the whole is folded."""
+FOLD_WIDTH: Final = 0.2
+
+
+def why(detail: TaskDetail, now: datetime) -> str:
+    """One or two sentences: why the task is where it is, and what will move it."""
+    task = detail.task
+    if task.state is State.QUEUED:
+        return _why_queued(detail, now)
+    if task.state is State.WORKING:
+        return _why_working(detail, now)
+    if task.state is State.INPUT_REQUIRED:
+        return " ".join(_why_waiting(question, now) for question in detail.questions if question.state == "open")
+    took = duration((task.ended_at or now) - task.created_at)
+    if task.state is State.FINISHED:
+        rejected = next((v for q in detail.questions for v in q.votes if v.verdict == "reject"), None)
+        if rejected:
+            return f"{rejected.actor} did not approve the call, so the tool never ran. The caller was told why."
+        runs = len(detail.attempts)
+        how = "" if runs < 2 else f", in {runs} attempts"
+        if task.is_error:
+            return f"The tool ran to its end after {took}{how} and reported an error."
+        return f"The tool answered after {took}{how}."
+    if task.state is State.CANCELLED:
+        asked = next((e for e in detail.events if e.action in ("task.cancel.requested", "task.cancelled")), None)
+        by = f" by {asked.actor}" if asked and asked.actor != "sweep" else ""
+        return f"Cancelled{by}, {took} after it was created."
+    if "outcome_unknown" in (task.error_json or ""):
+        return (
+            "The worker was lost while the tool ran, and this tool is not marked as safe to repeat. It may or may not"
+            " have done its work: check, then run it again if it has not."
+        )
+    return f"The call failed after {took}: no result came from the tool."
+
+
+def _why_queued(detail: TaskDetail, now: datetime) -> str:
+    if detail.live_workers == 0:
+        return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
+    if detail.runnable_at > now + timedelta(seconds=1):
+        return f"It was given back and may be taken again in {duration(detail.runnable_at - now)}."
+    count = detail.live_workers
+    return f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
+
+
+def _why_working(detail: TaskDetail, now: datetime) -> str:
+    attempt = detail.attempts[-1] if detail.attempts else None
+    running = f" for {duration(now - attempt.started_at)}" if attempt else ""
+    number = f", attempt {attempt.number}" if attempt and attempt.number > 1 else ""
+    words = f"Running on {detail.worker}{running}{number}."
+    if detail.task.cancel_requested_at:
+        since = duration(now - detail.task.cancel_requested_at)
+        return f"{words} Cancel was requested {since} ago; the worker is stopping the tool."
+    if detail.lease_until and detail.lease_until < now:
+        after = "run again" if detail.at_least_once else "be marked as failed"
+        return f"{words} The worker has gone silent; the task will {after} at the next sweep."
+    return words
+
+
+def _why_waiting(question: Asked, now: datetime) -> str:
+    since = duration(now - question.opened_at)
+    due = ""
+    if question.due_at:
+        due = f" Without an answer it fails in {duration(max(question.due_at - now, timedelta()))}."
+    if question.kind is QuestionKind.APPROVAL:
+        left = question.quorum - question.approvals
+        from_ = f" from group {question.group}" if question.group else ""
+        more = "one approval" if left == 1 and question.quorum == 1 else f"{left} more approval{'s' * (left != 1)}"
+        count = f" ({question.approvals} of {question.quorum})" if question.quorum > 1 else ""
+        return f"Waiting {since} for {more}{from_}{count}.{due}"
+    by = {
+        Audience.CLIENT: "the client",
+        Audience.OPERATOR: "a person",
+        Audience.EITHER: "the client or a person",
+    }[question.audience]
+    group = f" in group {question.group}" if question.group else ""
+    return f"Waiting {since} for {KINDS[question.kind]} by {by}{group}.{due}"
+
+
+def moments(events: Sequence[EventRow]) -> tuple[Moment, ...]:
+    """The history as text, newest first."""
+    return tuple(_moment(event) for event in reversed(events))
+
+
+def _moment(event: EventRow) -> Moment:
+    image, words = ACTIONS.get(event.action, ("ellipsis-horizontal-circle", event.action))
+    after = event.after or {}
+    note = event.reason
+    if event.action == "task.write.stale":
+        note = f"{after.get('write', 'write')} under lease {after.get('epoch')}, current lease {after.get('current')}"
+    elif event.action.startswith("task.") and not note:
+        note = str(after.get("message") or "")
+    return Moment(
+        at=event.at,
+        icon=image,
+        words=words,
+        actor=event.actor,
+        door=DOORS.get(event.door, event.door),
+        address=event.address,
+        note=note,
+    )
+
+
+def timeline(detail: TaskDetail, now: datetime) -> Timeline:
+    """Lanes for attempts, questions and decisions on a common scale with long stretches folded."""
+    start = detail.task.created_at.astimezone(UTC)
+    end = max((detail.task.ended_at or now), start + timedelta(milliseconds=1))
+    scale = _Scale(start, end, _times(detail))
+    runs = [
+        Bar(
+            *scale.span(a.started_at, a.ended_at or end),
+            look=_outcome_look(a.outcome, detail),
+            title=f"Attempt {a.number} on {a.worker}: {a.outcome or 'running'}, {duration((a.ended_at or now) - a.started_at)}",
+        )
+        for a in detail.attempts
+    ]
+    waits = [
+        Bar(
+            *scale.span(q.opened_at, q.closed_at or end),
+            look="waiting" if q.state is QuestionState.OPEN else "waited",
+            title=f"Waited for {KINDS[q.kind]}: {duration((q.closed_at or now) - q.opened_at)}, {q.state}",
+        )
+        for q in detail.questions
+    ]
+    said = [
+        Bar(*scale.span(v.at, v.at), look=f"vote-{v.verdict}", title=f"{v.actor}: {v.verdict}")
+        for q in detail.questions
+        for v in q.votes
+    ]
+    named = [(name, bars) for name, bars in (("Attempts", runs), ("Waiting", waits), ("Decisions", said)) if bars]
+    lanes = tuple(Lane(name, n * LANE_HEIGHT, tuple(bars)) for n, (name, bars) in enumerate(named))
+    axis = len(lanes) * LANE_HEIGHT + 6
+    return Timeline(
+        lanes=lanes,
+        folds=tuple(scale.folds()),
+        height=axis + 4,
+        axis_y=axis,
+        start=start,
+        end=end,
+        ended=detail.task.ended_at is not None,
+    )
+
+
+def _outcome_look(outcome: str, detail: TaskDetail) -> str:
+    if outcome == "finished" and detail.task.is_error:
+        return "finished-error"
+    return outcome or "running"
+
+
+def _times(detail: TaskDetail) -> Iterable[datetime]:
+    for attempt in detail.attempts:
+        yield attempt.started_at
+        if attempt.ended_at:
+            yield attempt.ended_at
+    for question in detail.questions:
+        yield question.opened_at
+        if question.closed_at:
+            yield question.closed_at
+        for vote in question.votes:
+            yield vote.at
+
+
+class _Scale:
+    """Time to percent, piecewise linear: a stretch that takes most of the whole is drawn short."""
+
+    def __init__(self, start: datetime, end: datetime, between: Iterable[datetime]) -> None:
+        whole = (end - start).total_seconds()
+        points = sorted({0.0, whole, *(min(max((at - start).total_seconds(), 0.0), whole) for at in between)})
+        pieces = [(a, b) for a, b in zip(points, points[1:], strict=False) if b > a]
+        folded = [(a, b) for a, b in pieces if b - a > whole * FOLDED and len(pieces) > 1]
+        rest = whole - sum(b - a for a, b in folded)
+        open_share = 1.0 - FOLD_WIDTH * len(folded)
+        self._start = start
+        self._pieces: list[tuple[float, float, float, float]] = []
+        self._folded = folded
+        x = 0.0
+        for a, b in pieces:
+            width = FOLD_WIDTH if (a, b) in folded else open_share * (b - a) / rest
+            self._pieces.append((a, b, x, width))
+            x += width
+
+    def _x(self, at: datetime) -> float:
+        seconds = (at - self._start).total_seconds()
+        for a, b, x, width in self._pieces:
+            if seconds <= b:
+                return x + width * max(seconds - a, 0.0) / (b - a)
+        return 1.0
+
+    def span(self, start: datetime, end: datetime) -> tuple[str, str]:
+        """`x` and `width` in percent; a moment still gets a visible sliver."""
+        x = min(self._x(start), 0.992)
+        return f"{100 * x:.3f}%", f"{100 * max(self._x(end) - x, 0.008):.3f}%"
+
+    def folds(self) -> Iterable[Fold]:
+        """The stretches drawn short."""
+        for a, b, x, width in self._pieces:
+            if (a, b) in self._folded:
+                yield Fold(
+                    f"{100 * x:.3f}%", f"{100 * width:.3f}%", f"{100 * (x + width / 2):.3f}%", duration(b - a)
+                )

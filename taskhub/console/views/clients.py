@@ -1,0 +1,295 @@
+"""Clients: who calls the API, with which tokens, and what their SDKs can do."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_POST, require_safe
+
+from taskhub.console import query
+from taskhub.console.access import page
+from taskhub.console.htmx import partial_or_page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.errors import Invalid, LimitReached, NotFound
+from taskhub.core.names import SCOPES
+from taskhub.identity import gate, tokens
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.queries import clients
+
+DAYS: Final = 90
+_SPENT: Final = "spent_token_forms"
+
+SCOPE_WORDS: Final = {
+    "tasks:call": "call tools",
+    "tasks:read": "read its tasks",
+    "tasks:answer": "answer questions of its tasks",
+    "tasks:cancel": "cancel its tasks",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenForm:
+    """The form as it stands on a page: what was typed, and what is wrong with it."""
+
+    client: str = ""
+    scopes: tuple[str, ...] = SCOPES
+    days: str = str(DAYS)
+    problem: str = ""
+    context: int | None = None
+    once: str = ""
+
+    @property
+    def choices(self) -> list[tuple[str, str, bool]]:
+        """(scope, what it allows, whether it is ticked)."""
+        return [(scope, SCOPE_WORDS.get(scope, scope), scope in self.scopes) for scope in SCOPES]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A ready configuration for one kind of client."""
+
+    key: str
+    title: str
+    where: str
+    text: str
+
+
+@page("client.view")
+@require_safe
+def client_list(request: ConsoleRequest) -> HttpResponse:
+    """Every client, with what it declares; `q` and `state` narrow it."""
+    return _list(request, TokenForm(once=secrets.token_urlsafe(12)))
+
+
+@page("client.view")
+@require_safe
+def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """One client and its tokens. `revoke` and `toggle` ask for confirmation first."""
+    return _detail(request, pk, None)
+
+
+@page("client.manage")
+@require_POST
+@sensitive_variables("token")
+def token_issue(request: ConsoleRequest) -> HttpResponse:
+    """Issue a token and show it, on this one response and never again.
+
+    A form is good for one token: sending it again, as reloading the page does, makes no second.
+    """
+    post = request.POST
+    pk = int(post["context"]) if post.get("context", "").isdigit() and len(post["context"]) < 19 else None
+    form = TokenForm(
+        client=post.get("client", "").strip()[:200],
+        scopes=tuple(scope for scope in SCOPES if scope in post.getlist("scopes")),
+        days=post.get("days", "").strip()[:10],
+        context=pk,
+        once=post.get("once", "")[:40],
+    )
+    spent: list[str] = request.session.get(_SPENT, [])
+    if form.once and form.once in spent:
+        messages.warning(request, "That token was issued already and is not shown again. Issue another if it was lost.")
+        return redirect("client-detail", pk) if pk else redirect("client-list")
+    name = form.client
+    if pk is not None:
+        client = _client(request, pk)
+        if not client.own:
+            raise Invalid(f"{client.name} brings its tokens from {client.issuer}; none are issued here.")
+        name = client.subject
+    try:
+        if not form.scopes:
+            raise Invalid("Tick at least one scope.")
+        if not query.storable(name):
+            raise Invalid("A client's name cannot hold such characters.")
+        token, row = tokens.issue_token(
+            tenant_id=request.person.tenant_id,
+            client=name,
+            scopes=list(form.scopes),
+            days=_days(form.days),
+            actor=actor_of(request),
+        )
+    except (Invalid, LimitReached) as error:
+        failed = TokenForm(form.client, form.scopes, form.days, error.message, pk, secrets.token_urlsafe(12))
+        return _detail(request, pk, failed) if pk else _list(request, failed)
+    request.session[_SPENT] = [*spent, form.once][-20:]
+    return render(
+        request,
+        "console/token_issued.html",
+        {
+            "token": token,
+            "row": row,
+            "client": name,
+            "context_id": row.context_id,
+            "endpoint": _endpoint(request),
+            "snippets": snippets(_endpoint(request), token),
+        },
+    )
+
+
+@page("client.manage")
+@require_POST
+def token_revoke(request: ConsoleRequest, pk: int, token: int) -> HttpResponse:
+    """End a token; with `tasks=cancel` the client's running tasks are asked to stop too."""
+    client = _client(request, pk)
+    if token not in {row.id for row in clients.client_tokens(request.person.tenant_id, pk)}:
+        raise NotFound("No such token.")
+    tokens.revoke_token(tenant_id=request.person.tenant_id, token_id=token, actor=actor_of(request))
+    messages.success(request, "The token is revoked. Whoever holds it is refused from now on." + _stop(request, client))
+    return redirect("client-detail", pk)
+
+
+@page("client.manage")
+@require_POST
+def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Lock a client out with all its tokens, or let it in again."""
+    client = _client(request, pk)
+    disabled = request.POST.get("disabled") == "1"
+    tokens.set_context_disabled(
+        tenant_id=request.person.tenant_id, context_id=pk, disabled=disabled, actor=actor_of(request)
+    )
+    if disabled:
+        messages.success(request, f"{client.name} is locked out; all its tokens are refused." + _stop(request, client))
+    else:
+        messages.success(request, f"{client.name} may call again.")
+    return redirect("client-detail", pk)
+
+
+def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
+    text, state = query.text(request, "q"), query.choice(request, "state", ("active", "disabled"))
+    found = clients.client_page(
+        request.person.tenant_id, text=text, state=state, after=query.number(request, "after")
+    )
+    return partial_or_page(
+        request,
+        "console/clients.html",
+        "list",
+        {
+            "page": found,
+            "q": text,
+            "state": state,
+            "after": query.number(request, "after"),
+            "first": query.url(q=text, state=state),
+            "next": found.after and query.url(q=text, state=state, after=found.after),
+            "here": query.url(q=text, state=state, after=query.number(request, "after")),
+            "form": form,
+            "open": bool(form.problem) or "new" in request.GET,
+            "can_manage": gate.allows(request.person, "client.manage"),
+        },
+        status=400 if form.problem else 200,
+    )
+
+
+def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpResponse:
+    client = _client(request, pk)
+    rows = clients.client_tokens(request.person.tenant_id, pk)
+    can_manage = gate.allows(request.person, "client.manage")
+    revoking = query.number(request, "revoke") if can_manage else None
+    return partial_or_page(
+        request,
+        "console/client.html",
+        "client",
+        {
+            "client": client,
+            "tokens": rows,
+            "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),
+            "toggling": can_manage and "toggle" in request.GET,
+            "form": form or TokenForm(context=pk, once=secrets.token_urlsafe(12)),
+            "open": form is not None,
+            "can_manage": can_manage,
+            "can_audit": gate.allows(request.person, "audit.view"),
+        },
+        status=400 if form is not None else 200,
+    )
+
+
+def _client(request: ConsoleRequest, pk: int) -> clients.ClientRow:
+    found = clients.client_detail(request.person.tenant_id, pk) if pk < 2**63 else None
+    if found is None:
+        raise NotFound("There is no such client.")
+    return found
+
+
+def _stop(request: ConsoleRequest, client: clients.ClientRow) -> str:
+    """Ask the client's live tasks to stop if the form says so; the end of a sentence about it."""
+    if request.POST.get("tasks") != "cancel":
+        return ""
+    gate.require(request.person, "task.cancel")
+    ids = clients.live_task_ids(request.person.tenant_id, client.id)
+    for task_id in ids:
+        request_cancel(task_id, actor=actor_of(request, f"access of {client.name} was withdrawn"))
+    return f" {len(ids):,} of its tasks were asked to stop."
+
+
+def _days(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise Invalid(f"A token lives a whole number of days, 1 to 3650, not {text!r}.")
+    return int(text)
+
+
+def _endpoint(request: HttpRequest) -> str:
+    return (settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")) + "/mcp"
+
+
+def snippets(endpoint: str, token: str) -> tuple[Snippet, ...]:
+    """What to paste where, with the token in place."""
+    bearer = {"Authorization": f"Bearer {token}"}
+
+    def pretty(value: object) -> str:
+        return json.dumps(value, indent=2, ensure_ascii=False)
+
+    return (
+        Snippet(
+            "claude-code",
+            "Claude Code",
+            "Run in a terminal",
+            f'claude mcp add --transport http taskhub {endpoint} \\\n  --header "Authorization: Bearer {token}"',
+        ),
+        Snippet(
+            "vscode",
+            "VS Code",
+            ".vscode/mcp.json",
+            pretty({"servers": {"taskhub": {"type": "http", "url": endpoint, "headers": bearer}}}),
+        ),
+        Snippet(
+            "cursor",
+            "Cursor",
+            "~/.cursor/mcp.json",
+            pretty({"mcpServers": {"taskhub": {"url": endpoint, "headers": bearer}}}),
+        ),
+        Snippet(
+            "inspector",
+            "MCP Inspector",
+            "Run in a terminal",
+            f"npx @modelcontextprotocol/inspector --cli {endpoint} --transport http \\\n"
+            f'  --header "Authorization: Bearer {token}" --method tools/list',
+        ),
+        Snippet(
+            "fastmcp",
+            "FastMCP (Python)",
+            "pip install fastmcp",
+            "import asyncio\n\nfrom fastmcp import Client\n\n\n"
+            "async def main():\n"
+            f'    async with Client("{endpoint}", auth="{token}") as client:\n'
+            "        print(await client.list_tools())\n\n\nasyncio.run(main())",
+        ),
+        Snippet(
+            "python-sdk",
+            "Python SDK",
+            "pip install 'mcp>=2'",
+            "import asyncio\n\nimport httpx2\nfrom mcp import Client\n"
+            "from mcp.client.streamable_http import streamable_http_client\n\n\n"
+            "async def main():\n"
+            f'    http = httpx2.AsyncClient(headers={{"Authorization": "Bearer {token}"}}, timeout=60)\n'
+            f'    async with Client(streamable_http_client("{endpoint}", http_client=http)) as client:\n'
+            "        print(await client.list_tools())\n\n\nasyncio.run(main())",
+        ),
+    )
+
+

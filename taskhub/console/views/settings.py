@@ -1,0 +1,138 @@
+"""Settings: people and roles, groups, limits, and which values the environment holds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_POST, require_safe
+
+from taskhub.console import query
+from taskhub.console.access import page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.states import Role
+from taskhub.identity import gate, people
+from taskhub.queries import settings as installation
+
+PERMISSION_WORDS: Final = {
+    "task.view": "See tasks, their input and result",
+    "task.cancel": "Cancel tasks",
+    "task.rerun": "Run tasks again",
+    "question.answer": "Answer questions of tools",
+    "question.approve": "Approve or reject calls",
+    "client.view": "See clients and tokens",
+    "client.manage": "Issue and revoke tokens",
+    "server.view": "See servers and tools",
+    "server.manage": "Connect servers, set policies",
+    "worker.view": "See workers",
+    "audit.view": "Read the audit log",
+    "audit.export": "Export the audit log",
+    "settings.view": "People, roles and settings",
+}
+"""Permission of the gate: what it means. One that has no words here shows its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersonForm:
+    """The form for a new person: what was typed, and what is wrong with it."""
+
+    username: str = ""
+    role: str = Role.VIEWER
+    groups: str = ""
+    problem: str = ""
+    field: str = ""
+
+
+@page("settings.view")
+@require_safe
+def settings_page(request: ConsoleRequest) -> HttpResponse:
+    """Everything; `person` opens the form of one of the people."""
+    return _page(request, PersonForm())
+
+
+@page("settings.view")
+@require_POST
+@sensitive_variables("password")
+def person_add(request: ConsoleRequest) -> HttpResponse:
+    """Make an account. Its password is on this one response and never again."""
+    post = request.POST
+    form = PersonForm(
+        username=post.get("username", "").strip()[:200],
+        role=post.get("role", "")[:20],
+        groups=post.get("groups", "")[:2_000],
+    )
+    try:
+        _, password = people.add_person(
+            tenant_id=request.person.tenant_id,
+            username=form.username,
+            role=form.role,
+            groups=_names(form.groups),
+            actor=actor_of(request),
+        )
+    except (Invalid, Refused) as error:
+        return _page(request, replace(form, problem=error.message, field=str(error.data.get("field", ""))), status=400)
+    return _page(request, PersonForm(), made=(form.username, password))
+
+
+@page("settings.view")
+@require_POST
+def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Give a person another role or other groups."""
+    if pk >= 2**63:
+        raise NotFound("No such person.")
+    changed = people.set_role(
+        tenant_id=request.person.tenant_id,
+        user_id=pk,
+        role=request.POST.get("role", "")[:20],
+        groups=_names(request.POST.get("groups", "")[:2_000]) if "groups" in request.POST else None,
+        actor=actor_of(request),
+    )
+    messages.success(request, "Saved. It counts from the person's next click." if changed else "Nothing to save.")
+    return redirect("settings")
+
+
+def _page(
+    request: ConsoleRequest, form: PersonForm, *, made: tuple[str, str] | None = None, status: int = 200
+) -> HttpResponse:
+    members = installation.members(request.person.tenant_id)
+    person_id = query.number(request, "person")
+    editing = next((member for member in members if member.user_id == person_id), None)
+    if person_id is not None and editing is None:
+        raise NotFound("There is no such person.")
+    return render(
+        request,
+        "console/settings.html",
+        {
+            "members": members,
+            "editing": editing,
+            "editing_groups": ", ".join(editing.groups) if editing else "",
+            "roles": list(Role),
+            "matrix": matrix(),
+            "groups": installation.groups_of(members),
+            "limits": installation.limits(),
+            "service": installation.service(),
+            "form": form,
+            "made": made,
+            "can_audit": gate.allows(request.person, "audit.view"),
+        },
+        status=status,
+    )
+
+
+def matrix() -> list[tuple[str, list[bool]]]:
+    """(what, [role by role whether it may]), read from the gate itself, so it cannot be wrong."""
+    known = set().union(*gate.PERMISSIONS.values())
+    ordered = [name for name in PERMISSION_WORDS if name in known] + sorted(known - set(PERMISSION_WORDS))
+    return [
+        (PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered
+    ]
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in (part.strip() for part in re.split(r"[,\n]", text)) if name]

@@ -1,0 +1,163 @@
+"""The sealer: turns committed events into signed, linked statements, off the hot path.
+
+A seal covers whole transactions: all events whose transaction id lies in `[from_xid, to_xid)`.
+Nothing below `pg_snapshot_xmin` can still appear, so a seal is complete when it is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.conf import settings
+from django.db import connection, transaction
+
+from taskhub.store.models import Event, Seal
+
+BATCH = 5_000
+_LOCK = 0x7468_7365  # "thse": one sealer at a time
+
+
+def signing_key() -> Ed25519PrivateKey:
+    """The installation's Ed25519 key, derived from `SECRET_KEY`."""
+    return Ed25519PrivateKey.from_private_bytes(
+        hashlib.sha256(b"taskhub.audit.seal.v1" + settings.SECRET_KEY.encode()).digest()
+    )
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """Short name of a public key."""
+    raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return base64.urlsafe_b64encode(hashlib.sha256(raw).digest())[:16].decode()
+
+
+def merkle_root(leaves: Sequence[bytes]) -> bytes:
+    """RFC 6962's tree hash: leaves and nodes are hashed with different prefixes."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    level = [hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]
+    while len(level) > 1:
+        pairs = [hashlib.sha256(b"\1" + a + b).digest() for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + ([level[-1]] if len(level) % 2 else [])
+    return level[0]
+
+
+def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: bytes) -> bytes:
+    """The bytes that are signed."""
+    return b"taskhub.seal.v1\n%d\n%d\n%d\n" % (from_xid, to_xid, count) + root + previous
+
+
+def seal_events() -> int:
+    """Seal what has committed since the last seal; returns how many events. Nothing new, or
+    another sealer at work: 0."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
+        if not cursor.fetchone()[0]:
+            return 0
+        cursor.execute("SELECT coalesce(max(to_xid), 0) FROM seal")
+        (start,) = cursor.fetchone()
+        cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+        (safe,) = cursor.fetchone()
+        cursor.execute(
+            "SELECT e.id, e.xid, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s"
+            " ORDER BY e.xid, e.id LIMIT %s",
+            [start, safe, BATCH + 1],
+        )
+        rows = cursor.fetchall()
+        if not rows:
+            return 0
+        end = safe
+        if len(rows) > BATCH:
+            # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
+            end = rows[-1][1]
+            whole = [row for row in rows if row[1] < end]
+            if not whole:
+                cursor.execute(
+                    "SELECT e.id, e.xid, event_digest_v1(e) FROM event e WHERE e.xid = %s ORDER BY e.id", [end]
+                )
+                whole, end = cursor.fetchall(), end + 1
+            rows = whole
+        previous = Seal.objects.order_by("-to_xid").first()
+        before = _link(previous) if previous is not None else bytes(32)
+        leaves = [bytes(row[2]) for row in rows]
+        root = merkle_root(leaves)
+        key = signing_key()
+        Seal.objects.create(
+            from_xid=start,
+            to_xid=end,
+            count=len(rows),
+            event_ids=[row[0] for row in rows],
+            leaves=b"".join(leaves),
+            root=root,
+            previous=before,
+            signature=key.sign(statement(start, end, len(rows), root, before)),
+            key_id=key_id(key.public_key()),
+        )
+        return len(rows)
+
+
+def _link(seal: Seal) -> bytes:
+    return hashlib.sha256(
+        statement(seal.from_xid, seal.to_xid, seal.count, bytes(seal.root), bytes(seal.previous))
+        + bytes(seal.signature)
+    ).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What verification found. `problem` is empty when everything holds; `event_id` names the
+    first bad event, where one can be named."""
+
+    events: int
+    seals: int
+    unsealed: int
+    problem: str = ""
+    event_id: int | None = None
+
+
+def verify_audit() -> Verdict:
+    """Recompute every seal from the events as they are now, oldest first, and stop at the first
+    thing that does not fit."""
+    key = signing_key().public_key()
+    events = seals = 0
+    end, before = 0, bytes(32)
+    for seal in _seals():
+        if seal.from_xid != end or bytes(seal.previous) != before:
+            return Verdict(events, seals, 0, f"seal {seal.pk} does not follow the one before: a seal is missing")
+        leaves = [bytes(seal.leaves)[i * 32 : i * 32 + 32] for i in range(seal.count)]
+        try:
+            key.verify(
+                bytes(seal.signature),
+                statement(seal.from_xid, seal.to_xid, seal.count, merkle_root(leaves), bytes(seal.previous)),
+            )
+        except InvalidSignature:
+            return Verdict(events, seals, 0, f"seal {seal.pk} is not signed by this installation's key, or was changed")
+        found = _digests(seal.from_xid, seal.to_xid)
+        for place, event_id in enumerate(seal.event_ids):
+            digest = found.pop(event_id, None)
+            if digest is None:
+                return Verdict(events, seals, 0, f"event {event_id} was deleted", event_id)
+            if digest != leaves[place]:
+                return Verdict(events, seals, 0, f"event {event_id} was changed", event_id)
+        if found:
+            extra = min(found)
+            return Verdict(events, seals, 0, f"event {extra} was added after its time was sealed", extra)
+        events, seals, end, before = events + seal.count, seals + 1, seal.to_xid, _link(seal)
+    return Verdict(events, seals, Event.objects.filter(xid__gte=end).count())
+
+
+def _seals() -> Iterable[Seal]:
+    return Seal.objects.order_by("to_xid").iterator(chunk_size=50)
+
+
+def _digests(start: int, end: int) -> dict[int, bytes]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT e.id, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s", [start, end]
+        )
+        return {row[0]: bytes(row[1]) for row in cursor.fetchall()}

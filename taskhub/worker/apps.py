@@ -1,0 +1,10 @@
+"""Installed so that Django finds `manage.py worker`; it has no models."""
+
+from django.apps import AppConfig
+
+
+class WorkerConfig(AppConfig):
+    """The engine room."""
+
+    name = "taskhub.worker"
+    label = "worker"

@@ -1,0 +1,383 @@
+"""The worker: claims tasks, runs their tools, keeps their leases, stores what came of it.
+
+The loop in here never runs code of others: in-process servers have threads of their own
+(`upstream.pool`), and every database call goes through a lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from taskhub.core.capabilities import audience_for
+from taskhub.core.errors import TaskHubError, Unavailable
+from taskhub.core.names import QUEUE
+from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.states import Door
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle import run as lifecycle
+from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
+from taskhub.lifecycle.seal import seal_events
+from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS, sweep
+from taskhub.lifecycle.workers import goodbye, heartbeat
+from taskhub.queries.questions import response_to
+from taskhub.store.listener import listen
+from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, question_problem, waiting_message
+from taskhub.upstream.connection import Target
+from taskhub.worker import jobs
+from taskhub.worker.notes import Notes
+from taskhub.worker.servers import Servers
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+SWEEP_SECONDS = 5.0
+SEAL_SECONDS = 5.0
+RETRY_SECONDS = 10.0
+"""How long a task waits when its server could not be reached before it is tried again."""
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """One claimed task in this worker's hands."""
+
+    claim: Claim
+    notes: Notes
+    started: float
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Task[None] | None = None
+    cancelling: bool = False
+    lost: bool = False
+    live_questions: int = 0
+
+
+class Engine:
+    """One per worker process. `run` works until `stop` is called."""
+
+    def __init__(self, *, slots: int | None = None) -> None:
+        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        self.actor = Actor(name=self.name, door=Door.WORKER)
+        self.slots = slots or settings.TASKHUB_SLOTS
+        self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=lambda: connection.close())
+        # Leases and heartbeats have a lane of their own: they must not queue behind results.
+        self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=lambda: connection.close())
+        self.running: dict[int, Running] = {}
+        self.servers = Servers(self.lanes)
+        self._awake = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Finish what runs (within the grace period) and end."""
+        self._stopping.set()
+        self._awake.set()
+
+    def wake(self) -> None:
+        """There may be tasks to claim."""
+        self._awake.set()
+
+    async def run(self) -> None:
+        """Work until stopped. Raises only for what no retry can mend."""
+        jobs.on_wake(self.wake)
+        loops = [
+            asyncio.create_task(self._forever("hints", lambda: listen(self._on_hint, self._on_gap))),
+            asyncio.create_task(self._every("heartbeat", HEARTBEAT_SECONDS, self._beat)),
+            asyncio.create_task(self._every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew)),
+            asyncio.create_task(self._every("sweep", SWEEP_SECONDS, self._sweep)),
+            asyncio.create_task(self._every("seal", SEAL_SECONDS, self._seal)),
+            asyncio.create_task(self._forever("jobs", _run_jobs)),
+        ]
+        try:
+            await self._beat()
+            await self.servers.refresh(await self._servers())
+            await self._claim_until_stopped()
+            await self._drain()
+        finally:
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self.servers.close()
+            try:
+                await self.pulse.run(goodbye, self.name)
+            except TaskHubError as error:
+                logger.warning("left without saying goodbye: %s", error)
+            self.lanes.close()
+            self.pulse.close()
+
+    async def _claim_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            self._awake.clear()
+            free = self.slots - len(self.running)
+            if free > 0:
+                try:
+                    claims = await self.lanes.run(
+                        lifecycle.claim_tasks,
+                        worker=self.name,
+                        limit=free,
+                        lease_seconds=settings.TASKHUB_LEASE_SECONDS,
+                        per_context=settings.TASKHUB_CONTEXT_RUNNING,
+                        actor=self.actor,
+                    )
+                except Unavailable as error:
+                    logger.warning("cannot claim: %s", error)
+                    await asyncio.sleep(0.5)
+                    continue
+                for claim in claims:
+                    self._start(claim)
+                if len(claims) == free:
+                    continue
+            try:
+                async with asyncio.timeout(5.0):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+
+    def _start(self, claim: Claim) -> None:
+        held = Running(claim=claim, notes=Notes(claim, self.lanes), started=time.monotonic())
+        self.running[claim.task_id] = held
+        held.work = asyncio.create_task(self._work(held))
+
+    async def _work(self, held: Running) -> None:
+        claim = held.claim
+        try:
+            outcome = await self._outcome(held)
+            await held.notes.flush()
+            if outcome is not None and not held.lost:
+                await self._settle(held, outcome)
+        except Exception:
+            logger.exception("task %s: its outcome could not be stored", claim.public_id)
+        finally:
+            self.running.pop(claim.task_id, None)
+            self.wake()
+
+    async def _outcome(self, held: Running) -> Callable[[], bool] | None:
+        """What to store, as a call for a lane; `None` when the lease is lost."""
+        claim = held.claim
+        pool = self.servers.pool(claim.server_id)
+        if pool is None:
+            return lambda: lifecycle.release(
+                claim, started=False, delay_seconds=RETRY_SECONDS, reason="Waiting for its server", actor=self.actor
+            )
+
+        async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+            # Called in the server's own loop; the answer is awaited in ours.
+            return await asyncio.wrap_future(
+                asyncio.run_coroutine_threadsafe(self._ask_live(held, kind, params), loop)
+            )
+
+        def say(line: LogLine) -> None:
+            loop.call_soon_threadsafe(held.notes.add, line)
+
+        loop = asyncio.get_running_loop()
+        calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask)))
+        try:
+            async with asyncio.timeout(claim.run_seconds):
+                outcome = await asyncio.shield(calling)
+        except TimeoutError:
+            await _abandon(calling)
+            return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
+        except asyncio.CancelledError:
+            stopped = await _abandon(calling)
+            if held.lost:
+                return None
+            if held.cancelling:
+                message = "Cancelled while it ran" if stopped else "Cancelled; the tool did not confirm that it stopped"
+                return lambda: lifecycle.settle_cancel(claim, message=message, actor=self.actor)
+            return lambda: lifecycle.release(
+                claim, started=True, delay_seconds=0.0, reason="Its worker was stopped", actor=self.actor
+            )
+        match outcome:
+            case Finished(result):
+                return lambda: lifecycle.finish(claim, result, actor=self.actor)
+            case Asked(asked, state, message):
+                return lambda: lifecycle.ask(
+                    claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
+                )
+            case Faulted(error, unreached):
+                if unreached:
+                    self.servers.look_again(claim.server_id)
+                return lambda: lifecycle.fault(claim, error, actor=self.actor)
+
+    def _fault(self, claim: Claim, message: str) -> Callable[[], bool]:
+        return lambda: lifecycle.fault(claim, {"code": -32603, "message": message}, actor=self.actor)
+
+    async def _settle(self, held: Running, store: Callable[[], bool]) -> None:
+        """Store the outcome, for as long as the lease could still be ours: a database that is away
+        for a moment must not cost a finished result."""
+        pause = 0.1
+        while not held.lost:
+            try:
+                if not await self.lanes.run(store):
+                    logger.warning("task %s: the lease was lost, the outcome is dropped", held.claim.public_id)
+                return
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 2.0)
+
+    async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        """Opens a question for an older server that waits in the middle of its call, and waits with
+        it. The lease is kept; a lost worker closes the question."""
+        problem = question_problem(kind, params)
+        if problem:
+            raise ValueError(problem)
+        claim = held.claim
+        held.live_questions += 1
+        question = NewQuestion(
+            key=f"live-{claim.epoch}-{held.live_questions}",
+            kind=kind,
+            params=params,
+            audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
+        )
+        held.answered.clear()
+        asked = await self.lanes.run(
+            lifecycle.ask,
+            claim,
+            [question],
+            upstream_state=None,
+            message=waiting_message([question]),
+            live=True,
+            actor=self.actor,
+        )
+        if not asked:
+            held.lost = True
+            raise ConnectionError("the task is no longer ours")
+        while True:
+            response = await self.lanes.run(response_to, claim.task_id, question.key)
+            if response is not None:
+                return response
+            try:
+                async with asyncio.timeout(5.0):
+                    await held.answered.wait()
+            except TimeoutError:
+                pass
+            held.answered.clear()
+
+    def _on_hint(self, payload: str) -> None:
+        kind, *rest = payload.split(" ")
+        if kind in ("r", "w"):
+            self.wake()
+        if kind in ("t", "x", "r") and len(rest) == 4:
+            held = self.running.get(int(rest[2]))
+            if held is not None:
+                held.answered.set()
+                if kind == "x":
+                    self._cancel(held)
+        elif kind == "c":
+            asyncio.ensure_future(self._reload_servers())
+        elif kind == "s" and rest:
+            self.servers.look_again(int(rest[0]))
+
+    def _on_gap(self) -> None:
+        self.wake()
+        asyncio.ensure_future(self._guarded("leases", self._renew))
+        asyncio.ensure_future(self._reload_servers())
+
+    async def _reload_servers(self) -> None:
+        await self._guarded("servers", self._refresh_servers)
+
+    async def _refresh_servers(self) -> None:
+        await self.servers.refresh(await self._servers())
+
+    async def _servers(self) -> list[ServerRow]:
+        return await self.lanes.run(enabled_servers)
+
+    def _cancel(self, held: Running) -> None:
+        if not held.cancelling and held.work is not None:
+            held.cancelling = True
+            held.work.cancel()
+
+    async def _renew(self) -> None:
+        """Lengthen every lease. A task that is not ours any more is dropped at once: somebody else
+        may be running it."""
+        held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
+        if not held:
+            return
+        kept = await self.pulse.run(
+            lifecycle.renew_leases,
+            worker=self.name,
+            held=list(held.items()),
+            lease_seconds=settings.TASKHUB_LEASE_SECONDS,
+        )
+        for task_id in held:
+            running = self.running.get(task_id)
+            if running is None or running.claim.epoch != held[task_id]:
+                continue
+            if task_id not in kept:
+                # It may also have just settled; then the work is past caring.
+                if running.work is not None and time.monotonic() - running.started > 1.0:
+                    running.lost = True
+                    running.work.cancel()
+            elif kept[task_id]:
+                self._cancel(running)
+
+    async def _beat(self) -> None:
+        await self.pulse.run(heartbeat, self.name, slots=self.slots, busy=len(self.running))
+
+    async def _sweep(self) -> None:
+        if await self.lanes.run(sweep):
+            self.wake()
+
+    async def _seal(self) -> None:
+        await self.lanes.run(seal_events)
+
+    async def _drain(self) -> None:
+        """Let running tools finish for a moment, then give their tasks back."""
+        work = [running.work for running in self.running.values() if running.work is not None]
+        if work:
+            await asyncio.wait(work, timeout=3.0)
+        for running in list(self.running.values()):
+            if running.work is not None:
+                running.work.cancel()
+        left = [running.work for running in self.running.values() if running.work is not None]
+        if left:
+            await asyncio.wait(left, timeout=3.0)
+
+    async def _every(self, what: str, seconds: float, do: Callable[[], Any]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            await self._guarded(what, do)
+
+    async def _guarded(self, what: str, do: Callable[[], Any]) -> None:
+        try:
+            await do()
+        except asyncio.CancelledError:
+            raise
+        except Unavailable as error:
+            logger.warning("%s: %s", what, error)
+        except Exception:
+            logger.exception("%s failed", what)
+
+    async def _forever(self, what: str, do: Callable[[], Any]) -> None:
+        while True:
+            await self._guarded(what, do)
+            await asyncio.sleep(1.0)
+
+
+async def _run_jobs() -> None:
+    """procrastinate's own worker, for the durable wake-up and the hourly chores. It gives up when
+    the database stays away (reliability V03), so it is started again."""
+    async with jobs.app().open_async() as app:
+        await app.run_worker_async(queues=[QUEUE], concurrency=2, install_signal_handlers=False)
+
+
+async def _abandon(calling: asyncio.Future[Any]) -> bool:
+    """Cancel a call and wait for it within the grace period; whether it really stopped."""
+    calling.cancel()
+    done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2)
+    return bool(done)
+
+
+def _drop_broken() -> None:
+    if connection.errors_occurred:
+        connection.close_if_unusable_or_obsolete()
+
+
+__all__ = ["Engine", "Target"]

@@ -1,0 +1,48 @@
+"""procrastinate's side: the durable wake-up and the hourly chores. A job is only a wake-up; the
+truth is the task row (reliability V01)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import procrastinate
+from django.conf import settings
+from procrastinate.contrib.django import app as django_app
+
+from taskhub.core.names import QUEUE, WAKE_JOB
+from taskhub.lifecycle.sweep import purge
+
+_wakers: list[Callable[[], None]] = []
+
+
+def on_wake(call: Callable[[], None]) -> None:
+    """What to call when a wake-up job runs in this process."""
+    _wakers[:] = [call]
+
+
+def app() -> procrastinate.App:
+    """procrastinate over Django's own database, with its async connector for a worker."""
+    return django_app.with_connector(django_app.connector.get_worker_connector())
+
+
+@django_app.task(name=WAKE_JOB, queue=QUEUE)
+async def run() -> None:
+    """Wake the worker that runs this; it claims whatever is runnable."""
+    for call in _wakers:
+        call()
+
+
+@django_app.periodic(cron="7 * * * *")
+@django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
+def purge_old(timestamp: int) -> None:
+    """Delete ended tasks past the retention, in batches."""
+    while purge(retention_days=settings.TASKHUB_RETENTION_DAYS) == 1_000:
+        pass
+
+
+@django_app.periodic(cron="37 * * * *")
+@django_app.task(name="taskhub.prune_jobs", queue=QUEUE, queueing_lock="prune", pass_context=True)
+async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
+    """Delete procrastinate's own finished rows after a day."""
+    assert context.app is not None
+    await context.app.job_manager.delete_old_jobs(nb_hours=24, include_failed=True, include_cancelled=True)

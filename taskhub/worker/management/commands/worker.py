@@ -1,0 +1,46 @@
+"""`manage.py worker`: one worker process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+import uvloop
+from django.core.management.base import BaseCommand
+
+from taskhub.lib.supervised import follow_supervisor
+from taskhub.worker.engine import Engine
+
+
+class Command(BaseCommand):
+    """Claims tasks and runs their tools until SIGTERM."""
+
+    help = "Run tasks. Start as many as you like; each connects to every enabled server."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Slots override TASKHUB_SLOTS."""
+        parser.add_argument("--slots", type=int, help="tools run at once (default TASKHUB_SLOTS)")
+        parser.add_argument("--data-dir", help="as for `up`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Work until stopped."""
+        follow_supervisor()
+        if os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # python: servers are imported from the working directory
+        uvloop.run(self._run(options["slots"]))
+        # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
+        # are settled, so nothing is lost by not waiting.
+        sys.stdout.flush()
+        os._exit(0)
+
+    async def _run(self, slots: int | None) -> None:
+        engine = Engine(slots=slots)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, engine.stop)
+        await engine.run()

@@ -1,0 +1,71 @@
+"""Progress and log lines on their way to the database: a few at once, then at most four writes a
+second per task, so a chatty tool costs no more than a quiet one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from taskhub.core.errors import TaskHubError
+from taskhub.core.records import Claim, LogLine
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle.run import note
+
+logger = logging.getLogger(__name__)
+
+BURST = 10
+PER_SECOND = 4.0
+BUFFERED = 500
+
+
+class Notes:
+    """The lines of one task. Lines are kept in order; beyond 500 waiting ones the oldest progress
+    is dropped first, since the newest says it all."""
+
+    def __init__(self, claim: Claim, lanes: Lanes) -> None:
+        self._claim = claim
+        self._lanes = lanes
+        self._waiting: list[LogLine] = []
+        self._tokens = float(BURST)
+        self._filled_at = 0.0
+        self._writer: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def add(self, line: LogLine) -> None:
+        """Take a line; it is written soon."""
+        if self._closed:
+            return
+        if len(self._waiting) >= BUFFERED:
+            place = next((i for i, old in enumerate(self._waiting) if old.level == "progress"), 0)
+            del self._waiting[place]
+        self._waiting.append(line)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+
+    async def flush(self) -> None:
+        """Write everything now and take nothing more. Lines that cannot be stored are dropped: they
+        are worth less than the result that follows."""
+        # One turn of the loop lets lines that other threads have already handed over arrive.
+        await asyncio.sleep(0)
+        self._closed = True
+        self._tokens = float(BURST)
+        while self._waiting or (self._writer is not None and not self._writer.done()):
+            if self._writer is None or self._writer.done():
+                self._writer = asyncio.create_task(self._write())
+            await self._writer
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            now = loop.time()
+            self._tokens = min(float(BURST), self._tokens + (now - self._filled_at) * PER_SECOND)
+            self._filled_at = now
+            if self._tokens < 1.0 and not self._closed:
+                await asyncio.sleep((1.0 - self._tokens) / PER_SECOND)
+                continue
+            self._tokens -= 1.0
+            lines, self._waiting = self._waiting, []
+            try:
+                await self._lanes.run(note, self._claim, lines)
+            except TaskHubError as error:
+                logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)

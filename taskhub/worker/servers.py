@@ -1,0 +1,93 @@
+"""The servers this worker is connected to: one pool and one watcher each."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from taskhub.core.errors import TaskHubError
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle.catalogue import ServerRow, store_problem, store_snapshot
+from taskhub.upstream.catalogue import Snapshot, Watcher
+from taskhub.upstream.connection import Target
+from taskhub.upstream.pool import Pool
+
+logger = logging.getLogger(__name__)
+
+
+class _Held:
+    def __init__(self, row: ServerRow, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
+        self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
+
+
+class Servers:
+    """Follows the table of servers: connects what is new, drops what was disabled or changed."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._held: dict[int, _Held] = {}
+        self._following = asyncio.Lock()
+
+    def pool(self, server_id: int) -> Pool | None:
+        """The server's connections, or `None` when it is not ours to call (yet)."""
+        held = self._held.get(server_id)
+        return held.pool if held else None
+
+    def look_again(self, server_id: int) -> None:
+        """List the server's tools again soon."""
+        held = self._held.get(server_id)
+        if held is not None:
+            held.watcher.refresh()
+
+    async def refresh(self, rows: list[ServerRow]) -> None:
+        """Make the connections match `rows`."""
+        async with self._following:
+            wanted = {row.id: row for row in rows}
+            for server_id, held in list(self._held.items()):
+                if wanted.get(server_id) != held.row:
+                    del self._held[server_id]
+                    await self._drop(held)
+            for row in rows:
+                if row.id not in self._held:
+                    self._held[row.id] = self._connect(row)
+
+    async def close(self) -> None:
+        """Let everything go."""
+        held, self._held = list(self._held.values()), {}
+        await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
+
+    def _connect(self, row: ServerRow) -> _Held:
+        target = Target(row.transport, row.target)
+        pool = Pool(row.name, target)
+        loop = asyncio.get_running_loop()
+
+        def stored(snapshot: Snapshot) -> None:
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._store(row, snapshot)))
+
+        def failed(problem: str) -> None:
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._problem(row, problem)))
+
+        watcher = Watcher(target, on_snapshot=stored, on_problem=failed)
+        return _Held(row, pool, watcher, asyncio.create_task(pool.run(watcher.run())))
+
+    async def _drop(self, held: _Held) -> None:
+        held.task.cancel()
+        await asyncio.wait({held.task}, timeout=3)
+        await held.pool.close()
+
+    async def _store(self, row: ServerRow, snapshot: Snapshot) -> None:
+        try:
+            await self._lanes.run(
+                store_snapshot, row.id, protocol=snapshot.protocol, info=snapshot.info, tools=snapshot.tools
+            )
+        except TaskHubError as error:
+            logger.warning("server %s: its catalogue could not be stored: %s", row.name, error)
+        except Exception:
+            logger.exception("server %s: its catalogue could not be stored", row.name)
+
+    async def _problem(self, row: ServerRow, problem: str) -> None:
+        logger.warning("server %s: %s", row.name, problem)
+        try:
+            await self._lanes.run(store_problem, row.id, problem)
+        except Exception:
+            logger.exception("server %s: its state could not be stored", row.name)

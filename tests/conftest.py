@@ -1,0 +1,40 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.core.cache import cache
+
+from taskhub.identity import principals
+from taskhub.lifecycle import create
+from taskhub.queries import catalogue
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> Iterator[None]:
+    """Process caches outlive a test's database; each test starts without them."""
+    principals.forget_principals()
+    catalogue.forget_catalogues()
+    create.forget_counts()
+    cache.clear()
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _plain_static_files(settings_storages: None) -> None:
+    """Pages render without a manifest: nothing was collected."""
+
+
+@pytest.fixture
+def settings_storages() -> Iterator[None]:
+    """Static files by their own names."""
+    before = settings.STORAGES
+    settings.STORAGES = {
+        **before,
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    }
+    yield
+    settings.STORAGES = before

@@ -143,9 +143,8 @@ def _form_field(field: Field) -> forms.Field:
             options = [("", "No answer"), *options]
         elif not radio and field.default is None:
             options = [("", "Choose …"), *options]
-        widget: forms.Widget = forms.RadioSelect() if radio else forms.Select()
+        widget = (forms.RadioSelect if radio else forms.Select)(choices=options)
         made = forms.CharField(**common, initial=field.default if field.default is not None else "", widget=widget)
-        widget.choices = options  # type: ignore[attr-defined]  # both widgets have choices
     elif field.kind == "choices":
         boxes = forms.CheckboxSelectMultiple(choices=list(field.choices))
         made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)

@@ -14,7 +14,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 def text(request: HttpRequest, name: str, *, longest: int = MAX_TEXT) -> str:
     """The value without surrounding blanks; empty when it is too long or holds what Postgres
-    cannot store."""
+    cannot store.
+    """
     value = request.GET.get(name, "").strip()
     if len(value) > longest or not storable(value):
         return ""
@@ -58,5 +59,6 @@ def storable(value: str) -> bool:
 
 def url(**parts: object) -> str:
     """A query string of the parts that are set, with its question mark; `?` alone when none is,
-    because an empty `href` would keep the query of the page it stands on."""
+    because an empty `href` would keep the query of the page it stands on.
+    """
     return "?" + urlencode({name: value for name, value in parts.items() if value not in ("", None)})

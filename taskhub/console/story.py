@@ -109,6 +109,7 @@ class Timeline:
     folds: tuple[Fold, ...]
     height: int
     axis_y: int
+    fold_y: int
     start: datetime
     end: datetime
     ended: bool
@@ -118,6 +119,8 @@ LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
 """A stretch without events longer than this share of the whole is folded."""
 FOLD_WIDTH: Final = 0.2
+FOLD_FROM: Final = 10.0
+"""Seconds: what is over sooner is drawn to scale."""
 
 
 def why(detail: TaskDetail, now: datetime) -> str:
@@ -247,11 +250,13 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
     named = [(name, bars) for name, bars in (("Attempts", runs), ("Waiting", waits), ("Decisions", said)) if bars]
     lanes = tuple(Lane(name, n * LANE_HEIGHT, tuple(bars)) for n, (name, bars) in enumerate(named))
     axis = len(lanes) * LANE_HEIGHT + 6
+    folds = tuple(scale.folds())
     return Timeline(
         lanes=lanes,
-        folds=tuple(scale.folds()),
-        height=axis + 4,
+        folds=folds,
+        height=axis + (20 if folds else 4),
         axis_y=axis,
+        fold_y=axis + 15,
         start=start,
         end=end,
         ended=detail.task.ended_at is not None,
@@ -284,7 +289,7 @@ class _Scale:
         whole = (end - start).total_seconds()
         points = sorted({0.0, whole, *(min(max((at - start).total_seconds(), 0.0), whole) for at in between)})
         pieces = [(a, b) for a, b in zip(points, points[1:], strict=False) if b > a]
-        folded = [(a, b) for a, b in pieces if b - a > whole * FOLDED and len(pieces) > 1]
+        folded = [(a, b) for a, b in pieces if b - a > max(whole * FOLDED, FOLD_FROM) and len(pieces) > 1]
         rest = whole - sum(b - a for a, b in folded)
         open_share = 1.0 - FOLD_WIDTH * len(folded)
         self._start = start

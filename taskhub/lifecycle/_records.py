@@ -9,6 +9,7 @@ import psycopg
 from taskhub.core.errors import KeyReused, LimitReached, Refused
 from taskhub.core.records import Actor, NewQuestion
 from taskhub.lib import jsonx
+from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
 _REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
@@ -47,8 +48,8 @@ def questions(asked: Sequence[NewQuestion]) -> str:
     ).decode()
 
 
-def change(sql: str, params: Sequence[object]) -> call.Row:
-    """Run one change. Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
+def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
+    """Run one change, and announce the task it changed. Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
     database error is a bug and stays loud."""
     try:
         found = call.row(sql, params)
@@ -62,4 +63,6 @@ def change(sql: str, params: Sequence[object]) -> call.Row:
             raise Refused(message) from None
         raise
     assert found is not None  # every function returns one row
+    if task_id is not None:
+        announce(task_id)
     return found

@@ -55,5 +55,6 @@ def _store(task_id: int, key: str, response: str, verdict: str, final: str | Non
     (outcome,) = change(
         "SELECT answer_v1(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (task_id, key, response, verdict, actor.reason, actor.user_id, actor.context_id, final, who(actor)),
+        task_id,
     )
     return Outcome(outcome)

@@ -15,7 +15,7 @@ def request_cancel(task_id: int, *, actor: Actor) -> State:
     stopped the tool; it may still finish first. An ended task stays as it is. Asking twice is
     harmless. Raises `NotFound`.
     """
-    (state,) = change("SELECT request_cancel_v1(%s, %s)", (task_id, who(actor)))
+    (state,) = change("SELECT request_cancel_v1(%s, %s)", (task_id, who(actor)), task_id)
     if state == "unknown":
         raise NotFound("Task not found")
     return State(state)

@@ -11,6 +11,7 @@ from taskhub.core.errors import LimitReached
 from taskhub.core.records import Actor, Audience, Created, NewQuestion, NewTask, QuestionKind, ToolRecord
 from taskhub.lib import ids, jsonx
 from taskhub.lifecycle._records import change, questions, who
+from taskhub.lifecycle.hints import announce
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
@@ -62,6 +63,7 @@ def create_task(new: NewTask, actor: Actor) -> Created:
             who(actor),
         ),
     )
+    announce(task_id)
     task = task_by_id(task_id)
     assert task is not None  # committed by the statement before
     return Created(task=task, existed=existed)

@@ -11,14 +11,15 @@ from taskhub.store.models import Event
 def record_event(
     action: str,
     *,
-    tenant_id: int,
+    tenant_id: int | None,
     target: str,
     actor: Actor,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> int:
     """Add one event and return its id. Called inside the transaction of what it tells about, so
-    that neither is there without the other."""
+    that neither is there without the other.
+    """
     event = Event.objects.create(
         tenant_id=tenant_id,
         action=action,
@@ -37,7 +38,21 @@ def record_event(
 
 def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: int, actor: Actor) -> int:
     """Note that somebody takes events `up_to` that id away, before the first byte leaves: an
-    export that is broken off is on record too."""
+    export that is broken off is on record too.
+    """
     return record_event(
         "audit.exported", tenant_id=tenant_id, target=form, actor=actor, after={"query": query, "up_to": up_to}
+    )
+
+
+def record_verification(*, ok: bool, events: int, seals: int, problem: str, actor: Actor) -> int:
+    """Note that somebody recomputed the seals, and what came of it: the audit page shows the latest.
+    It concerns every tenant and belongs to none.
+    """
+    return record_event(
+        "audit.verified",
+        tenant_id=None,
+        target="audit log",
+        actor=actor,
+        after={"ok": ok, "events": events, "seals": seals, "problem": problem},
     )

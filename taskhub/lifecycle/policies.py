@@ -130,7 +130,8 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor:
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
     """Offer the server's tools, or stop offering them. Tasks that run go on. Doing it twice
-    changes nothing. Raises `NotFound`."""
+    changes nothing. Raises `NotFound`.
+    """
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if server.enabled == enabled:
@@ -153,7 +154,8 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
     """Ask whoever is connected to the server to read its tools again; they do it in their own
-    time. Raises `NotFound`, or `Refused` for a server that is disabled."""
+    time. Raises `NotFound`, or `Refused` for a server that is disabled.
+    """
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if not server.enabled:

@@ -9,6 +9,7 @@ from typing import Any
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, questions, who
+from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
 LINES_KEPT = 2_000
@@ -22,6 +23,8 @@ def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: i
         "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s)",
         (worker, limit, lease_seconds, per_context, who(actor)),
     )
+    for row in found:
+        announce(row[0])
     return [
         Claim(
             task_id=row[0],
@@ -64,6 +67,7 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
         change(
             "SELECT note_v1(%s, %s::int, %s::jsonb, %s::int)",
             (claim.task_id, claim.epoch, jsonx.encode(body).decode(), LINES_KEPT),
+            claim.task_id,
         )[0]
     )
 
@@ -77,6 +81,7 @@ def ask(
         change(
             "SELECT ask_v1(%s, %s::int, %s::json, %s, %s, %s, %s)",
             (claim.task_id, claim.epoch, questions(asked), upstream_state, message, live, who(actor)),
+            claim.task_id,
         )[0]
     )
 
@@ -94,6 +99,7 @@ def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
         change(
             "SELECT finish_v1(%s, %s::int, %s, %s, %s, %s)",
             (claim.task_id, claim.epoch, body, is_error, message, who(actor)),
+            claim.task_id,
         )[0]
     )
 
@@ -105,6 +111,7 @@ def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
         change(
             "SELECT fault_v1(%s, %s::int, %s, %s, %s)",
             (claim.task_id, claim.epoch, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
+            claim.task_id,
         )[0]
     )
 
@@ -112,7 +119,11 @@ def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
 def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
     """The tool has stopped as asked: the task is cancelled. `False`: nothing was asked, or too late."""
     return bool(
-        change("SELECT settle_cancel_v1(%s, %s::int, %s, %s)", (claim.task_id, claim.epoch, message, who(actor)))[0]
+        change(
+            "SELECT settle_cancel_v1(%s, %s::int, %s, %s)",
+            (claim.task_id, claim.epoch, message, who(actor)),
+            claim.task_id,
+        )[0]
     )
 
 
@@ -123,6 +134,7 @@ def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, a
         change(
             "SELECT release_v1(%s, %s::int, %s, %s::float8, %s, %s)",
             (claim.task_id, claim.epoch, started, delay_seconds, reason, who(actor)),
+            claim.task_id,
         )[0]
     )
 

@@ -40,7 +40,8 @@ _JOINS = (
 class EventFilter:
     """What to show. `action` is an exact name, or a category such as `task`; `task` the public
     id or, for a task that was purged, its number; `actor` a part of the name; `address` its
-    beginning; `text` a part of target, reason, before or after."""
+    beginning; `text` a part of target, reason, before or after.
+    """
 
     action: str = ""
     actor: str = ""
@@ -91,7 +92,8 @@ class EventRow:
 @dataclass(frozen=True, slots=True)
 class EventPage:
     """Newest first. `older` and `newer` are cursors (event ids) or `None`. `searched_to` is set
-    when the search stopped at `WINDOW` events: `older` goes on from there."""
+    when the search stopped at `WINDOW` events: `older` goes on from there.
+    """
 
     rows: tuple[EventRow, ...]
     older: int | None
@@ -103,7 +105,8 @@ class EventPage:
 class SealStatus:
     """Up to where the tenant's events are sealed, and when somebody last verified the seals.
 
-    `waiting` counts events that no seal covers yet, up to 1,000."""
+    `waiting` counts events that no seal covers yet, up to 1,000.
+    """
 
     event_id: int | None
     event_at: datetime | None
@@ -157,7 +160,7 @@ def count_newer(tenant_id: int, wanted: EventFilter, after: int, limit: int = 99
 def event_by_id(tenant_id: int, event_id: int) -> EventRow | None:
     """One event of the tenant."""
     found = _select(
-        f"SELECT {_COLUMNS} FROM event e{_JOINS} WHERE e.tenant_id = %s AND e.id = %s",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM event e{_JOINS} WHERE e.tenant_id = %s AND e.id = %s",
         [tenant_id, event_id],
     )
     return found[0] if found else None
@@ -208,15 +211,25 @@ def seal_status(tenant_id: int) -> SealStatus:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            WITH last AS (SELECT to_xid, at FROM seal ORDER BY to_xid DESC LIMIT 1),
-                 covered AS (SELECT e.id, e.at FROM event e, last
-                             WHERE e.tenant_id = %(tenant)s AND e.xid < last.to_xid ORDER BY e.id DESC LIMIT 1),
+            WITH last AS (SELECT to_xid, at, (SELECT max(id) FROM unnest(event_ids) AS ids(id)) AS top
+                          FROM seal ORDER BY to_xid DESC LIMIT 1),
+                 -- From the seal's own last event downwards: a sealer that stopped long ago must
+                 -- not make this walk through everything that came since.
+                 covered AS (SELECT e.id, e.at FROM last, LATERAL (
+                                 SELECT id, at FROM event
+                                 WHERE tenant_id = %(tenant)s AND id <= last.top AND xid < last.to_xid
+                                 ORDER BY id DESC LIMIT 1) e),
                  open AS (SELECT e.at FROM event e
                           WHERE e.tenant_id = %(tenant)s AND e.xid >= coalesce((SELECT to_xid FROM last), 0)
                           ORDER BY e.xid, e.id LIMIT 1000),
-                 verified AS (SELECT e.at, e.actor, e.after ->> 'ok' AS ok FROM event e
-                              WHERE e.action = 'audit.verified'
-                                AND (e.tenant_id = %(tenant)s OR e.tenant_id IS NULL) ORDER BY e.id DESC LIMIT 1)
+                 -- One index step each; OR would leave the index and search the whole log.
+                 verified AS (SELECT * FROM (
+                     (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
+                      WHERE tenant_id = %(tenant)s AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)
+                     UNION ALL
+                     (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
+                      WHERE tenant_id IS NULL AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)) either
+                     ORDER BY id DESC LIMIT 1)
             SELECT (SELECT id FROM covered), (SELECT at FROM covered), (SELECT at FROM last),
                    (SELECT count(*) FROM open), (SELECT min(at) FROM open),
                    (SELECT at FROM verified), coalesce((SELECT actor FROM verified), ''),
@@ -226,7 +239,8 @@ def seal_status(tenant_id: int) -> SealStatus:
         )
         row = cursor.fetchone()
     ok = None if row[7] is None else row[7] == "true"
-    return SealStatus(*row[:7], ok, row[8])
+    values: Any = (*row[:7], ok, row[8])
+    return SealStatus(*values)
 
 
 def _indexed(wanted: EventFilter) -> bool:
@@ -279,17 +293,17 @@ def _rows(tenant_id: int, wanted: EventFilter, low: int, high: int, limit: int, 
         source, conditions = "event e", f"{reach}{where}"
     else:
         # The inner LIMIT is what bounds the work; the outer one stops it as soon as the page is full.
-        source = f"(SELECT * FROM event e WHERE {reach} ORDER BY e.id {order} LIMIT {WINDOW}) e"  # noqa: S608
+        source = f"(SELECT * FROM event e WHERE {reach} ORDER BY e.id {order} LIMIT {WINDOW}) e"
         conditions = f"true{where}"
     return _select(
-        f"SELECT {_COLUMNS} FROM {source}{_JOINS} WHERE {conditions} ORDER BY e.id {order} LIMIT %s",  # noqa: S608
+        f"SELECT {_COLUMNS} FROM {source}{_JOINS} WHERE {conditions} ORDER BY e.id {order} LIMIT %s",
         [tenant_id, low, high, *params, limit],
     )
 
 
-def _conditions(tenant_id: int, wanted: EventFilter) -> tuple[str | None, list[object]]:
+def _conditions(tenant_id: int, wanted: EventFilter) -> tuple[str | None, list[Any]]:
     """SQL after the tenant and the ids; `None` when nothing can fit."""
-    sql, params = "", list[object]()
+    sql, params = "", list[Any]()
     if wanted.action:
         if _category(wanted.action):
             sql += " AND e.action LIKE %s"
@@ -340,7 +354,7 @@ def _task_id(tenant_id: int, task: str) -> int | None:
 def _edge(tenant_id: int, low: int, high: int) -> tuple[int, datetime] | None:
     """The last event of a full window, if there is anything beyond it."""
     row = _one(
-        f"SELECT id, at FROM event WHERE tenant_id = %s AND id >= %s AND id < %s"  # noqa: S608
+        f"SELECT id, at FROM event WHERE tenant_id = %s AND id >= %s AND id < %s"
         f" ORDER BY id DESC OFFSET {WINDOW - 1} LIMIT 1",
         [tenant_id, low, high],
         None,
@@ -348,13 +362,19 @@ def _edge(tenant_id: int, low: int, high: int) -> tuple[int, datetime] | None:
     return None if row is None else (row[0], row[1])
 
 
-def _select(sql: str, params: list[object]) -> list[EventRow]:
+def _select(sql: str, params: list[Any]) -> list[EventRow]:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
-        return [EventRow(*row[:10], _decoded(row[10]), _decoded(row[11]), *row[12:15]) for row in cursor.fetchall()]
+        return [_event(row) for row in cursor.fetchall()]
 
 
-def _one(sql: str, params: list[object], missing: Any) -> Any:
+def _event(row: Any) -> EventRow:
+    """A row in the order of `_COLUMNS`."""
+    values: Any = (*row[:10], _decoded(row[10]), _decoded(row[11]), *row[12:])
+    return EventRow(*values)
+
+
+def _one(sql: str, params: list[Any], missing: Any) -> Any:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return cursor.fetchone() or missing

@@ -59,7 +59,7 @@ _CLIENTS = f"""
         FROM (SELECT t.id, t.created_at, t.client_info, t.client_capabilities, t.revision FROM task t
               WHERE t.context_id = c.id ORDER BY t.id DESC LIMIT {LOOKED_AT}) n) calls
     WHERE c.tenant_id = %(tenant)s
-"""  # noqa: S608
+"""
 # The window of clients comes first: the laterals above are run for one page only.
 _PAGE = (
     _CLIENTS

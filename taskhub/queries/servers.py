@@ -6,11 +6,11 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from django.db.models import Count, F, Q
 
@@ -149,7 +149,8 @@ class ToolRow:
     @property
     def seen(self) -> str:
         """A short mark of the policy as it is now; a form carries it back, so that two people
-        who edit at once do not overwrite each other unseen."""
+        who edit at once do not overwrite each other unseen.
+        """
         return policy_mark(self)
 
 
@@ -190,10 +191,17 @@ def known_groups(tenant_id: int) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
+def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
+    """How many people with one of these roles could approve; of the group, if one is named."""
+    found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
+    return found.filter(groups__contains=[group]).count() if group else found.count()
+
+
 def redacted(transport: str, target: str) -> str:
     """`target` without what could be a secret: a URL's user and password and the values of
     parameters that sound secret; a command's `NAME=value`, `--name value` and `--name=value`
-    where the name sounds secret."""
+    where the name sounds secret.
+    """
     if transport == "http":
         return _redacted_url(target)
     if transport == "stdio":
@@ -208,11 +216,10 @@ def _redacted_url(url: str) -> str:
     except ValueError:
         return HIDDEN
     netloc = f"{HIDDEN}@{host[1]}" if len(host) == 2 else host[0]
-    pairs = [
-        (name, HIDDEN if _SECRET.search(name) else value)
+    query = "&".join(
+        f"{quote(name)}={HIDDEN if _SECRET.search(name) else quote(value, safe='/:,')}"
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
-    ]
-    query = urlencode(pairs, safe="•/:,", quote_via=quote)
+    )
     return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
 
 
@@ -238,6 +245,37 @@ def _redacted_command(command: str) -> str:
     return " ".join(shown)
 
 
+def _without_secrets(message: str, transport: str, target: str) -> str:
+    """An error message that may quote what it could not reach, whole or in parts."""
+    if transport == "python":
+        return message
+    message = message.replace(target, redacted(transport, target))
+    for secret in sorted(_secrets(transport, target), key=len, reverse=True):
+        # Shorter ones would tear words apart; redacting the whole target has caught those.
+        if len(secret) >= 4:
+            message = message.replace(secret, HIDDEN)
+    return message
+
+
+def _secrets(transport: str, target: str) -> set[str]:
+    if transport == "http":
+        try:
+            parts = urlsplit(target)
+        except ValueError:
+            return set()
+        user = parts.netloc.rpartition("@")[0]
+        found = {user, *user.split(":", 1)}
+        found |= {value for name, value in parse_qsl(parts.query) if _SECRET.search(name)}
+        return found | {unquote(value) for value in found} | {quote(value, safe="") for value in found}
+    try:
+        before = shlex.split(target)
+        after = shlex.split(_redacted_command(target))
+    except ValueError:
+        return set()
+    found = {old for old, new in zip(before, after, strict=False) if old != new}
+    return found | {old.partition("=")[2] for old in found if "=" in old}
+
+
 def _servers(tenant_id: int) -> Any:
     here = Q(tools__gone_at__isnull=True)
     return Server.objects.filter(tenant_id=tenant_id).annotate(
@@ -256,8 +294,7 @@ def _server(row: Any) -> ServerRow:
         prefix=row.prefix,
         enabled=row.enabled,
         state=row.state,
-        # An error message likes to quote what it could not reach.
-        problem=row.problem.replace(row.target, target),
+        problem=_without_secrets(row.problem, row.transport, row.target),
         protocol=row.protocol,
         info=row.info if isinstance(row.info, dict) else {},
         catalogue_at=row.catalogue_at,

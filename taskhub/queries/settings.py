@@ -39,7 +39,8 @@ class Group:
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A value in force. `variable` is the environment variable that sets it; `is_set` tells
-    whether it does, otherwise the value is the default."""
+    whether it does, otherwise the value is the default.
+    """
 
     title: str
     value: str

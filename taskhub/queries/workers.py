@@ -48,7 +48,8 @@ class WorkerRow:
 @dataclass(frozen=True, slots=True)
 class Queue:
     """What waits for a worker. `depth` is counted up to `COUNT_CAP`; `lost` are tasks whose
-    lease ran out and that nobody has taken back yet."""
+    lease ran out and that nobody has taken back yet.
+    """
 
     depth: int
     oldest_at: datetime | None
@@ -85,7 +86,8 @@ class Fleet:
 
 def fleet(tenant_id: int) -> Fleet:
     """Workers that are alive or ended within a day, and the tenant's queue. Workers serve all
-    tenants; of the tasks they hold only the tenant's own are named."""
+    tenants; of the tasks they hold only the tenant's own are named.
+    """
     return Fleet(workers=_workers(tenant_id), queue=_queue(tenant_id))
 
 
@@ -120,7 +122,12 @@ def _workers(tenant_id: int) -> tuple[WorkerRow, ...]:
             mine.append(RunningTask(public_id, tool_name, state, since, overdue))
         else:
             others[worker] = others.get(worker, 0) + 1
-    return tuple(WorkerRow(*row, running=tuple(running.get(row[1], ())), others=others.get(row[1], 0)) for row in found)
+    return tuple(_worker(row, tuple(running.get(row[1], ())), others.get(row[1], 0)) for row in found)
+
+
+def _worker(row: tuple[Any, ...], running: tuple[RunningTask, ...], others: int) -> WorkerRow:
+    values: Any = (*row, running, others)
+    return WorkerRow(*values)
 
 
 def _queue(tenant_id: int) -> Queue:
@@ -132,7 +139,7 @@ def _queue(tenant_id: int) -> Queue:
                                               WHERE tenant_id = %(tenant)s AND state = 'queued'
                                               ORDER BY runnable_at, id LIMIT 1) oldest),
                (SELECT count(*) FROM task WHERE tenant_id = %(tenant)s AND lease_until < clock_timestamp())
-        """,  # noqa: S608
+        """,
         {"tenant": tenant_id},
     )[0]
     return Queue(*row)

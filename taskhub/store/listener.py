@@ -57,5 +57,5 @@ def _parameters() -> dict[str, object]:
         "application_name": "taskhub-hints",
         "connect_timeout": 5,
     }
-    options = {key: value for key, value in database["OPTIONS"].items() if key not in ("options", "application_name", "pool")}
+    options = {key: value for key, value in database["OPTIONS"].items() if key not in ("options", "application_name", "pool", "prepare_threshold")}
     return {key: value for key, value in {**given, **options}.items() if value}

@@ -86,7 +86,8 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
 
 def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted: audit.EventFilter) -> HttpResponse:
     """The parts that are fetched again after a hint: never the rows, which would move under
-    their reader, but how many newer ones there are; and the line about the seals."""
+    their reader, but how many newer ones there are; and the line about the seals.
+    """
     tenant_id = request.person.tenant_id
     if part == "seal":
         return render(request, "console/audit.html#seal", {"seal": audit.seal_status(tenant_id)})
@@ -107,7 +108,8 @@ def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted
 @require_safe
 def audit_export(request: ConsoleRequest) -> HttpResponse:
     """The log under the same filters as a download, newest first. The export is on record
-    before its first byte is sent; what is written after it began is not in it."""
+    before its first byte is sent; what is written after it began is not in it.
+    """
     form = request.GET.get("format", "")
     if form not in FORMATS:
         raise Invalid("Choose a format: jsonl or csv.")
@@ -212,16 +214,22 @@ def _csv_row(cells: tuple[str, ...] | list[str]) -> bytes:
 
 def _cell(value: object) -> str:
     """The value as text that no spreadsheet runs as a formula: names and reasons come from
-    outside, and a cell that starts with one of these is calculated on opening."""
+    outside, and a cell that starts with one of these is calculated on opening.
+    """
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return f"'{text}" if text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")) else text
+    return (
+        f"'{text}"
+        if text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
+        else text
+    )
 
 
 def _streamed(request: HttpRequest, chunks: Iterator[bytes]) -> Iterator[bytes] | AsyncIterator[bytes]:
     """As the server at hand can stream it: Django would read a plain iterator to its end before
-    the first byte left an ASGI server."""
+    the first byte left an ASGI server.
+    """
     return _in_thread(chunks) if isinstance(request, ASGIRequest) else chunks
 
 

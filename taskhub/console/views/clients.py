@@ -163,9 +163,7 @@ def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
     text, state = query.text(request, "q"), query.choice(request, "state", ("active", "disabled"))
-    found = clients.client_page(
-        request.person.tenant_id, text=text, state=state, after=query.number(request, "after")
-    )
+    found = clients.client_page(request.person.tenant_id, text=text, state=state, after=query.number(request, "after"))
     return partial_or_page(
         request,
         "console/clients.html",
@@ -291,5 +289,3 @@ def snippets(endpoint: str, token: str) -> tuple[Snippet, ...]:
             "        print(await client.list_tools())\n\n\nasyncio.run(main())",
         ),
     )
-
-

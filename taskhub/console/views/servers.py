@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from django.contrib import messages
@@ -16,6 +16,7 @@ from taskhub.console.access import page
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.states import Role
 from taskhub.identity import gate
 from taskhub.lib import jsonx
 from taskhub.lifecycle import policies
@@ -134,11 +135,11 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
             actor=actor_of(request),
         )
     except Invalid as error:
-        wrong = PolicyForm(*_fields(form)[:-2], error.message, str(error.data.get("field", "")))
+        wrong = replace(form, problem=error.message, field=str(error.data.get("field", "")))
         return _detail(request, pk, tool, wrong, status=400)
     except Refused as error:
         now = _saved(_tool(request, pk, tool))
-        return _detail(request, pk, tool, PolicyForm(*_fields(now)[:-2], error.message, ""), status=409)
+        return _detail(request, pk, tool, replace(now, problem=error.message), status=409)
     messages.success(
         request, f"Policy of {row.exposed_name} saved." if changed else f"Nothing to save for {row.exposed_name}."
     )
@@ -187,6 +188,7 @@ def _detail(
             "blank": range(SPARE_CONDITIONS),
             "modes": MODES,
             "audiences": AUDIENCES,
+            "approvers": _too_few(tenant_id, tool) if can_manage else None,
             "groups": servers.known_groups(tenant_id) if tool is not None else (),
             "toggling": can_manage and "toggle" in request.GET,
             "can_manage": can_manage,
@@ -194,6 +196,15 @@ def _detail(
         },
         status=status,
     )
+
+
+def _too_few(tenant_id: int, tool: servers.ToolRow | None) -> int | None:
+    """How many people could approve, when they are fewer than the saved policy wants."""
+    if tool is None or not tool.approval:
+        return None
+    roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
+    found = servers.approvers(tenant_id, tool.approval_group, roles)
+    return found if found < tool.approval_quorum else None
 
 
 def _tool(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:
@@ -248,10 +259,6 @@ def _posted(post: QueryDict) -> PolicyForm:
     )
 
 
-def _fields(form: PolicyForm) -> list[Any]:
-    return [getattr(form, name) for name in PolicyForm.__dataclass_fields__]
-
-
 def _policy(form: PolicyForm, tool: servers.ToolRow) -> policies.ToolPolicy:
     """The typed form as a policy. Raises `Invalid` naming the field."""
     if form.at_least_once not in ("", "yes", "no"):
@@ -299,7 +306,8 @@ def _fits(value: Any, kind: str) -> bool:
 
 def _value(text: str, kind: str) -> Any:
     """What was typed, as the argument's type reads it: text stays text where text is expected,
-    else JSON where it is JSON."""
+    else JSON where it is JSON.
+    """
     if kind == "string":
         return text
     try:

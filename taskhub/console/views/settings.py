@@ -129,9 +129,7 @@ def matrix() -> list[tuple[str, list[bool]]]:
     """(what, [role by role whether it may]), read from the gate itself, so it cannot be wrong."""
     known = set().union(*gate.PERMISSIONS.values())
     ordered = [name for name in PERMISSION_WORDS if name in known] + sorted(known - set(PERMISSION_WORDS))
-    return [
-        (PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered
-    ]
+    return [(PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered]
 
 
 def _names(text: str) -> list[str]:

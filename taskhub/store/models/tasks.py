@@ -15,7 +15,7 @@ TERMINAL = ["finished", "faulted", "cancelled"]
 class Task(models.Model):
     """One tool call. The trigger `task_guard` refuses every illegal change."""
 
-    public_id = models.CharField(max_length=64, unique=True)
+    public_id = models.CharField(max_length=64)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
     context = models.ForeignKey(AuthContext, models.PROTECT, db_index=False)
     tool = models.ForeignKey(Tool, models.PROTECT)
@@ -56,12 +56,14 @@ class Task(models.Model):
     client_info = models.JSONField(db_default={})
     client_capabilities = models.JSONField(db_default={})
     trace = models.JSONField(db_default={})
-    rerun_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="reruns")
+    rerun_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="reruns", db_index=False)
     version = models.IntegerField(db_default=1)
 
     class Meta:
         db_table = "task"
         constraints = [
+            # A constraint, not unique=True: that would add a second index for LIKE.
+            models.UniqueConstraint(fields=["public_id"], name="task_public_id_unique"),
             models.CheckConstraint(condition=Q(state__in=STATES), name="task_state_known"),
             models.CheckConstraint(
                 condition=Q(state__in=TERMINAL, ended_at__isnull=False)
@@ -104,9 +106,6 @@ class Task(models.Model):
                 fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"
             ),
             models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
-            models.Index(
-                fields=["context"], condition=Q(lease_until__isnull=False), name="task_held_by_context"
-            ),
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),
@@ -120,7 +119,7 @@ class Task(models.Model):
 class Question(models.Model):
     """Something a task waits for. Its key is unique for the task's life (T26-30)."""
 
-    task = models.ForeignKey(Task, models.CASCADE, related_name="questions")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="questions", db_index=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
     key = models.CharField(max_length=64)
     upstream_key = models.CharField(max_length=256, db_default="")
@@ -202,7 +201,7 @@ class Decision(models.Model):
 class Attempt(models.Model):
     """One run of a task by one worker; `number` is the lease epoch it ran under."""
 
-    task = models.ForeignKey(Task, models.CASCADE, related_name="attempts")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="attempts", db_index=False)
     number = models.IntegerField()
     worker = models.CharField(max_length=128)
     started_at = models.DateTimeField(db_default=Now())

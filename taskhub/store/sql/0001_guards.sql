@@ -72,7 +72,14 @@ END $$;
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_guard();
 
--- History and hint, once per changed row. The hint carries ids only.
+-- A hint about a task: what kind of news, and ids only.
+CREATE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
+                               WHEN t.cancel_requested_at IS NOT NULL AND t.ended_at IS NULL THEN 'x'
+                               ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
+$$;
+
+-- History and hint, once per changed row.
 CREATE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     verb text;
@@ -112,11 +119,12 @@ BEGIN
                 CASE WHEN previous IS NULL THEN NULL ELSE jsonb_build_object('state', previous) END,
                 jsonb_build_object('state', NEW.state, 'message', NEW.message, 'epoch', NEW.lease_epoch));
     END IF;
-    PERFORM pg_notify('taskhub', concat_ws(' ',
-        CASE WHEN NEW.state = 'queued' THEN 'r'
-             WHEN NEW.cancel_requested_at IS NOT NULL AND NEW.ended_at IS NULL THEN 'x'
-             ELSE 't' END,
-        NEW.tenant_id, NEW.context_id, NEW.id, NEW.public_id));
+    -- The application announces its own changes right after the commit (lifecycle/hints.py): a
+    -- NOTIFY inside would make every commit wait for every other's fsync. Anybody else's change,
+    -- from psql or the sweep, is announced here.
+    IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
+        PERFORM pg_notify('taskhub', th_hint(NEW));
+    END IF;
     RETURN NULL;
 END $$;
 

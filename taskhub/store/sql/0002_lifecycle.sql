@@ -102,11 +102,16 @@ DECLARE
     chosen bigint[];
 BEGIN
     PERFORM set_config('th.who', p_who, true);
+    -- What each context runs is counted once per claim, not once per candidate.
+    WITH held AS MATERIALIZED (
+        SELECT context_id, count(*) AS running FROM task WHERE lease_until IS NOT NULL GROUP BY context_id
+    ), full_up AS MATERIALIZED (
+        SELECT context_id FROM held WHERE running >= p_per_context
+    )
     SELECT array_agg(c.id) INTO chosen FROM (
         SELECT t.id FROM task t
         WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= clock_timestamp()
-          AND (SELECT count(*) FROM task r
-               WHERE r.context_id = t.context_id AND r.lease_until IS NOT NULL) < p_per_context
+          AND t.context_id NOT IN (SELECT context_id FROM full_up)
         ORDER BY t.runnable_at, t.id LIMIT p_limit FOR UPDATE OF t SKIP LOCKED) c;
     IF chosen IS NULL THEN
         RETURN;
@@ -164,9 +169,6 @@ BEGIN
         UPDATE task SET progress = (latest ->> 'progress')::float8, total = (latest ->> 'total')::float8,
                message = left(coalesce(nullif(latest ->> 'text', ''), message), 1024)
         WHERE id = p_id;
-    ELSE
-        PERFORM pg_notify('taskhub', concat_ws(' ', 't', tenant_id, context_id, id, public_id))
-        FROM task WHERE id = p_id;
     END IF;
     RETURN true;
 END $$;
@@ -392,7 +394,7 @@ DECLARE
     t record;
     changed int := 0;
 BEGIN
-    PERFORM set_config('th.who', p_who, true);
+    PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
     -- Leases that ran out, and cancelled tools that did not stop within the grace period.
     FOR t IN
         SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at, lease_until < clock_timestamp() AS lost

@@ -1,0 +1,75 @@
+"""Announces committed changes: one small transaction for as many hints as are waiting.
+
+Postgres lets one committing NOTIFY through at a time, and holds the others until its fsync is
+done: inside the durable transactions, notifications capped all commits together at the disk's
+fsync rate (measured: 320 creations a second instead of over 1,000). So the hint follows the
+commit, from a thread of its own, in a transaction that waits for no disk. A process that dies in
+between loses the hint and nothing else: the wake-up job, the sweep and every waiter's own look
+every few seconds find the change.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from queue import Empty, SimpleQueue
+
+import psycopg
+from django.db import connection, transaction
+
+from taskhub.core.errors import Unavailable
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.store import call
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+
+_queue: SimpleQueue[int] = SimpleQueue()
+_thread: list[threading.Thread] = []
+_starting = threading.Lock()
+
+
+def announce(task_id: int) -> None:
+    """Tell everybody to look at the task again, once the running transaction (if any) commits."""
+    transaction.on_commit(lambda: _enqueue(task_id))
+
+
+def _enqueue(task_id: int) -> None:
+    if not _thread or not _thread[0].is_alive():
+        with _starting:
+            if not _thread or not _thread[0].is_alive():
+                _thread[:] = [threading.Thread(target=_work, name="hints", daemon=True)]
+                _thread[0].start()
+    _queue.put(task_id)
+
+
+def _work() -> None:
+    ready = False
+    while True:
+        waiting = {_queue.get()}
+        try:
+            while len(waiting) < BATCH:
+                waiting.add(_queue.get_nowait())
+        except Empty:
+            pass
+        try:
+            if connection.connection is None:
+                ready = False
+            if not ready:
+                connection.ensure_connection()
+                with connection.cursor() as cursor:
+                    cursor.execute("SET synchronous_commit = off")
+                ready = True
+            call.rows(
+                "SELECT pg_notify(%s, th_hint(t))::text FROM task t WHERE t.id = ANY(%s::bigint[])",
+                (HINT_CHANNEL, list(waiting)),
+            )
+        except (Unavailable, psycopg.Error) as error:
+            ready = False
+            logger.warning("%d hints were not sent: %s", len(waiting), error)
+            connection.close()
+        except Exception:
+            ready = False
+            logger.exception("hints were not sent")
+            connection.close()

@@ -1,0 +1,124 @@
+"""Who may open and press what: every URL of the admin pages, every role, one table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.urls import reverse
+
+from taskhub.identity.tokens import issue_token
+from tests.console.admin import ADMIN, ROLES, browser
+from tests.factories import make_context, make_person, make_server, make_tenant, make_tool
+
+pytestmark = pytest.mark.django_db
+
+AUDITORS = {"auditor", "admin"}
+CLIENT_READERS = {"operator", "auditor", "admin"}
+EVERYBODY = set(ROLES)
+ADMINS = {"admin"}
+
+# (url name, its arguments, method, form, who may)
+TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
+    ("audit-list", [], "get", {}, AUDITORS),
+    ("audit-export", [], "get", {"format": "csv"}, AUDITORS),
+    ("client-list", [], "get", {}, CLIENT_READERS),
+    ("client-detail", ["context"], "get", {}, CLIENT_READERS),
+    ("token-issue", [], "post", {"client": "x", "scopes": "tasks:call", "days": "1"}, ADMINS),
+    ("token-revoke", ["context", "token"], "post", {}, ADMINS),
+    ("client-toggle", ["context"], "post", {"disabled": "1"}, ADMINS),
+    ("server-list", [], "get", {}, EVERYBODY),
+    ("server-detail", ["server"], "get", {}, EVERYBODY),
+    ("server-add", [], "post", {"name": "x", "spec": "https://example.com/mcp"}, ADMINS),
+    ("server-refresh", ["server"], "post", {}, ADMINS),
+    ("server-toggle", ["server"], "post", {"enabled": "0"}, ADMINS),
+    (
+        "tool-policy",
+        ["server", "tool"],
+        "post",
+        {"enabled": "on", "approval_quorum": "1", "max_attempts": "3", "run_seconds": "9"},
+        ADMINS,
+    ),
+    ("worker-list", [], "get", {}, EVERYBODY),
+    ("settings", [], "get", {}, ADMINS),
+    ("person-add", [], "post", {"username": "new.one", "role": "viewer"}, ADMINS),
+    ("person-role", ["user"], "post", {"role": "operator"}, ADMINS),
+]
+
+
+def things(tenant: Any) -> dict[str, int]:
+    """One of everything in the tenant."""
+    context = make_context(tenant)
+    server = make_server(tenant)
+    _, token = issue_token(tenant_id=tenant.pk, client=context.subject, actor=ADMIN)
+    assert token.context_id == context.pk
+    return {
+        "context": context.pk,
+        "token": token.pk,
+        "server": server.pk,
+        "tool": make_tool(server).id,
+        "user": make_person("viewer", tenant).user_id,
+    }
+
+
+@pytest.mark.parametrize(("name", "args", "method", "form", "may"), TABLE, ids=[row[0] for row in TABLE])
+def test_each_role_reaches_exactly_what_the_gate_allows(
+    name: str, args: list[str], method: str, form: dict[str, Any], may: set[str]
+) -> None:
+    tenant = make_tenant()
+    ids = things(tenant)
+    url = reverse(name, args=[ids[part] for part in args])
+    for role in ROLES:
+        response = getattr(browser(make_person(role, tenant)), method)(url, form)
+        allowed = response.status_code in (200, 302)
+        assert allowed == (role in may), f"{role}: {response.status_code}"
+        if not allowed:
+            assert response.status_code == 403
+
+
+@pytest.mark.parametrize(("name", "args", "method", "form", "may"), TABLE, ids=[row[0] for row in TABLE])
+def test_a_stranger_is_sent_to_the_sign_in(
+    name: str, args: list[str], method: str, form: dict[str, Any], may: set[str]
+) -> None:
+    ids = things(make_tenant())
+    response = getattr(browser(), method)(reverse(name, args=[ids[part] for part in args]), form)
+    assert response.status_code == 302
+    assert "/accounts/login/" in response["Location"]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "method", "form"),
+    [row[:4] for row in TABLE if row[1]],
+    ids=[row[0] for row in TABLE if row[1]],
+)
+def test_what_belongs_to_another_tenant_does_not_exist(
+    name: str, args: list[str], method: str, form: dict[str, Any]
+) -> None:
+    foreign = things(make_tenant())
+    admin = browser(make_person("admin"))
+    assert getattr(admin, method)(reverse(name, args=[foreign[part] for part in args]), form).status_code == 404
+    absent = {part: 2**70 for part in foreign}
+    assert getattr(admin, method)(reverse(name, args=[absent[part] for part in args]), form).status_code == 404
+
+
+@pytest.mark.parametrize("name", [row[0] for row in TABLE if row[2] == "post"])
+def test_a_change_is_never_a_get(name: str) -> None:
+    tenant = make_tenant()
+    ids = things(tenant)
+    args = next(row[1] for row in TABLE if row[0] == name)
+    assert browser(make_person("admin", tenant)).get(reverse(name, args=[ids[part] for part in args])).status_code == 405
+
+
+ODD = ["\0", "%00", "x" * 5_000, "\ud800", "1e99", "-1", "9" * 30, "' OR 1=1 --", "%", "_", "\\", "٣", "2026-13-45", "9999-12-31"]
+
+
+@pytest.mark.parametrize("name", ["audit-list", "client-list", "server-list", "worker-list", "settings"])
+@pytest.mark.parametrize("value", ODD, ids=[repr(value)[:14] for value in ODD])
+def test_no_query_string_breaks_a_page(name: str, value: str) -> None:
+    admin = browser(make_person("admin"))
+    keys = ["action", "actor", "task", "door", "address", "since", "until", "text", "q", "state", "part"]
+    query = {key: value.encode("utf-8", "surrogatepass") for key in keys}
+    assert admin.get(reverse(name), query).status_code in (200, 400)
+    for key in ("before", "after", "event", "person", "revoke", "tool"):
+        response = admin.get(reverse(name), {key: value.encode("utf-8", "surrogatepass")})
+        assert response.status_code in (200, 400, 404)

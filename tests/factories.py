@@ -1,0 +1,157 @@
+"""Things to test with, made the way the product makes them: tasks only through the lifecycle."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, Person, TaskRecord, ToolRecord
+from taskhub.core.states import Audience, Door, QuestionKind, Role
+from taskhub.identity.principals import person_of
+from taskhub.lifecycle import run
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.create import create_task
+from taskhub.queries.catalogue import tool_by_id
+from taskhub.queries.tasks import task_by_id
+from taskhub.store.models import AuthContext, Membership, Server, Task, Tenant, Tool
+
+PASSWORD = "correct horse battery staple"
+WORKER = Actor(name="worker-1", door=Door.WORKER)
+FORM = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "title": "Name"}, "sure": {"type": "boolean", "title": "Sure"}},
+    "required": ["name"],
+}
+
+_number = itertools.count(1)
+
+
+def make_tenant(slug: str = "") -> Tenant:
+    """A tenant of its own."""
+    slug = slug or f"tenant-{next(_number)}"
+    return Tenant.objects.create(slug=slug, name=slug.title())
+
+
+def make_user(username: str = "") -> User:
+    """A user without any role; the password is `PASSWORD`."""
+    return User.objects.create_user(username or f"user-{next(_number)}", password=PASSWORD)
+
+
+def make_person(
+    role: Role | str, tenant: Tenant | None = None, *, username: str = "", groups: list[str] | None = None
+) -> Person:
+    """A user with a role, in a tenant of their own unless one is given."""
+    user = make_user(username or f"{role}-{next(_number)}")
+    Membership.objects.create(tenant=tenant or make_tenant(), user=user, role=str(role), groups=groups or [])
+    person = person_of(user.pk, user.username)
+    assert person is not None
+    return person
+
+
+def make_context(tenant: Tenant, name: str = "") -> AuthContext:
+    """A client."""
+    name = name or f"agent-{next(_number)}"
+    return AuthContext.objects.create(tenant=tenant, issuer="taskhub", subject=name, client_id=name, name=name)
+
+
+def make_server(tenant: Tenant, name: str = "") -> Server:
+    """A connected server without tools."""
+    return Server.objects.create(
+        tenant=tenant, name=name or f"server-{next(_number)}", transport="python", target="demo:server", state="ready"
+    )
+
+
+def make_tool(server: Server, name: str = "", **policy: Any) -> ToolRecord:
+    """A tool; `policy` are columns of its row, such as `approval=True`."""
+    name = name or f"tool-{next(_number)}"
+    row = Tool.objects.create(
+        server=server,
+        name=name,
+        exposed_name=policy.pop("exposed_name", name),
+        definition={"name": name, "inputSchema": {"type": "object"}},
+        digest="0" * 64,
+        **policy,
+    )
+    tool = tool_by_id(row.pk)
+    assert tool is not None
+    return tool
+
+
+def make_question(kind: QuestionKind = QuestionKind.ELICITATION, **changes: Any) -> NewQuestion:
+    """A question for people; `changes` replace fields."""
+    params: dict[QuestionKind, dict[str, Any]] = {
+        QuestionKind.ELICITATION: {"message": "Who are you?", "requestedSchema": FORM},
+        QuestionKind.SAMPLING: {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Sum this up"}}],
+            "maxTokens": 100,
+        },
+        QuestionKind.ROOTS: {},
+        QuestionKind.APPROVAL: {"tool": "deploy", "server": "demo", "rule": {}},
+    }
+    fields: dict[str, Any] = {
+        "key": f"q{next(_number)}",
+        "kind": kind,
+        "params": params[kind],
+        "audience": Audience.OPERATOR,
+        "upstream_key": "ask",
+    }
+    return NewQuestion(**{**fields, **changes})
+
+
+def make_task(
+    context: AuthContext,
+    tool: ToolRecord | None = None,
+    *,
+    state: str = "queued",
+    arguments: dict[str, Any] | None = None,
+    question: NewQuestion | None = None,
+    result: dict[str, Any] | None = None,
+    **new: Any,
+) -> TaskRecord:
+    """A task in `state` (also `finished-error`), brought there by the lifecycle."""
+    tool = tool or make_tool(make_server(context.tenant))
+    actor = Actor(name=context.name, door=Door.CLIENT, context_id=context.pk)
+    task = create_task(
+        NewTask(
+            tenant_id=context.tenant_id,
+            context_id=context.pk,
+            tool=tool,
+            arguments=arguments if arguments is not None else {"text": "hello"},
+            revision="2026-07-28",
+            **new,
+        ),
+        actor,
+    ).task
+    if state == "cancelled":
+        request_cancel(task.id, actor=actor)
+    elif state != "queued" and task.state == "queued":
+        claim = claim_task(task)
+        if state == "input_required":
+            asked = question or make_question()
+            run.ask(claim, [asked], upstream_state="s", message="Waiting for an answer", live=False, actor=WORKER)
+        elif state == "finished":
+            run.finish(claim, result or {"content": [{"type": "text", "text": "done"}]}, actor=WORKER)
+        elif state == "finished-error":
+            body = {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+            run.finish(claim, result or body, actor=WORKER)
+        elif state == "faulted":
+            run.fault(claim, {"code": -32603, "message": "boom"}, actor=WORKER)
+    stored = task_by_id(task.id)
+    assert stored is not None
+    return stored
+
+
+def claim_task(task: TaskRecord, worker: str = "worker-1") -> Claim:
+    """Claim exactly this task, whatever else is queued."""
+    later = timezone.now() + timedelta(days=2)
+    others = list(Task.objects.filter(state="queued").exclude(pk=task.id).values_list("pk", "runnable_at"))
+    Task.objects.filter(pk__in=[pk for pk, _ in others]).update(runnable_at=later)
+    (claim,) = run.claim_tasks(worker=worker, limit=1, lease_seconds=60, per_context=10_000, actor=WORKER)
+    for pk, at in others:
+        Task.objects.filter(pk=pk).update(runnable_at=at)
+    assert claim.task_id == task.id
+    return claim

@@ -53,7 +53,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     try:
         answer = await handle(lean.hub, incoming)
     except ScopeMissing as error:
-        return scope_challenge(_response(error_reply(None, error)), error.scope)
+        return scope_challenge(_response(error_reply(error.id, error)), error.scope)
     if isinstance(answer, Reply):
         return _response(answer)
     response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")

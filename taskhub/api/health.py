@@ -23,9 +23,12 @@ def readyz(request: HttpRequest) -> JsonResponse:
     except DatabaseError:
         connection.close()
         problems = ["the database is away"]
-    return JsonResponse(
+    response = JsonResponse(
         {"status": "ready" if not problems else "not ready", "problems": problems}, status=503 if problems else 200
     )
+    # Django logs every 5xx as an error; to be asked and to say "not yet" is none.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 @never_cache

@@ -11,7 +11,7 @@ from taskhub.core.states import Door, Role
 from taskhub.identity.people import add_person
 from taskhub.identity.principals import default_tenant
 from taskhub.identity.tokens import issue_token
-from taskhub.lifecycle.catalogue import add_server
+from taskhub.lifecycle.catalogue import add_server, preset_approval
 
 ACTOR = Actor(name="first start", door=Door.CLI)
 DEMO_TARGET = "taskhub.demo.server:server"
@@ -66,6 +66,6 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 
 def add_demo() -> None:
-    """The demo server. Its policy (production deploys need approval) is set when its tools are
-    first listed; see `seed`."""
-    add_server(tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET)
+    """The demo server, with its one rule: a deployment to production needs an operator's approval."""
+    server = add_server(tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET)
+    preset_approval(server, "deploy", when={"environment": "production"}, group="ops", quorum=1)

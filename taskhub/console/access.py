@@ -54,7 +54,7 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             if not request.user.is_authenticated:
                 return leave(request, _sign_in(request))
-            request = cast(ConsoleRequest, request)
+            request = cast("ConsoleRequest", request)
             try:
                 if request.person is None:
                     raise Forbidden("Your account has no role here yet. Ask an administrator to give it one.")

@@ -1,5 +1,6 @@
 """MCP content as an operator reads it. What came from a tool is shown, never trusted: no markup,
-images only of known types and only inline, links only to web addresses."""
+images only of known types and only inline, links only to web addresses.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ MAX_TEXT: Final = 200_000
 @dataclass(frozen=True, slots=True)
 class Block:
     """One block to draw. `kind` is text, json, image, link or other; `href` is empty unless it is
-    a web address."""
+    a web address.
+    """
 
     kind: str
     text: str = ""

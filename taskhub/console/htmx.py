@@ -33,7 +33,8 @@ def partial_or_page(
 
 def leave(request: HttpRequest, url: str) -> HttpResponse:
     """Go to `url`: a plain redirect, or `HX-Redirect` during an htmx request, so that a sign-in
-    page never lands inside a table cell."""
+    page never lands inside a table cell.
+    """
     if bool(request.htmx):  # type: ignore[attr-defined]
         return HttpResponseClientRedirect(url)
     return redirect(url)

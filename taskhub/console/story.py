@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from taskhub.console.templatetags.console import duration
@@ -230,7 +231,8 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
         Bar(
             *scale.span(a.started_at, a.ended_at or end),
             look=_outcome_look(a.outcome, detail),
-            title=f"Attempt {a.number} on {a.worker}: {a.outcome or 'running'}, {duration((a.ended_at or now) - a.started_at)}",
+            title=f"Attempt {a.number} on {a.worker}: {a.outcome or 'running'},"
+            f" {duration((a.ended_at or now) - a.started_at)}",
         )
         for a in detail.attempts
     ]
@@ -288,7 +290,7 @@ class _Scale:
     def __init__(self, start: datetime, end: datetime, between: Iterable[datetime]) -> None:
         whole = (end - start).total_seconds()
         points = sorted({0.0, whole, *(min(max((at - start).total_seconds(), 0.0), whole) for at in between)})
-        pieces = [(a, b) for a, b in zip(points, points[1:], strict=False) if b > a]
+        pieces = [(a, b) for a, b in pairwise(points) if b > a]
         folded = [(a, b) for a, b in pieces if b - a > max(whole * FOLDED, FOLD_FROM) and len(pieces) > 1]
         rest = whole - sum(b - a for a, b in folded)
         open_share = 1.0 - FOLD_WIDTH * len(folded)
@@ -317,6 +319,4 @@ class _Scale:
         """The stretches drawn short."""
         for a, b, x, width in self._pieces:
             if (a, b) in self._folded:
-                yield Fold(
-                    f"{100 * x:.3f}%", f"{100 * width:.3f}%", f"{100 * (x + width / 2):.3f}%", duration(b - a)
-                )
+                yield Fold(f"{100 * x:.3f}%", f"{100 * width:.3f}%", f"{100 * (x + width / 2):.3f}%", duration(b - a))

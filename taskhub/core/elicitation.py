@@ -46,7 +46,7 @@ def form_fields(schema: dict[str, Any]) -> tuple[Field, ...]:
     if not isinstance(properties, dict) or len(properties) > MAX_FIELDS:
         raise Invalid(f"A form is a flat object with at most {MAX_FIELDS} properties.")
     required = schema.get("required", [])
-    required = set(required) if isinstance(required, list) else set()
+    required = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
     return tuple(_field(name, rule, name in required) for name, rule in properties.items())
 
 
@@ -92,14 +92,16 @@ def _choices(rule: dict[str, Any]) -> tuple[tuple[str, str], ...]:
                 for option in rule[word]
                 if isinstance(option, dict) and "const" in option
             )
-    values = [str(value) for value in rule.get("enum", [])]
+    listed = rule.get("enum")
+    values = [str(value) for value in listed] if isinstance(listed, list) else []
     names = rule.get("enumNames")
     titles = [str(n) for n in names] if isinstance(names, list) and len(names) == len(values) else values
     return tuple(zip(values, titles, strict=True))
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    # As it came: float() would round a large integer, or overflow.
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _whole(value: Any) -> int | None:
@@ -173,14 +175,16 @@ def field_problem(field: Field, value: Any) -> str:
 
 
 def _number_problem(field: Field, value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "must be a number"
+    if isinstance(value, float) and not math.isfinite(value):
         return "must be a number"
     if field.kind == "integer" and int(value) != value:
         return "must be a whole number"
     if field.minimum is not None and value < field.minimum:
-        return f"must be at least {field.minimum:g}"
+        return f"must be at least {field.minimum}"
     if field.maximum is not None and value > field.maximum:
-        return f"must be at most {field.maximum:g}"
+        return f"must be at most {field.maximum}"
     return ""
 
 

@@ -8,10 +8,13 @@ function raised.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,7 +70,10 @@ class Lanes:
                 loop.call_soon_threadsafe(settle, future, outcome)
             except RuntimeError:  # the loop is closed: nobody waits any more
                 pass
-            self._after()
+            try:
+                self._after()
+            except Exception:  # a lane that died would leave every later caller waiting
+                logger.exception("cleaning up after a call failed")
         self._at_exit()
 
 
@@ -78,4 +84,6 @@ def _set_result(future: asyncio.Future[Any], value: Any) -> None:
 
 def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
+        if isinstance(error, StopIteration):  # a future refuses it, and its caller would wait for ever
+            error = RuntimeError(f"the call raised {error!r}")
         future.set_exception(error)

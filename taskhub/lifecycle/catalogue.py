@@ -62,6 +62,25 @@ def add_server(*, tenant_id: int, name: str, transport: str, target: str, prefix
     return server.pk
 
 
+def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
+    """An approval rule for a tool that is not listed yet; it holds from the first listing on. A
+    tool that is known keeps the policy it has."""
+    Tool.objects.get_or_create(
+        server_id=server_id,
+        name=tool,
+        defaults={
+            "exposed_name": tool,
+            "definition": {},
+            "digest": "",
+            "gone_at": datetime.now(UTC),
+            "approval": True,
+            "approval_when": when,
+            "approval_group": group,
+            "approval_quorum": quorum,
+        },
+    )
+
+
 def store_snapshot(
     server_id: int, *, protocol: str, info: dict[str, Any], tools: Sequence[Listed]
 ) -> bool:

@@ -33,7 +33,11 @@ def create_task(new: NewTask, actor: Actor) -> Created:
     `Unavailable`; nothing is stored then.
     """
     tool = new.tool
-    _check_limit(new.context_id)
+    try:
+        _check_limit(new.context_id)
+    except LimitReached:
+        if new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
+            raise
     approval = approval_question(tool, new.arguments)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     existed, task_id = change(
@@ -88,6 +92,11 @@ def _check_limit(context_id: int) -> None:
     if count >= settings.TASKHUB_CONTEXT_LIVE:
         raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
     _live[context_id] = (until, count + 1)
+
+
+def _known(context_id: int, key: str) -> bool:
+    """Whether the key made a task before: its replay is answered also at the limit."""
+    return bool(call.rows("SELECT 1 FROM task WHERE context_id = %s AND idempotency_key = %s", (context_id, key)))
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:

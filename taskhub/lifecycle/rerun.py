@@ -26,7 +26,8 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
     if not old.tool.enabled or old.tool.gone_at is not None or not old.tool.server.enabled:
         raise Refused(f"{old.tool_name} is not offered at present, so it cannot be run again.")
     tool = tool_by_id(old.tool_id)
-    assert tool is not None  # tools are never deleted while tasks point at them
+    if tool is None:
+        raise Refused(f"{old.tool_name} does not exist any more.")
     return create_task(
         NewTask(
             tenant_id=tenant_id,

@@ -3,6 +3,7 @@ its lease changes nothing, and its late write leaves an event (reliability V01, 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: i
     )
     for row in found:
         announce(row[0])
+    # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
+    # one task the whole batch would be claimed and never run.
     return [
         Claim(
             task_id=row[0],
@@ -35,11 +38,11 @@ def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: i
             server_name=row[5],
             tool_id=row[6],
             tool_name=row[7],
-            arguments=jsonx.decode(row[8].encode()),
-            answers=jsonx.decode(row[9].encode()) or None,
+            arguments=json.loads(row[8]),
+            answers=json.loads(row[9]) or None,
             upstream_state=row[10],
-            client_capabilities=jsonx.decode(row[11].encode()),
-            trace=jsonx.decode(row[12].encode()),
+            client_capabilities=json.loads(row[11]),
+            trace=json.loads(row[12]),
             question_audience=Audience(row[13]) if row[13] else None,
             run_seconds=row[14],
         )

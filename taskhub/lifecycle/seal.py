@@ -137,7 +137,10 @@ def verify_audit() -> Verdict:
             )
         except InvalidSignature:
             return Verdict(events, seals, 0, f"seal {seal.pk} is not signed by this installation's key, or was changed")
-        found = _digests(seal.from_xid, seal.to_xid)
+        if len(seal.event_ids) != seal.count:
+            return Verdict(events, seals, 0, f"seal {seal.pk} names {len(seal.event_ids)} events, not {seal.count}")
+        # Before the first seal there is nothing: a smaller transaction id is a forgery.
+        found = _digests(seal.from_xid if seals else -(2**63), seal.to_xid)
         for place, event_id in enumerate(seal.event_ids):
             digest = found.pop(event_id, None)
             if digest is None:

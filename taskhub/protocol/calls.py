@@ -40,6 +40,7 @@ class ScopeMissing(WireError):
     def __init__(self, scope: str) -> None:
         super().__init__(INVALID_REQUEST, f"The token lacks the scope {scope}", status=403)
         self.scope = scope
+        self.id: str | int | None = None
 
 
 async def tools_of(hub: Hub, tenant_id: int) -> Catalogue:

@@ -34,7 +34,8 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
         request = door.check(envelope, incoming, hub)
         handler = METHODS[(envelope.method, door.version)]
         return await handler(hub, request)
-    except ScopeMissing:
+    except ScopeMissing as error:
+        error.id = envelope.id
         raise
     except WireError as error:
         return error_reply(envelope.id, error)

@@ -11,15 +11,16 @@ from django.db import Error, connection
 from taskhub.store import call
 
 
-def read(sql: str, params: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
+def read(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
     """All rows. Raises `Unavailable` when the database is away or takes too long."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(sql, params)
-            return cursor.fetchall()
+            found: list[tuple[Any, ...]] = cursor.fetchall()
     except Error as error:
         call.raise_for(error)
         raise
+    return found
 
 
 def loaded(value: Any) -> Any:

@@ -81,7 +81,8 @@ class Relative:
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
     """A task as its page shows it. `ahead` counts the queue in front of a queued task, and
-    `live_workers` the workers that could take it."""
+    `live_workers` the workers that could take it.
+    """
 
     task: TaskRecord
     tool_id: int
@@ -131,46 +132,37 @@ def task_detail(tenant_id: int, public_id: str) -> TaskDetail | None:
         [task.id],
     )
     origin, copies = _relatives(task.id, row[-1])
-    return TaskDetail(
-        task,
-        *row[:7],
-        loaded(row[7]),
-        *row[8:18],
-        loaded(row[18]),
-        loaded(row[19]),
-        row[20],
-        origin,
-        copies,
-        _asked(task.id),
-        tuple(
-            AttemptRow(*found)
-            for found in read(
-                "SELECT number, worker, started_at, ended_at, outcome, error FROM attempt WHERE task_id = %s"
-                " ORDER BY number",
-                [task.id],
-            )
-        ),
-        tuple(
-            EventRow(*found[:7], loaded(found[7]), loaded(found[8]))
-            for found in reversed(
-                read(
-                    "SELECT id, at, action, actor, door, address, reason, before, after FROM event WHERE task_id = %s"
-                    " ORDER BY id DESC LIMIT %s",
-                    [task.id, EVENTS],
-                )
-            )
-        ),
-        tuple(
-            StoredLine(*found)
-            for found in reversed(
-                read(
-                    "SELECT id, level, text, progress, total, at FROM task_log WHERE task_id = %s"
-                    " ORDER BY id DESC LIMIT %s",
-                    [task.id, LINES],
-                )
-            )
-        ),
+    values = list(row[:-1])
+    for place in (7, 18, 19):
+        values[place] = loaded(values[place])
+    parts = (origin, copies, _asked(task.id), _attempts(task.id), _events(task.id), _lines(task.id))
+    return TaskDetail(*[task, *values, *parts])
+
+
+def _attempts(task_id: int) -> tuple[AttemptRow, ...]:
+    found = read(
+        "SELECT number, worker, started_at, ended_at, outcome, error FROM attempt WHERE task_id = %s"
+        " ORDER BY number DESC LIMIT %s",
+        [task_id, EVENTS],
     )
+    return tuple(AttemptRow(*row) for row in reversed(found))
+
+
+def _events(task_id: int) -> tuple[EventRow, ...]:
+    found = read(
+        "SELECT id, at, action, actor, door, address, reason, before, after FROM event WHERE task_id = %s"
+        " ORDER BY id DESC LIMIT %s",
+        [task_id, EVENTS],
+    )
+    return tuple(EventRow(*[*row[:7], loaded(row[7]), loaded(row[8])]) for row in reversed(found))
+
+
+def _lines(task_id: int) -> tuple[StoredLine, ...]:
+    found = read(
+        "SELECT id, level, text, progress, total, at FROM task_log WHERE task_id = %s ORDER BY id DESC LIMIT %s",
+        [task_id, LINES],
+    )
+    return tuple(StoredLine(*row) for row in reversed(found))
 
 
 def _relatives(task_id: int, origin_id: int | None) -> tuple[Relative | None, tuple[Relative, ...]]:
@@ -192,20 +184,14 @@ def _asked(task_id: int) -> tuple[Asked, ...]:
         [task_id],
     ):
         votes.setdefault(question_id, []).append(Vote(*vote))
-    return tuple(
-        Asked(
-            row[0],
-            row[1],
-            QuestionKind(row[2]),
-            QuestionState(row[3]),
-            loaded(row[4]),
-            Audience(row[5]),
-            *row[6:],
-            tuple(votes.get(row[0], ())),
-        )
-        for row in read(
-            'SELECT id, key, kind, state, params, audience, "group", quorum, live, response, opened_at, closed_at,'
-            " due_at FROM question WHERE task_id = %s ORDER BY id",
-            [task_id],
-        )
+    found = read(
+        'SELECT id, key, kind, state, params, audience, "group", quorum, live, response, opened_at, closed_at,'
+        " due_at FROM question WHERE task_id = %s ORDER BY id DESC LIMIT %s",
+        [task_id, EVENTS],
     )
+    asked = []
+    for row in reversed(found):
+        values = list(row)
+        values[2:6] = [QuestionKind(row[2]), QuestionState(row[3]), loaded(row[4]), Audience(row[5])]
+        asked.append(Asked(*[*values, tuple(votes.get(row[0], ()))]))
+    return tuple(asked)

@@ -71,7 +71,7 @@ class InboxItem:
 # permission; a question for a group only from inside it.
 _REACH = (
     "(q.audience <> 'client' AND (q.kind <> 'approval' OR %(approve)s)"
-    " AND (q.\"group\" = '' OR q.\"group\" = ANY(%(groups)s)))"
+    ' AND (q."group" = \'\' OR q."group" = ANY(%(groups)s)))'
 )
 _DECIDED = "EXISTS (SELECT 1 FROM decision d WHERE d.question_id = q.id AND d.user_id = %(user)s)"
 _MINE = f"(q.state = 'open' AND {_REACH} AND NOT {_DECIDED})"
@@ -87,13 +87,13 @@ _SELECT = f"""
     LEFT JOIN LATERAL (SELECT actor, verdict FROM decision d WHERE d.question_id = q.id
                        ORDER BY d.id DESC LIMIT 1) l ON true
     WHERE q.tenant_id = %(tenant)s
-"""  # noqa: S608 - constants only
+"""
 
 
 def open_count(person: Person, *, approve: bool) -> int:
     """How many questions wait for the person."""
     (row,) = read(
-        f"SELECT count(*) FROM question q WHERE q.tenant_id = %(tenant)s AND {_MINE}",  # noqa: S608
+        f"SELECT count(*) FROM question q WHERE q.tenant_id = %(tenant)s AND {_MINE}",
         _params(person, approve),
     )
     return int(row[0])
@@ -118,7 +118,9 @@ def question(person: Person, question_id: int, *, approve: bool) -> InboxItem | 
 
 def votes(question_id: int) -> tuple[Vote, ...]:
     """Who decided what, in order."""
-    found = read("SELECT actor, verdict, reason, door, at FROM decision WHERE question_id = %s ORDER BY id", [question_id])
+    found = read(
+        "SELECT actor, verdict, reason, door, at FROM decision WHERE question_id = %s ORDER BY id", [question_id]
+    )
     return tuple(Vote(*row) for row in found)
 
 
@@ -132,17 +134,16 @@ def _params(person: Person, approve: bool) -> dict[str, object]:
 
 
 def _item(row: tuple[Any, ...]) -> InboxItem:
-    return InboxItem(
-        *row[:6],
-        State(row[6]),
-        row[7],
+    values = list(row)
+    values[6] = State(row[6])
+    values[8:13] = [
         QuestionKind(row[8]),
         QuestionState(row[9]),
         _object(row[10]),
         _object(row[11]),
         Audience(row[12]),
-        *row[13:],
-    )
+    ]
+    return InboxItem(*values)
 
 
 def _object(value: Any) -> dict[str, Any]:

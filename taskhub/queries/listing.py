@@ -44,7 +44,8 @@ class TaskFilter:
 @dataclass(frozen=True, slots=True)
 class TaskRow:
     """One line of a list. `summary` is a short text of the arguments; `waiting_for` is
-    `people`, `client` or empty."""
+    `people`, `client` or empty.
+    """
 
     id: int
     public_id: str
@@ -127,14 +128,12 @@ def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
     for tab in TABS:
         condition, value = _tab(tab)
         parts.append(
-            f"SELECT '{tab}', count(*) FROM (SELECT 1 FROM task t WHERE {' AND '.join([*conditions, condition])}"  # noqa: S608
+            f"SELECT '{tab}', count(*) FROM (SELECT 1 FROM task t WHERE {' AND '.join([*conditions, condition])}"
             f" LIMIT {COUNTED + 1}) counted"
         )
         values += [*params, value]
     found = dict(read(" UNION ALL ".join(parts), values))
-    return tuple(
-        TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS
-    )
+    return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
 
 
 def choices(tenant_id: int) -> Choices:
@@ -150,7 +149,10 @@ def choices(tenant_id: int) -> Choices:
 
 def task_row(row: tuple[Any, ...]) -> TaskRow:
     """A row of `_ROW` as a record."""
-    return TaskRow(*row[:3], summarized(row[3]), *row[4:6], State(row[6]), *row[7:])
+    values = list(row)
+    values[3] = summarized(row[3])
+    values[6] = State(row[6])
+    return TaskRow(*values)
 
 
 def summarized(text: str) -> str:

@@ -194,7 +194,12 @@ def test_the_list_is_narrowed_and_paged_by_the_url(tenant: Tenant, admin: Client
 def test_an_operator_sees_clients_and_no_buttons(tenant: Tenant) -> None:
     _, row = issue_token(tenant_id=tenant.pk, client="ci", actor=ADMIN)
     operator = browser(make_person("operator", tenant))
-    for url in ("/clients/", "/clients/?new", f"/clients/{row.context_id}/?revoke={row.pk}", f"/clients/{row.context_id}/?toggle"):
+    for url in (
+        "/clients/",
+        "/clients/?new",
+        f"/clients/{row.context_id}/?revoke={row.pk}",
+        f"/clients/{row.context_id}/?toggle",
+    ):
         page = operator.get(url).content.decode()
         assert "token-issue" not in page
         assert "/issue" not in page

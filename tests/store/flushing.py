@@ -41,7 +41,13 @@ def flush_everything() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _flush_past_the_guards() -> Iterator[None]:
+def _flush_past_the_guards(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DatabaseOperations, "execute_sql_flush", lambda self, sql_list: flush_everything())
         yield
+    # The hints' thread never ends and keeps its connection; the database could not be dropped.
+    with superuser(autocommit=True) as raw:
+        raw.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )

@@ -76,7 +76,8 @@ def badge(kind: str, icon_name: str, word: str) -> SafeString:
 @register.simple_tag
 def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
     """A task's state; a finished task whose tool reported an error has a look of its own, and a
-    wish to cancel shows until the task has ended."""
+    wish to cancel shows until the task has ended.
+    """
     look = "finished-error" if state == State.FINISHED and is_error else str(state)
     name, word = LOOKS[look]
     if state == State.INPUT_REQUIRED and waiting_for:
@@ -150,6 +151,15 @@ def duration(value: timedelta | float | None) -> str:
             rest = whole % size // below
             return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
     return f"{whole} s"
+
+
+PAST: Final = {"approve": "approved", "reject": "rejected", "decline": "declined", "cancel": "dismissed"}
+
+
+@register.filter
+def past(verdict: str) -> str:
+    """What somebody did, in a word."""
+    return PAST.get(verdict, "answered")
 
 
 @register.filter
@@ -232,8 +242,9 @@ def go_keys(person: Person | None) -> str:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """This page's query string with `changes`; an empty value removes its key. Cursors are
-    dropped unless given: a changed filter starts at the first page."""
+    """The page's query string with `changes`; an empty value removes its key. Cursors are
+    dropped unless given: a changed filter starts at the first page.
+    """
     params = context["request"].GET.copy()
     params.pop("before", None)
     for key, value in changes.items():

@@ -28,7 +28,8 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """500: logged already. Needs neither session nor database, and stays readable when even the
-    templates are what broke."""
+    templates are what broke.
+    """
     try:
         return HttpResponse(loader.render_to_string("500.html"), status=500)
     except Exception:

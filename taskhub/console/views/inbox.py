@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import content
@@ -16,6 +16,7 @@ from taskhub.console.access import page
 from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.templatetags.console import past
 from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.states import QuestionKind, QuestionState
@@ -32,7 +33,7 @@ class Ask:
     """How a question is put to the person: its words and its form (`None` for a link)."""
 
     template: str
-    form: forms.Form | None
+    form: Any
     problem: str = ""
 
 
@@ -55,7 +56,8 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Where one question stands: refetched on a hint while somebody fills in its form, so that
-    the form itself is never taken out of their hands."""
+    the form itself is never taken out of their hands.
+    """
     item = _item(request, pk)
     context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
     return render(request, "console/inbox.html#state", {**context, "live": True})
@@ -108,7 +110,9 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     if outcome is Outcome.COUNTED:
         words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
-        words = "Approved. The tool runs now." if approve else "Rejected. The tool does not run, and the caller reads why."
+        words = (
+            "Approved. The tool runs now." if approve else "Rejected. The tool does not run, and the caller reads why."
+        )
     return _settled(request, pk, outcome, words)
 
 
@@ -121,7 +125,9 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         chosen: InboxItem | None = _item(request, pk)
     else:
         chosen = items[0] if items else None
+    here = reverse("inbox") if pk is None else reverse("inbox-question", args=[pk])
     context: dict[str, Any] = {
+        "here": here if queue == "mine" else f"{here}?queue={queue}",
         "queue": queue,
         "queues": QUEUES,
         "items": items,
@@ -184,9 +190,8 @@ def _closed_words(item: InboxItem) -> str:
     """What became of a closed question, in a sentence; empty while it is open."""
     if item.state is QuestionState.OPEN:
         return ""
-    past = {"approve": "approved", "reject": "rejected", "decline": "declined", "cancel": "dismissed"}
     if item.state is QuestionState.ANSWERED and item.last_actor:
-        return f"Already {past.get(item.last_verdict, 'answered')} by {item.last_actor}"
+        return f"Already {past(item.last_verdict)} by {item.last_actor}"
     if item.state is QuestionState.EXPIRED:
         return "Nobody answered in time, so the task failed"
     return f"Closed without an answer: the task is {item.task_state}"
@@ -223,11 +228,11 @@ def _ask(item: InboxItem, data: Any = None) -> Ask:
         return Ask("broken", None, problem=error.message)
 
 
-def _response(form: forms.Form) -> dict[str, Any]:
+def _response(form: AnswerForm | TextAnswerForm | RootsForm) -> dict[str, Any]:
     if isinstance(form, AnswerForm):
         return {"action": "accept", "content": form.content()}
-    assert isinstance(form, (TextAnswerForm, RootsForm))
-    return form.response()
+    response: dict[str, Any] = form.response()
+    return response
 
 
 def _link(item: InboxItem) -> dict[str, str] | None:

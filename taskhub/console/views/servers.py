@@ -131,7 +131,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
             tenant_id=request.person.tenant_id,
             tool_id=tool,
             policy=_policy(form, row),
-            seen=form.seen,
+            seen=form.seen or None,
             actor=actor_of(request),
         )
     except Invalid as error:

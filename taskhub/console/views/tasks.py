@@ -44,7 +44,8 @@ MAX_ID = 2**63 - 1
 @page("task.view")
 def task_list(request: ConsoleRequest) -> HttpResponse:
     """Tasks of the tenant, newest first. Everything about the list stands in its URL; a value
-    that means nothing is ignored."""
+    that means nothing is ignored.
+    """
     wanted = _filter(request.GET)
     before = _id(request.GET.get("before", ""))
     tenant = request.person.tenant_id
@@ -76,7 +77,8 @@ def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
 @page("task.cancel")
 def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
     """Ask for confirmation (GET), then record the wish to cancel (POST). A task that ended in the
-    meantime stays as it is, and its page says so."""
+    meantime stays as it is, and its page says so.
+    """
     found = _found(request.person, public_id)
     form = ReasonForm(request.POST if request.method == "POST" else None)
     if request.method != "POST" or not form.is_valid():

@@ -99,26 +99,39 @@ RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id
                client_capabilities text, trace text, question_audience text, run_seconds int)
 LANGUAGE plpgsql AS $$
 DECLARE
-    chosen bigint[];
+    chosen bigint[] := '{}';
+    batch bigint[];
+    seen bigint;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    -- What each context runs is counted once per claim, not once per candidate.
-    WITH held AS MATERIALIZED (
-        SELECT context_id, count(*) AS running FROM task WHERE lease_until IS NOT NULL GROUP BY context_id
-    ), full_up AS MATERIALIZED (
-        SELECT context_id FROM held WHERE running >= p_per_context
-    )
-    SELECT array_agg(c.id) INTO chosen FROM (
-        SELECT t.id FROM task t
-        WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= clock_timestamp()
-          AND t.context_id NOT IN (SELECT context_id FROM full_up)
-        ORDER BY t.runnable_at, t.id LIMIT p_limit FOR UPDATE OF t SKIP LOCKED) c;
-    IF chosen IS NULL THEN
+    LOOP
+        -- What each context runs is counted once per round, not once per candidate.
+        WITH held AS MATERIALIZED (
+            SELECT context_id, count(*) AS running FROM task WHERE lease_until IS NOT NULL GROUP BY context_id
+        ), full_up AS MATERIALIZED (
+            SELECT context_id FROM held WHERE running >= p_per_context
+        ), free AS MATERIALIZED (
+            SELECT t.id, t.context_id, t.runnable_at FROM task t
+            WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= clock_timestamp()
+              AND t.context_id NOT IN (SELECT context_id FROM full_up)
+            ORDER BY t.runnable_at, t.id LIMIT p_limit - cardinality(chosen) FOR UPDATE OF t SKIP LOCKED
+        ), placed AS (
+            SELECT f.id, coalesce(h.running, 0)
+                   + row_number() OVER (PARTITION BY f.context_id ORDER BY f.runnable_at, f.id) AS place
+            FROM free f LEFT JOIN held h ON h.context_id = f.context_id
+        )
+        SELECT array_agg(p.id) FILTER (WHERE p.place <= p_per_context), count(*) INTO batch, seen FROM placed p;
+        EXIT WHEN batch IS NULL;
+        UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
+               lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+        WHERE task.id = ANY (batch);
+        chosen := chosen || batch;
+        -- Look again only where a context's own limit left room for others.
+        EXIT WHEN cardinality(batch) = seen OR cardinality(chosen) >= p_limit;
+    END LOOP;
+    IF cardinality(chosen) = 0 THEN
         RETURN;
     END IF;
-    UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
-           lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
-    WHERE task.id = ANY (chosen);
     INSERT INTO attempt (task_id, number, worker, started_at)
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
@@ -200,9 +213,10 @@ BEGIN
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     UPDATE task SET state = 'finished', result = p_result, is_error = p_is_error, message = left(p_message, 1024),
            ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
-           expires_at = greatest(expires_at, clock_timestamp() + interval '1 hour'),
-           ttl_ms = CASE WHEN expires_at < clock_timestamp() + interval '1 hour' THEN
-               (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint ELSE ttl_ms END
+           expires_at = CASE WHEN expires_at IS NOT NULL
+               THEN greatest(expires_at, clock_timestamp() + interval '1 hour') END,
+           ttl_ms = CASE WHEN expires_at < clock_timestamp() + interval '1 hour' THEN least(2592000000,
+               (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint) ELSE ttl_ms END
     WHERE id = p_id;
     PERFORM th_close_attempt(p_id, p_epoch, 'finished', '');
     RETURN true;
@@ -250,12 +264,21 @@ DECLARE
     held record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT at_least_once INTO held FROM task
+    SELECT at_least_once, cancel_requested_at INTO held FROM task
     WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    IF held.cancel_requested_at IS NOT NULL THEN
+        -- Nobody would take it again, and nobody would end it.
+        UPDATE task SET state = 'cancelled', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = CASE WHEN p_started THEN 'Cancelled; the tool did not confirm that it stopped'
+                              ELSE 'Cancelled before it ran' END
+        WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', p_reason);
+        RETURN true;
+    END IF;
     IF p_started AND NOT held.at_least_once THEN
         UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
                message = 'The worker was stopped while the tool ran: outcome unknown',
@@ -277,16 +300,25 @@ CREATE FUNCTION ask_v1(p_id bigint, p_epoch int, p_questions json, p_upstream_st
                        p_live boolean, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-    owner bigint;
+    owner record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT tenant_id INTO owner FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL
-        AND ended_at IS NULL FOR UPDATE;
+    SELECT tenant_id, cancel_requested_at INTO owner FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL AND ended_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'ask');
         RETURN false;
     END IF;
-    PERFORM th_open_questions(p_id, owner, p_questions, p_live);
+    IF owner.cancel_requested_at IS NOT NULL AND NOT p_live THEN
+        -- The tool has stopped to ask; with the answers it would not be called again.
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'cancelled', message = 'Cancelled while it ran', ended_at = clock_timestamp(),
+               lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+        RETURN true;
+    END IF;
+    PERFORM th_open_questions(p_id, owner.tenant_id, p_questions, p_live);
     UPDATE task SET state = 'input_required', message = left(p_message, 1024),
            upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
            lease_until = CASE WHEN p_live THEN lease_until END
@@ -316,7 +348,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, live INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    SELECT id, state, quorum, kind, live, "group" INTO asked FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -336,7 +368,10 @@ BEGIN
     IF asked.kind = 'approval' AND p_verdict = 'approve' THEN
         SELECT count(*) INTO approvals FROM decision WHERE question_id = asked.id AND verdict = 'approve';
         IF approvals < asked.quorum THEN
-            UPDATE task SET message = 'Waiting for approval, ' || approvals || ' of ' || asked.quorum WHERE id = p_task;
+            UPDATE task SET message = 'Waiting for approval'
+                || CASE WHEN asked."group" <> '' THEN ' by ' || asked."group" ELSE '' END
+                || ', ' || approvals || ' of ' || asked.quorum
+            WHERE id = p_task;
             RETURN 'counted';
         END IF;
     END IF;

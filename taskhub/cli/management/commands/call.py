@@ -56,7 +56,7 @@ def _result(response: httpx2.Response) -> dict[str, Any]:
     except ValueError:
         raise CommandError(f"The server answered {response.status_code} and no JSON") from None
     if "error" in message:
-        raise CommandError(f"{message['error'].get('message')} ({message['error'].get('code')})")
+        raise CommandError(f"{message['error'].get('message')} ({message['error'].get('code')})", returncode=2)
     found: dict[str, Any] = message["result"]
     return found
 

@@ -21,6 +21,7 @@ from django.db import OperationalError, connection, connections
 
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import add_demo, credentials_file, make_people
+from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
 from taskhub.cli.supervisor import Supervisor
 from taskhub.core.errors import TaskHubError
@@ -61,6 +62,7 @@ class Command(BaseCommand):
         try:
             self._migrate()
             url = settings.PUBLIC_URL or f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
+            fresh = not credentials_file(data_dir).exists()
             credentials = make_people(data_dir, url)
             if not options["no_demo"]:
                 add_demo()
@@ -72,13 +74,13 @@ class Command(BaseCommand):
             connections.close_all()
             if options["anonymous"]:
                 os.environ["TASKHUB_ANONYMOUS"] = "True"
-            if not options["no_demo"]:
-                os.environ["TASKHUB_DEMO"] = "True"
             supervisor.add("web", "web", "--host", host, "--port", str(port))
             for number in range(max(1, options["workers"])):
                 supervisor.add(f"worker {number + 1}", "worker")
             supervisor.start()
             if self._wait_until_ready(supervisor, host, port):
+                if fresh and not options["no_demo"]:
+                    self._seed()
                 self._announce(url, credentials, data_dir, options)
             supervisor.watch()
         finally:
@@ -140,6 +142,14 @@ class Command(BaseCommand):
     def _migrate(self) -> None:
         # DDL may take its time; requests may not.
         call_command("migrate", verbosity=0, interactive=False)
+
+    def _seed(self) -> None:
+        try:
+            seed()
+        except TaskHubError as error:
+            self.stderr.write(f"taskhub: no demo tasks: {error.message}")
+        finally:
+            connections.close_all()
 
     def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int) -> bool:
         reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104

@@ -17,7 +17,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
 from taskhub.protocol.hub import CATALOGUE, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import need_tasks
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import known_task, need_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
 from taskhub.queries.tasks import owned_task
 
@@ -46,9 +46,7 @@ async def listen(hub: Hub, request: Request) -> Stream:
         raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
     mine: dict[str, TaskRecord] = {}
     for public_id in dict.fromkeys(task_ids or []):
-        task = None
-        if 22 <= len(public_id) <= 64 and public_id.isascii():
-            task = await hub.lanes.run(owned_task, context, public_id)
+        task = await known_task(hub, request, public_id)
         if task is not None:
             mine[public_id] = task
     tools = wanted.get("toolsListChanged") is True

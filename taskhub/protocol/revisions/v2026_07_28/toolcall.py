@@ -42,7 +42,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await _wanted(hub, request)
     responses = _responses(request)
-    log_level = _log_level(request)
+    log_level, token = _log_level(request), _progress_token(request)
     declared = tasks.declares_tasks(request.capabilities)
     if tool.mode is TaskMode.ALWAYS and not declared:
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
@@ -55,13 +55,13 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
         return tasks.created(hub, request, task)
     with hub.hints.watch(task.public_id) as bell:
         waits = declared and tool.mode is TaskMode.AUTO
-        token = request.meta.get("progressToken")
         talks = (token is not None or log_level is not None) and not waits
 
         def settled(now: TaskRecord) -> bool:
             return bool(mapping.for_client(now)) or (talks and now.progress is not None)
 
-        leaves = request.meta.get("io.taskhub/idempotencyKey") is None and not waits
+        # Until it has its handle, a caller that goes away takes its call with it (T26-48).
+        leaves = request.meta.get("io.taskhub/idempotencyKey") is None
         seconds = 0.05 if talks else hub.inline_wait_seconds
         task = await _fresh(hub, task)
         task = await calls.unless_gone(
@@ -99,6 +99,8 @@ def _responses(request: Request) -> dict[str, Any] | None:
     found = request.params["inputResponses"]
     if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
         raise WireError(INVALID_PARAMS, "inputResponses must be an object of objects")
+    if jsonx.has_nul(found):
+        raise WireError(INVALID_PARAMS, "inputResponses cannot hold the character U+0000")
     return found
 
 
@@ -107,6 +109,13 @@ def _log_level(request: Request) -> str | None:
     if level is not None and level not in LOG_LEVELS:
         raise WireError(INVALID_PARAMS, f"{META_LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
     return level
+
+
+def _progress_token(request: Request) -> str | int | None:
+    token = request.meta.get("progressToken")
+    if token is not None and (isinstance(token, bool) or not isinstance(token, (str, int))):
+        raise WireError(INVALID_PARAMS, "progressToken must be a string or an integer")
+    return token
 
 
 async def _created(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, missing_capability
 from taskhub.queries.tasks import owned_task
+
+_OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
 ACK: Final = b'{"resultType":"complete"}'
 
@@ -46,14 +49,18 @@ def task_id(request: Request) -> str:
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
-    wanted = task_id(request)
-    # Only ids of our own making reach the database: anything else is unknown by its shape.
-    task = None
-    if 22 <= len(wanted) <= 64 and wanted.isascii():
-        task = await hub.lanes.run(owned_task, request.principal.context_id, wanted)
+    task = await known_task(hub, request, task_id(request))
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
     return task
+
+
+async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord | None:
+    """The caller's task of this id. Only ids of our own making reach the database: anything else
+    is unknown by its shape."""
+    if not _OURS.fullmatch(public_id):
+        return None
+    return await hub.lanes.run(owned_task, request.principal.context_id, public_id)
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
@@ -102,6 +109,8 @@ async def store_answers(hub: Hub, request: Request, task: TaskRecord, responses:
         except Invalid as error:
             pointer = f"/inputResponses/{question.key}{error.data.get('pointer', '')}"
             raise Invalid(error.message, pointer=pointer) from None
+        if jsonx.has_nul(response):
+            raise Invalid("An answer cannot hold the character U+0000.", pointer=f"/inputResponses/{question.key}")
     actor = calls.actor_of(request.incoming)
     for question, response in wanted:
         await hub.lanes.run(answer_question, task.id, question, response, actor=actor)

@@ -1,0 +1,64 @@
+"""Demo data: real calls of the demo server's tools, run by the real worker, that tell a story: an
+agent at work, a deployment waiting for approval, a survey waiting for an answer, a failure."""
+
+from __future__ import annotations
+
+import time
+
+from taskhub.core.errors import Refused
+from taskhub.core.records import Actor, NewTask
+from taskhub.core.states import Door
+from taskhub.identity.principals import default_tenant
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.clients import client_context
+from taskhub.lifecycle.create import create_task
+from taskhub.queries.catalogue import catalogue, forget_catalogues
+
+STORY: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("agent-a", "word_count", {"text": "To be, or not to be, that is the question."}),
+    ("agent-a", "echo", {"text": "Hello from the demo"}),
+    ("agent-b", "hash_files", {"path": "docs"}),
+    ("agent-b", "countdown", {"seconds": 3, "steps": 6}),
+    ("agent-a", "deploy", {"service": "web", "version": "1.4.1", "environment": "staging"}),
+    ("agent-a", "deploy", {"service": "web", "version": "1.4.2", "environment": "production"}),
+    ("agent-b", "deploy", {"service": "billing", "version": "0.9.0", "environment": "production"}),
+    ("agent-a", "survey", {}),
+    ("agent-b", "fail", {"kind": "tool_error"}),
+    ("agent-b", "fail", {"kind": "protocol_error"}),
+    ("agent-a", "fail", {"kind": "crash"}),
+    ("agent-b", "countdown", {"seconds": 300, "steps": 60}),
+)
+"""(client, tool, arguments). The last one is cancelled while it runs."""
+
+WAIT_SECONDS = 20.0
+
+
+def seed() -> int:
+    """Create the story's tasks; those that exist already are left alone. Returns how many the story
+    has. Raises `Refused` if the demo server's tools are not listed within 20 seconds (no worker)."""
+    tenant = default_tenant()
+    wanted = {tool for _, tool, _ in STORY}
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not wanted <= set((tools := catalogue(tenant.pk)).by_name):
+        if time.monotonic() > deadline:
+            raise Refused("The demo server's tools are not listed: is a worker running, and the demo server added?")
+        time.sleep(0.2)
+        forget_catalogues()
+    for number, (client, name, arguments) in enumerate(STORY, 1):
+        context_id = client_context(tenant.pk, client)
+        created = create_task(
+            NewTask(
+                tenant_id=tenant.pk,
+                context_id=context_id,
+                tool=tools.by_name[name],
+                arguments=arguments,
+                revision="2026-07-28",
+                client_info={"name": client, "version": "demo"},
+                client_capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}},
+                idempotency_key=f"seed-{number}",
+            ),
+            Actor(name=client, door=Door.CLI, context_id=context_id),
+        )
+        if number == len(STORY) and not created.existed:
+            request_cancel(created.task.id, actor=Actor(name="seed", door=Door.CLI, reason="Part of the demo"))
+    return len(STORY)

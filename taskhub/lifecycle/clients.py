@@ -1,0 +1,14 @@
+"""Auth contexts that are made by name."""
+
+from __future__ import annotations
+
+from taskhub.store.models import AuthContext
+
+
+def client_context(tenant_id: int, name: str) -> int:
+    """The id of the context of the client that TaskHub itself issues tokens to under `name`; made
+    on first use."""
+    context, _ = AuthContext.objects.get_or_create(
+        tenant_id=tenant_id, issuer="taskhub", subject=name, client_id=name, defaults={"name": name}
+    )
+    return context.pk

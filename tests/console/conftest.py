@@ -1,0 +1,35 @@
+"""Fixtures of the console's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+
+from taskhub.core.records import Person
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _static_root() -> None:
+    """WhiteNoise warns when nothing was ever collected."""
+    Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
+
+
+Login = Callable[[Person | User], Client]
+
+
+@pytest.fixture
+def sign_in() -> Login:
+    """A browser in which the person is signed in."""
+
+    def login(who: Person | User) -> Client:
+        client = Client()
+        user = who if isinstance(who, User) else User.objects.get(pk=who.user_id)
+        client.force_login(user, backend="allauth.account.auth_backends.AuthenticationBackend")
+        return client
+
+    return login

@@ -1,0 +1,180 @@
+"""People and roles, and the values the environment holds."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from taskhub.console.views.settings import PERMISSION_WORDS, matrix
+from taskhub.core.errors import Refused
+from taskhub.core.states import Role
+from taskhub.identity import gate, people
+from taskhub.store.models import Event, Membership, Tenant
+from tests.console.admin import ADMIN, browser, words
+from tests.factories import make_person, make_tenant
+
+pytestmark = pytest.mark.django_db
+URL = "/settings/"
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    return make_tenant()
+
+
+@pytest.fixture
+def admin(tenant: Tenant) -> Client:
+    return browser(make_person("admin", tenant, username="root"))
+
+
+def add(admin: Client, **form: str) -> Any:
+    return admin.post("/settings/people/add", {"username": "mia", "role": "operator", "groups": "ops, db", **form})
+
+
+def test_a_new_person_can_sign_in_with_the_password_that_is_shown_once(tenant: Tenant, admin: Client) -> None:
+    response = add(admin)
+    found = re.search(r'<code id="password"[^>]*>([^<]+)</code>', response.content.decode())
+    assert found
+    password = found[1]
+    assert "no-store" in response["Cache-Control"]
+    assert password not in admin.get(URL).content.decode()
+    assert password not in str(list(Event.objects.values()))
+    member = Membership.objects.get(tenant=tenant, user__username="mia")
+    assert (member.role, member.groups) == ("operator", ["db", "ops"])
+    fresh = Client()
+    assert fresh.post("/accounts/login/", {"login": "mia", "password": password}).status_code == 302
+    assert fresh.get("/workers/").status_code == 200
+    event = Event.objects.get(tenant=tenant, action="person.added")
+    assert (event.actor, event.target, event.after) == ("root", "mia", {"role": "operator", "groups": ["db", "ops"]})
+
+
+@pytest.mark.parametrize(
+    ("form", "why"),
+    [
+        ({"username": ""}, "A username has"),
+        ({"username": "a b"}, "A username has"),
+        ({"username": "<script>"}, "A username has"),
+        ({"username": "ROOT"}, "There is a person named ROOT already"),
+        ({"role": "god"}, "Choose one of"),
+        ({"groups": "a\0b"}, "no group&#x27;s name"),
+        ({"groups": ", ".join(f"g{n}" for n in range(21))}, "at most 20 groups"),
+    ],
+)
+def test_a_person_that_cannot_be_comes_back_with_the_reason(admin: Client, form: dict[str, str], why: str) -> None:
+    response = add(admin, **form)
+    assert response.status_code == 400
+    assert why in words(response.content.decode())
+    assert User.objects.count() == 1
+
+
+def test_a_changed_role_counts_at_once_and_is_on_record(tenant: Tenant, admin: Client) -> None:
+    mia = make_person("viewer", tenant, username="mia", groups=["ops"])
+    hers = browser(mia)
+    assert hers.get("/audit/").status_code == 403
+    assert f"/settings/people/{mia.user_id}/role" in admin.get(URL, {"person": mia.user_id}).content.decode()
+    with CaptureQueriesContext(connection) as captured:
+        admin.post(f"/settings/people/{mia.user_id}/role", {"role": "auditor", "groups": "ops, audit"})
+    assert any("pg_notify('taskhub', 'p')" in query["sql"] for query in captured)
+    assert hers.get("/audit/").status_code == 200
+    event = Event.objects.get(tenant=tenant, action="person.role.changed")
+    assert event.before == {"role": "viewer", "groups": ["ops"]}
+    assert event.after == {"role": "auditor", "groups": ["audit", "ops"]}
+    admin.post(f"/settings/people/{mia.user_id}/role", {"role": "auditor"})  # no groups sent: kept
+    assert Membership.objects.get(user_id=mia.user_id).groups == ["audit", "ops"]
+    assert Event.objects.filter(action="person.role.changed").count() == 1
+
+
+def test_the_last_admin_stays(tenant: Tenant, admin: Client) -> None:
+    root = Membership.objects.get(user__username="root")
+    response = admin.post(f"/settings/people/{root.user_id}/role", {"role": "viewer"})
+    assert response.status_code == 409
+    assert "root is the only admin" in response.content.decode()
+    other = make_person("admin", tenant)
+    User.objects.filter(pk=other.user_id).update(is_active=False)
+    assert admin.post(f"/settings/people/{root.user_id}/role", {"role": "viewer"}).status_code == 409
+    User.objects.filter(pk=other.user_id).update(is_active=True)
+    assert admin.post(f"/settings/people/{root.user_id}/role", {"role": "viewer"}).status_code == 302
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_admins_who_demote_each_other_leave_one() -> None:
+    tenant = make_tenant()
+    pair = [make_person("admin", tenant).user_id for _ in range(2)]
+    start, refused = threading.Barrier(2), []
+
+    def demote(user_id: int) -> None:
+        try:
+            start.wait(5)
+            people.set_role(tenant_id=tenant.pk, user_id=user_id, role="viewer", actor=ADMIN)
+        except Refused:
+            refused.append(user_id)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=demote, args=[user_id]) for user_id in pair]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(refused) == 1
+    assert Membership.objects.filter(tenant=tenant, role="admin").count() == 1
+
+
+def test_the_matrix_is_the_gates_own(admin: Client) -> None:
+    rows = dict(matrix())
+    assert set(PERMISSION_WORDS) == set().union(*gate.PERMISSIONS.values()), "a permission lacks its words"
+    for name, text in PERMISSION_WORDS.items():
+        assert rows[text] == [name in gate.PERMISSIONS[role] for role in Role]
+    assert "Export the audit log no no no yes yes" in words(admin.get(URL).content.decode().replace("·", ""))
+
+
+def test_values_of_the_environment_are_named_and_secrets_are_not_shown(
+    admin: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    monkeypatch.setenv("TASKHUB_SLOTS", "9")
+    monkeypatch.delenv("TASKHUB_LANES", raising=False)
+    settings.TASKHUB_SLOTS = 9
+    settings.SECRET_KEY = "the-secret-itself-" + "x" * 40
+    monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)
+    admin.force_login(User.objects.get(username="root"))
+    html = admin.get(URL).content.decode()
+    text = words(html)
+    assert "Tools that one worker runs at once. 9 Set by TASKHUB_SLOTS" in text
+    assert "Default; set it with TASKHUB_LANES" in text
+    assert settings.SECRET_KEY not in html
+    assert connection.settings_dict["NAME"] not in html
+
+
+def test_every_setting_on_the_page_exists(admin: Client) -> None:
+    from taskhub.config import env
+    from taskhub.queries import settings as installation
+
+    for row in (*installation.limits(), *installation.service()):
+        assert row.variable in env.VARIABLES
+
+
+def test_people_of_other_tenants_do_not_exist_here(admin: Client) -> None:
+    stranger = make_person("admin", username="zoe")
+    assert "zoe" not in admin.get(URL).content.decode()
+    assert admin.get(URL, {"person": stranger.user_id}).status_code == 404
+    assert admin.post(f"/settings/people/{stranger.user_id}/role", {"role": "viewer"}).status_code == 404
+
+
+def test_as_many_queries_for_thirty_people_as_for_one(tenant: Tenant, admin: Client) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin.get(URL).status_code == 200
+        return len(captured)
+
+    one = queries()
+    for _ in range(30):
+        make_person("viewer", tenant, groups=["ops"])
+    assert queries() == one
+    assert one <= 5

@@ -1,0 +1,356 @@
+"""The task list and the page of one task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_django import DjangoAssertNumQueries
+
+from taskhub.core.records import LogLine
+from taskhub.core.states import Audience, Role, State
+from taskhub.lifecycle import run
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.queries.tasks import tenant_task
+from taskhub.store.models import Event, Task
+from tests.console.conftest import Login
+from tests.factories import (
+    WORKER,
+    claim_task,
+    make_context,
+    make_person,
+    make_question,
+    make_server,
+    make_task,
+    make_tenant,
+    make_tool,
+)
+
+pytestmark = pytest.mark.django_db
+HTMX = {"HX-Request": "true"}
+
+LIST_QUERIES = 8
+DETAIL_QUERIES = 11
+
+
+@pytest.fixture
+def tenant() -> Any:
+    return make_tenant()
+
+
+@pytest.fixture
+def context(tenant: Any) -> Any:
+    return make_context(tenant, "agent-a")
+
+
+@pytest.fixture
+def server(tenant: Any) -> Any:
+    return make_server(tenant, "demo")
+
+
+@pytest.fixture
+def operator(tenant: Any, sign_in: Login) -> Any:
+    return sign_in(make_person(Role.OPERATOR, tenant))
+
+
+def test_the_list_shows_newest_first_with_state_arguments_and_client(operator: Any, context: Any, server: Any) -> None:
+    first = make_task(context, make_tool(server, "echo"), arguments={"text": "grüezi <b>"}, state="finished")
+    second = make_task(context, make_tool(server, "deploy"), arguments={"env": "prod"})
+    page = operator.get("/tasks/").content.decode()
+    assert page.index(second.public_id) < page.index(first.public_id)
+    assert "text: grüezi &lt;b&gt;" in page
+    assert "env: prod" in page
+    assert "Queued" in page
+    assert "agent-a" in page
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("queued", "Queued"),
+        ("working", "Working"),
+        ("input_required", "Waiting for people"),
+        ("finished", "Finished"),
+        ("finished-error", "Finished with error"),
+        ("faulted", "Faulted"),
+        ("cancelled", "Cancelled"),
+    ],
+)
+def test_each_state_has_its_colour_icon_and_word(
+    operator: Any, context: Any, server: Any, state: str, words: str
+) -> None:
+    task = make_task(context, make_tool(server), state=state)
+    for url in ("/tasks/", f"/tasks/{task.public_id}/"):
+        page = operator.get(url).content.decode()
+        badge = page[page.index(f'<span class="badge {state}">') :]
+        badge = badge[: badge.index("</span>")]
+        assert "<svg" in badge
+        assert badge.endswith(words)
+
+
+def test_tabs_count_and_filter_by_state(operator: Any, context: Any, server: Any) -> None:
+    tool = make_tool(server)
+    tasks = {s: make_task(context, tool, state=s) for s in ("finished", "finished-error", "faulted", "cancelled")}
+    for tab, state in (("finished", "finished"), ("error", "finished-error"), ("faulted", "faulted")):
+        page = operator.get(f"/tasks/?state={tab}").content.decode()
+        shown = {name for name, task in tasks.items() if task.public_id in page}
+        assert shown == {state}
+        assert page.count('<span class="n">1</span>') == 4
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("q=needle", {"argument"}),
+        ("q=spindle", {"tool"}),
+        ("q=100%25", {"percent"}),
+        ("q=_", set()),
+        ("q=%00", {"argument", "tool", "percent"}),
+        ("tool=spindle", {"tool"}),
+        ("tool=nothing", set()),
+        ("age=1h", {"argument", "tool", "percent"}),
+        ("age=never&state=nonsense&client=x&before=-1", {"argument", "tool", "percent"}),
+        ("client=99999999999999999999999", {"argument", "tool", "percent"}),
+    ],
+)
+def test_search_and_filters(operator: Any, context: Any, server: Any, query: str, found: set[str]) -> None:
+    plain = make_tool(server, "plain")
+    tasks = {
+        "argument": make_task(context, plain, arguments={"path": "hay/needle"}),
+        "tool": make_task(context, make_tool(server, "spindle")),
+        "percent": make_task(context, plain, arguments={"text": "100%"}),
+    }
+    response = operator.get(f"/tasks/?{query}")
+    assert response.status_code == 200
+    page = response.content.decode()
+    assert {name for name, task in tasks.items() if f"row-{task.public_id}" in page} == found
+
+
+def test_search_finds_an_id_by_its_beginning(operator: Any, context: Any, server: Any) -> None:
+    task, other = make_task(context, make_tool(server)), make_task(context, make_tool(server))
+    page = operator.get("/tasks/", {"q": task.public_id[:10]}).content.decode()
+    assert f"row-{task.public_id}" in page
+    assert f"row-{other.public_id}" not in page
+
+
+def test_filter_by_client(operator: Any, context: Any, server: Any, tenant: Any) -> None:
+    other = make_context(tenant)
+    mine, theirs = make_task(context, make_tool(server)), make_task(other, make_tool(server))
+    page = operator.get(f"/tasks/?client={other.pk}").content.decode()
+    assert f"row-{theirs.public_id}" in page
+    assert f"row-{mine.public_id}" not in page
+
+
+def test_pages_follow_the_key_and_hold_every_task_once(operator: Any, context: Any, server: Any) -> None:
+    tool = make_tool(server)
+    made = {make_task(context, tool, arguments={"n": n}).public_id for n in range(35)}
+    first = operator.get("/tasks/")
+    rows = first.context["page"].rows
+    assert len(rows) == 30
+    make_task(context, tool)  # a newer one does not move the next page
+    second = operator.get(f"/tasks/?before={first.context['page'].next_before}")
+    assert second.context["page"].next_before is None
+    seen = [row.public_id for row in (*rows, *second.context["page"].rows)]
+    assert len(seen) == 35
+    assert set(seen) == made
+    assert f'href="?before={first.context["page"].next_before}"' in first.content.decode()
+
+
+def test_htmx_gets_the_rows_and_they_equal_the_page(operator: Any, context: Any, server: Any) -> None:
+    make_task(context, make_tool(server), state="finished")
+    page = operator.get("/tasks/?state=finished").content.decode()
+    rows = operator.get("/tasks/?state=finished", headers=HTMX)
+    assert "HX-Request" in rows["Vary"]
+    assert rows.content.decode().strip().startswith('<section id="task-list"')
+    body = page[page.index('<section id="task-list"') : page.index("</section>")]
+    assert body in rows.content.decode()
+    assert "<html" in operator.get("/tasks/", headers={**HTMX, "HX-Boosted": "true"}).content.decode()
+    assert "<html" in operator.get("/tasks/", headers={**HTMX, "HX-History-Restore-Request": "true"}).content.decode()
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+def test_the_list_costs_the_same_at_1_and_30_rows(
+    operator: Any, context: Any, server: Any, rows: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for n in range(rows):
+        make_task(context, make_tool(server), arguments={"n": n}, state="input_required")
+    with django_assert_num_queries(LIST_QUERIES):
+        operator.get("/tasks/")
+
+
+@pytest.mark.parametrize("rows", [1, 30])
+def test_the_detail_costs_the_same_with_1_and_30_of_everything(
+    operator: Any, context: Any, server: Any, rows: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    task = make_task(context, make_tool(server, "echo"))
+    for n in range(rows):
+        claim = claim_task(task)
+        run.note(claim, [LogLine("info", f"line {n}")])
+        run.release(claim, started=False, delay_seconds=0, reason="again", actor=WORKER)
+    claim = claim_task(task)
+    run.ask(claim, [make_question() for _ in range(rows)], upstream_state=None, message="m", live=False, actor=WORKER)
+    with django_assert_num_queries(DETAIL_QUERIES):
+        assert operator.get(f"/tasks/{task.public_id}/?view=questions").status_code == 200
+
+
+def test_the_detail_says_why_a_task_waits(operator: Any, context: Any, server: Any) -> None:
+    tool = make_tool(server, "deploy", approval=True, approval_group="ops", approval_quorum=2)
+    task = make_task(context, tool)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert "for 2 more approvals from group ops (0 of 2)." in page
+
+
+def test_a_queued_task_without_a_worker_says_so(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert "no worker is running. Start one with “manage.py worker”." in page
+
+
+def test_a_rejected_call_says_who_said_no(
+    operator: Any, context: Any, server: Any, tenant: Any, sign_in: Login
+) -> None:
+    task = make_task(context, make_tool(server, "deploy", approval=True))
+    approver = make_person(Role.APPROVER, tenant, username="mia")
+    question = sign_in(approver).get("/inbox/").context["chosen"]
+    sign_in(approver).post(f"/inbox/{question.id}/decide", {"verdict": "reject", "reason": "Friday"})
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert "mia did not approve the call" in page
+    assert "Friday" in page
+
+
+def test_results_are_drawn_and_never_trusted(operator: Any, context: Any, server: Any) -> None:
+    result = {
+        "content": [
+            {"type": "text", "text": "<script>alert(1)</script>"},
+            {"type": "resource_link", "uri": "javascript:alert(1)", "name": "evil"},
+            {"type": "resource_link", "uri": "https://example.com/a", "name": "good"},
+            {"type": "image", "mimeType": "image/svg+xml", "data": "PHN2Zz4="},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "new-in-2030", "x": 1},
+            "not even an object",
+        ],
+        "structuredContent": {"words": 3},
+    }
+    task = make_task(context, make_tool(server), state="finished", result=result)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert "<script>alert" not in page
+    assert 'href="javascript' not in page
+    assert 'href="https://example.com/a" rel="noopener noreferrer nofollow"' in page
+    assert "data:image/svg" not in page
+    assert 'src="data:image/png;base64,AAAA"' in page
+    assert "new-in-2030" in page
+    assert "&quot;words&quot;: 3" in page
+
+
+@pytest.mark.parametrize("arguments", [{}, {"a": {"b": [1]}}, {"big": 2**70}, {"text": "line\nline"}])
+def test_arguments_of_any_shape_are_shown(operator: Any, context: Any, server: Any, arguments: dict[str, Any]) -> None:
+    task = make_task(context, make_tool(server), arguments=arguments)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    for value in arguments.values():
+        assert str(2**70) in page if value == 2**70 else True
+
+
+@pytest.mark.parametrize("view", ["summary", "timeline", "questions", "log", "wire", "nonsense"])
+@pytest.mark.parametrize(
+    "state", ["queued", "working", "input_required", "finished", "finished-error", "faulted", "cancelled"]
+)
+def test_every_section_of_every_state_opens(operator: Any, context: Any, server: Any, view: str, state: str) -> None:
+    task = make_task(context, make_tool(server), state=state)
+    page = operator.get(f"/tasks/{task.public_id}/?view={view}")
+    part = operator.get(f"/tasks/{task.public_id}/?view={view}", headers=HTMX)
+    assert page.status_code == part.status_code == 200
+    assert part.content.decode().strip().startswith('<div id="task"')
+
+
+def test_the_timeline_names_who_came_through_which_door(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server), state="finished")
+    page = operator.get(f"/tasks/{task.public_id}/?view=timeline").content.decode()
+    assert "by agent-a as a client" in page
+    assert "by worker-1 as a worker" in page
+    assert '<svg class="lanes"' in page
+
+
+def test_the_wire_view_is_what_the_client_gets(operator: Any, context: Any, server: Any) -> None:
+    for_people = make_task(context, make_tool(server), state="input_required")
+    for_client = make_task(
+        context, make_tool(server), state="input_required", question=make_question(audience=Audience.CLIENT)
+    )
+    page = operator.get(f"/tasks/{for_people.public_id}/?view=wire").content.decode()
+    assert "&quot;status&quot;: &quot;working&quot;" in page
+    page = operator.get(f"/tasks/{for_client.public_id}/?view=wire").content.decode()
+    assert "&quot;status&quot;: &quot;input_required&quot;" in page
+    assert "inputRequests" in page
+
+
+def test_cancel_asks_first_and_then_records_who(operator: Any, context: Any, server: Any, tenant: Any) -> None:
+    task = make_task(context, make_tool(server))
+    url = f"/tasks/{task.public_id}/cancel"
+    assert b"Cancel this task?" in operator.get(url).content
+    assert Task.objects.get(pk=task.id).state == "queued"
+    response = operator.post(url, {"reason": "not needed"}, follow=True)
+    assert "Cancelled." in response.content.decode()
+    event = Event.objects.get(task_id=task.id, action="task.cancelled")
+    assert (event.door, event.reason, event.address) == ("web", "not needed", "127.0.0.1")
+
+
+def test_cancelling_a_running_task_is_a_wish(operator: Any, context: Any, server: Any, tenant: Any) -> None:
+    task = make_task(context, make_tool(server), state="working")
+    page = operator.post(f"/tasks/{task.public_id}/cancel", follow=True).content.decode()
+    assert "Cancel requested. The task ends when the worker has stopped the tool." in page
+    found = tenant_task(tenant.pk, task.public_id)
+    assert found is not None
+    assert found.state is State.WORKING
+    assert found.cancel_requested_at is not None
+
+
+def test_cancelling_an_ended_task_changes_nothing_and_says_so(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server), state="finished")
+    page = operator.post(f"/tasks/{task.public_id}/cancel", follow=True).content.decode()
+    assert "it is finished. Nothing was changed." in page
+
+
+def test_rerun_makes_a_linked_task_with_the_same_call(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server), arguments={"a": [1, {"b": None}]}, state="faulted")
+    response = operator.post(f"/tasks/{task.public_id}/rerun", follow=True)
+    new = Task.objects.get(rerun_of_id=task.id)
+    assert response.redirect_chain[-1][0] == f"/tasks/{new.public_id}/"
+    assert (new.arguments, new.context_id, new.tool_id) == ({"a": [1, {"b": None}]}, context.pk, new.tool_id)
+    assert f'href="/tasks/{task.public_id}/"' in response.content.decode()
+    assert f'href="/tasks/{new.public_id}/"' in operator.get(f"/tasks/{task.public_id}/").content.decode()
+
+
+def test_rerun_of_a_live_task_or_a_gone_tool_is_refused_in_words(operator: Any, context: Any, server: Any) -> None:
+    live = make_task(context, make_tool(server))
+    page = operator.post(f"/tasks/{live.public_id}/rerun", follow=True).content.decode()
+    assert "is still queued" in page
+    tool = make_tool(server)
+    task = make_task(context, tool, state="finished")
+    from taskhub.store.models import Tool
+
+    Tool.objects.filter(pk=tool.id).update(enabled=False)
+    page = operator.post(f"/tasks/{task.public_id}/rerun", follow=True).content.decode()
+    assert "is not offered at present" in page
+    assert Task.objects.count() == 2
+
+
+def test_only_fitting_actions_are_offered(context: Any, server: Any, tenant: Any, sign_in: Login) -> None:
+    live, done = make_task(context, make_tool(server)), make_task(context, make_tool(server), state="finished")
+    operator = sign_in(make_person(Role.OPERATOR, tenant))
+    viewer = sign_in(make_person(Role.VIEWER, tenant))
+    for client, task, cancel, rerun in (
+        (operator, live, True, False),
+        (operator, done, False, True),
+        (viewer, live, False, False),
+        (viewer, done, False, False),
+    ):
+        page = client.get(f"/tasks/{task.public_id}/").content.decode()
+        assert (f"/tasks/{task.public_id}/cancel" in page) is cancel
+        assert (f"/tasks/{task.public_id}/rerun" in page) is rerun
+
+
+def test_a_second_wish_to_cancel_is_not_offered(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server), state="working")
+    request_cancel(task.id, actor=WORKER)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert "Cancel requested" in page
+    assert "Cancel …" not in page

@@ -1,0 +1,185 @@
+"""A whole TaskHub, web and worker, as processes of their own over a database on the tests' Postgres."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
+
+import psutil
+import psycopg
+from psycopg import sql
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = "python:tests.conformance.fixture_server:server"
+EXTRA = "extra=python:tests.support.upstream:server"
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+
+T = TypeVar("T")
+
+
+def wait_until(look: Callable[[], T | None], what: str, seconds: float = 10.0) -> T:
+    """The first true thing `look` returns. Fails, naming `what`, when time runs out."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"
+        time.sleep(0.02)
+
+
+class RunningHub:
+    """Started by the constructor; ready when it returns. `stop` proves a clean end."""
+
+    def __init__(self, *options: str, servers: Sequence[str] = (FIXTURES, EXTRA), **environment: str) -> None:
+        self.database = f"hub_{secrets.token_hex(6)}"
+        self._admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
+        self.directory = Path(tempfile.mkdtemp(prefix="taskhub-hub-"))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.environment = {
+            **{key: value for key, value in os.environ.items() if key not in ("TASKHUB_DATA_DIR", "PYTHONPATH")},
+            "DATABASE_URL": self.url_of(self.database),
+            "LOG_LEVEL": "WARNING",
+            **environment,
+        }
+        self.log = self.directory / "log"
+        command = [sys.executable, "manage.py", "up", "--no-demo", "--data-dir", str(self.data), "--port", str(self.port)]
+        for spec in servers:
+            command += ["--server", spec]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([*command, *options], cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+        try:
+            wait_until(self._listed, f"a ready hub:\n{self.log.read_text()}", START_SECONDS)
+        except BaseException:
+            self.process.kill()
+            raise
+        self.tokens: dict[str, str] = json.loads((self.data / "credentials.json").read_text())["tokens"]
+
+    @property
+    def data(self) -> Path:
+        """The hub's data directory."""
+        return self.directory / "data"
+
+    def _listed(self) -> bool:
+        assert self.process.poll() is None, f"the hub ended:\n{self.log.read_text()}"
+        try:
+            with urllib.request.urlopen(f"{self.base}/readyz", timeout=5) as answer:
+                if answer.status != 200:
+                    return False
+        except (urllib.error.URLError, OSError):
+            return False
+        # Ready means that a worker lives; the tools come when it has listed each server once.
+        return self.sql("SELECT count(DISTINCT server_id) = (SELECT count(*) FROM server) FROM tool")[0][0] is True
+
+    def stop(self) -> None:
+        """SIGTERM, and the proof: an end within ten seconds and no process left behind."""
+        family = [self.process_of(self.process.pid), *self.process_of(self.process.pid).children(recursive=True)]
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(STOP_SECONDS)
+            left = [process.pid for process in family if process.is_running() and process.status() != "zombie"]
+            assert (code, left) == (0, []), f"exit code {code}, left behind: {left}\n{self.log.read_text()}"
+        finally:
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    @staticmethod
+    def process_of(pid: int) -> psutil.Process:
+        """The process with this id."""
+        return psutil.Process(pid)
+
+    @staticmethod
+    def url_of(database: str) -> str:
+        """The URL of a database on the tests' Postgres."""
+        parts = urlsplit(os.environ["DATABASE_URL"])
+        return parts._replace(path=f"/{database}").geturl()
+
+    def _admin(self, statement: sql.Composed) -> None:
+        with self._connect(urlsplit(os.environ["DATABASE_URL"]).path.lstrip("/")) as connection:
+            connection.execute(statement)
+
+    def _connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
+        parts = urlsplit(os.environ["DATABASE_URL"])
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        given = {"user": parts.username, "password": parts.password, "host": parts.hostname, "port": parts.port, **query}
+        return psycopg.connect(
+            dbname=database, autocommit=True, **{key: value for key, value in given.items() if value}
+        )
+
+    def sql(self, statement: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Ask the hub's own database."""
+        with self._connect(self.database) as connection:
+            cursor = connection.execute(statement, params)  # type: ignore[arg-type]  # our own SQL text
+            return cursor.fetchall() if cursor.description else []
+
+    def token(self, client: str, *scopes: str) -> str:
+        """A fresh token from the command line, as an operator makes one."""
+        command = [sys.executable, "manage.py", "token", "create", client, "--data-dir", str(self.data)]
+        if scopes:
+            command += ["--scopes", ",".join(scopes)]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def raw(self, request: bytes, seconds: float = 10.0) -> bytes:
+        """Send bytes no HTTP library would, and read until the peer closes or has answered whole."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(request)
+            found = b""
+            while not _whole(found):
+                chunk = connection.recv(65_536)
+                if not chunk:
+                    break
+                found += chunk
+            return found
+
+
+def _whole(answer: bytes) -> bool:
+    head, gap, body = answer.partition(b"\r\n\r\n")
+    if not gap:
+        return False
+    for line in head.split(b"\r\n"):
+        name, _, value = line.partition(b":")
+        if name.lower() == b"content-length":
+            return len(body) >= int(value)
+    return False
+
+
+_shared: list[RunningHub] = []
+_holders = 0
+
+
+@contextlib.contextmanager
+def shared() -> Iterator[RunningHub]:
+    """The one hub of the session: started by the first who asks, stopped after the last."""
+    global _holders
+    if not _shared:
+        _shared.append(RunningHub(TASKHUB_INLINE_WAIT_MS="300"))
+    _holders += 1
+    try:
+        yield _shared[0]
+    finally:
+        _holders -= 1
+        if not _holders:
+            _shared.pop().stop()

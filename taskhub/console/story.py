@@ -226,7 +226,7 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
     """Lanes for attempts, questions and decisions on a common scale with long stretches folded."""
     start = detail.task.created_at.astimezone(UTC)
     end = max((detail.task.ended_at or now), start + timedelta(milliseconds=1))
-    scale = _Scale(start, end, _times(detail))
+    scale = _Scale(start, end, _times(detail), [(a.started_at, a.ended_at or end) for a in detail.attempts])
     runs = [
         Bar(
             *scale.span(a.started_at, a.ended_at or end),
@@ -285,13 +285,28 @@ def _times(detail: TaskDetail) -> Iterable[datetime]:
 
 
 class _Scale:
-    """Time to percent, piecewise linear: a stretch that takes most of the whole is drawn short."""
+    """Time to percent, piecewise linear: a stretch that takes most of the whole and in which
+    nothing runs is drawn short.
+    """
 
-    def __init__(self, start: datetime, end: datetime, between: Iterable[datetime]) -> None:
+    def __init__(
+        self,
+        start: datetime,
+        end: datetime,
+        between: Iterable[datetime],
+        runs: Sequence[tuple[datetime, datetime]],
+    ) -> None:
         whole = (end - start).total_seconds()
         points = sorted({0.0, whole, *(min(max((at - start).total_seconds(), 0.0), whole) for at in between)})
         pieces = [(a, b) for a, b in pairwise(points) if b > a]
-        folded = [(a, b) for a, b in pieces if b - a > max(whole * FOLDED, FOLD_FROM) and len(pieces) > 1]
+        busy = [((a - start).total_seconds(), (b - start).total_seconds()) for a, b in runs]
+        folded = [
+            (a, b)
+            for a, b in pieces
+            if b - a > max(whole * FOLDED, FOLD_FROM)
+            and len(pieces) > 1
+            and not any(begin <= a and b <= finish for begin, finish in busy)
+        ]
         rest = whole - sum(b - a for a, b in folded)
         open_share = 1.0 - FOLD_WIDTH * len(folded)
         self._start = start

@@ -8,7 +8,18 @@ import time
 from django.conf import settings
 
 from taskhub.core.errors import LimitReached
-from taskhub.core.records import Actor, Audience, Created, NewQuestion, NewTask, QuestionKind, ToolRecord
+from taskhub.core.records import (
+    Actor,
+    Audience,
+    Created,
+    NewQuestion,
+    NewTask,
+    OpenQuestion,
+    QuestionKind,
+    State,
+    TaskRecord,
+    ToolRecord,
+)
 from taskhub.lib import ids, jsonx
 from taskhub.lifecycle._records import change, questions, who
 from taskhub.lifecycle.hints import announce
@@ -16,7 +27,7 @@ from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
 _CREATE = (
-    "SELECT r_existed, r_id FROM create_task_v1(%s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s::json, %s, %s,"
+    "SELECT r_existed, r_id, r_created_at FROM create_task_v1(%s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s::json, %s, %s,"
     " %s::int, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s::int, %s, %s::int, %s)"
 )
 TTL_RANGE_MS = (1_000, 2_592_000_000)
@@ -40,10 +51,12 @@ def create_task(new: NewTask, actor: Actor) -> Created:
             raise
     approval = approval_question(tool, new.arguments)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
-    existed, task_id = change(
+    public_id = ids.public_id()
+    message = "" if approval is None else waiting_text(approval)
+    existed, task_id, created_at = change(
         _CREATE,
         (
-            ids.public_id(),
+            public_id,
             new.tenant_id,
             new.context_id,
             tool.id,
@@ -53,7 +66,7 @@ def create_task(new: NewTask, actor: Actor) -> Created:
             hashlib.sha256(jsonx.canonical(new.arguments)).digest(),
             None if new.answers is None else jsonx.encode(new.answers).decode(),
             None if approval is None else questions([approval]),
-            "" if approval is None else waiting_text(approval),
+            message,
             ttl,
             new.poll_interval_ms,
             new.idempotency_key,
@@ -68,9 +81,48 @@ def create_task(new: NewTask, actor: Actor) -> Created:
         ),
     )
     announce(task_id)
-    task = task_by_id(task_id)
-    assert task is not None  # committed by the statement before
-    return Created(task=task, existed=existed)
+    if existed:
+        known = task_by_id(task_id)
+        assert known is not None  # found by its key in the statement before
+        return Created(task=known, existed=True)
+    # A new task is what was just written: no second round trip to read it back.
+    asked = () if approval is None else (_opened(approval),)
+    return Created(
+        task=TaskRecord(
+            id=task_id,
+            public_id=public_id,
+            revision=new.revision,
+            state=State.QUEUED if approval is None else State.INPUT_REQUIRED,
+            message=message,
+            progress=None,
+            total=None,
+            created_at=created_at,
+            updated_at=created_at,
+            ended_at=None,
+            ttl_ms=ttl,
+            poll_interval_ms=new.poll_interval_ms,
+            result_json=None,
+            error_json=None,
+            is_error=False,
+            cancel_requested_at=None,
+            version=1,
+            tool_name=tool.exposed_name,
+            questions=asked,
+        ),
+        existed=False,
+    )
+
+
+def _opened(question: NewQuestion) -> OpenQuestion:
+    return OpenQuestion(
+        key=question.key,
+        kind=question.kind,
+        params=question.params,
+        audience=question.audience,
+        group=question.group,
+        quorum=question.quorum,
+        approvals=0,
+    )
 
 
 _live: dict[int, tuple[float, int]] = {}

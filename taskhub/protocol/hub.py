@@ -11,6 +11,7 @@ from typing import Any
 
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.sealing import Sealer
+from taskhub.protocol.reader import Reader
 
 CATALOGUE = "catalogue"
 """The topic that rings when any tool, server or policy changed."""
@@ -63,5 +64,10 @@ class Hub:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     polled: dict[int, float] = field(default_factory=dict)
+    reader: Reader = field(init=False)
     cache: dict[str, Any] = field(default_factory=dict)
     """Encoded replies that depend on nothing but the catalogue; emptied when it changes."""
+
+    def __post_init__(self) -> None:
+        """The reader goes through the hub's lanes."""
+        self.reader = Reader(self.lanes)

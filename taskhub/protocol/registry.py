@@ -46,9 +46,9 @@ METHODS: Final[Mapping[tuple[str, str], Handler]] = MappingProxyType(
 def door_of(envelope: Envelope, incoming: Incoming, versions: tuple[str, ...]) -> Door:
     """The revision this request speaks (protocol.md 3.3). A bare `initialize` of an older client
     learns which versions there are instead of being left to guess."""
-    open_doors = [door for door in DOORS if door.version in versions]
     spoken = incoming.headers.get("mcp-protocol-version")
     if envelope.method == "initialize" and spoken is None and not envelope.has_meta:
+        open_doors = [door for door in DOORS if door.version in versions]
         requested = envelope.params.get("protocolVersion")
         raise WireError(
             UNSUPPORTED_VERSION,
@@ -58,4 +58,4 @@ def door_of(envelope: Envelope, incoming: Incoming, versions: tuple[str, ...]) -
                 "requested": requested if isinstance(requested, str) else "",
             },
         )
-    return open_doors[-1]
+    return DOORS[-1]

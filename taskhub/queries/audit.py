@@ -23,8 +23,9 @@ EXPORT_ROWS = 100_000
 """Most events in one export."""
 
 _CHUNK = 1_000
-_SKEW = timedelta(minutes=1)
-"""Ids and times run together but for transactions in flight, which live 10 seconds at most."""
+_SKEW = timedelta(minutes=10)
+"""Ids and times run together, but for transactions in flight (10 seconds at most) and clocks that
+were set back: by more than this, and a search between two moments misses what the clock repeated."""
 
 _COLUMNS = (
     "e.id, e.at, e.action, e.actor, e.door, e.address, e.task_id, t.public_id, e.target, e.reason, e.before::text,"

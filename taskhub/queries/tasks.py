@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +15,11 @@ _COLUMNS = (
 )
 _BY_OWNER = (
     f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"  # noqa: S608
+)
+_MANY_BY_OWNER = (
+    f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"  # noqa: S608
+    " FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w(public_id, context_id, place)"
+    " JOIN task_view v ON v.public_id = w.public_id AND v.context_id = w.context_id"
 )
 _BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"  # noqa: S608
 _BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"  # noqa: S608
@@ -31,6 +37,21 @@ def owned_task(context_id: int, public_id: str) -> TaskRecord | None:
     if task.ended_at is not None and expires_at is not None and expires_at < datetime.now(UTC):
         return None
     return task
+
+
+def owned_tasks(wanted: Sequence[tuple[int, str]]) -> list[TaskRecord | None]:
+    """`owned_task` for many (context id, public id) pairs in one round trip, in their order."""
+    found = call.reread(
+        _MANY_BY_OWNER, ([public_id for _, public_id in wanted], [context_id for context_id, _ in wanted])
+    )
+    now = datetime.now(UTC)
+    answers: list[TaskRecord | None] = [None] * len(wanted)
+    for row in found:
+        task = record(row[:-2])
+        expires_at, place = row[-2:]
+        if task.ended_at is None or expires_at is None or expires_at >= now:
+            answers[place - 1] = task
+    return answers
 
 
 def task_by_id(task_id: int) -> TaskRecord | None:

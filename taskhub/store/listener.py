@@ -23,7 +23,7 @@ PROBE_SECONDS = 5.0
 
 
 async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL) -> None:
-    """Call `on_hint(payload)` for each hint and `on_gap()` after each (re)connection, for ever.
+    """Call `on_hint(hint)` for each hint (a notification may carry several) and `on_gap()` after each (re)connection, for ever.
 
     Ends only by cancellation; a database that is away is waited for (0.2 s, doubling to 5 s).
     """
@@ -37,7 +37,8 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
                 on_gap()
                 while True:
                     async for notify in connection.notifies(timeout=PROBE_SECONDS):
-                        on_hint(notify.payload)
+                        for hint in notify.payload.split(";"):
+                            on_hint(hint)
                     async with asyncio.timeout(PROBE_SECONDS):
                         await connection.execute("SELECT 1")
         except (psycopg.Error, OSError, TimeoutError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import MCPError
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.capabilities import audience_for
 from taskhub.core.elicitation import form_fields
@@ -21,6 +22,8 @@ from taskhub.upstream.pool import Pool
 
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
+
+_ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
 KINDS = {
     "elicitation/create": QuestionKind.ELICITATION,
@@ -94,7 +97,7 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
         say(LogLine("progress", message or "", progress=value, total=total))
 
     assert connection.client is not None
-    answers: Any = claim.answers if connection.modern else None
+    answers: Any = _usable(claim.answers) if connection.modern else None
     result = await connection.client.session.call_tool(
         claim.tool_name,
         claim.arguments,
@@ -113,6 +116,19 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
         return Finished({"content": [{"type": "text", "text": text}], "isError": True})
     return Finished(body)
+
+
+def _usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The answers that have the shape of one. The others are left out, so that the tool asks again
+    (B26-65): those that came with the call itself were sent before anybody had asked."""
+    if not answers:
+        return answers
+    found = {}
+    for key, answer in answers.items():
+        with contextlib.suppress(ValidationError):
+            _ANSWER.validate_python(answer)
+            found[key] = answer
+    return found
 
 
 def _asked(claim: Claim, body: dict[str, Any]) -> Outcome:

@@ -97,7 +97,7 @@ def test_what_belongs_to_another_tenant_does_not_exist(
     foreign = things(make_tenant())
     admin = browser(make_person("admin"))
     assert getattr(admin, method)(reverse(name, args=[foreign[part] for part in args]), form).status_code == 404
-    absent = dict.fromkeys(foreign, 2 ** 70)
+    absent = dict.fromkeys(foreign, 2**70)
     assert getattr(admin, method)(reverse(name, args=[absent[part] for part in args]), form).status_code == 404
 
 

@@ -19,6 +19,9 @@ from taskhub.identity import gate, people
 from taskhub.store.models import Event, Membership, Tenant
 from tests.console.admin import ADMIN, browser, words
 from tests.factories import make_person, make_tenant
+from tests.store.flushing import _flush_past_the_guards
+
+__all__ = ["_flush_past_the_guards"]
 
 pytestmark = pytest.mark.django_db
 URL = "/settings/"

@@ -354,3 +354,10 @@ def test_a_second_wish_to_cancel_is_not_offered(operator: Any, context: Any, ser
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
     assert "Cancel requested" in page
     assert "Cancel …" not in page
+
+
+def test_the_filter_form_leaves_a_short_address(operator: Any, context: Any, server: Any) -> None:
+    url = "/tasks/?q=a+b&tool=&client=&age=&state="
+    response = operator.get(url, headers={**HTMX, "HX-Trigger": "filters"})
+    assert response["HX-Push-Url"] == "/tasks/?q=a+b"
+    assert "HX-Push-Url" not in operator.get(url, headers=HTMX)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import psycopg
 from django.db import connection
 
-from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord
+from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord
 from taskhub.core.states import Door
 from taskhub.lifecycle import run
 from taskhub.lifecycle.create import create_task
@@ -18,6 +20,7 @@ from taskhub.queries.tasks import task_by_id
 from taskhub.store.models import AuthContext, Event
 from tests import factories
 from tests.factories import WORKER
+from tests.store.flushing import superuser
 
 T = TypeVar("T")
 FINAL = {"content": [{"type": "text", "text": "done"}]}
@@ -179,3 +182,11 @@ def count_rows(sql: str, params: Sequence[object] = ()) -> int:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def superuser_past_the_guards() -> Iterator[psycopg.Connection[Any]]:
+    """What only a superuser can do: statements that no trigger sees."""
+    with superuser() as raw:
+        raw.execute("SET session_replication_role = replica")
+        yield raw

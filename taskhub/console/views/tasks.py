@@ -63,7 +63,10 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
         "window": listing.WINDOW,
         "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
     }
-    return partial_or_page(request, "console/tasks.html", "rows", context)
+    response = partial_or_page(request, "console/tasks.html", "rows", context)
+    if request.htmx.trigger == "filters":
+        response["HX-Push-Url"] = _short_url(request)
+    return response
 
 
 @require_safe
@@ -175,6 +178,14 @@ def _filter(query: QueryDict) -> listing.TaskFilter:
         text=_clean(query.get("q", "")),
         age=age if age in listing.AGES else "",
     )
+
+
+def _short_url(request: ConsoleRequest) -> str:
+    """This list's address without the empty fields a form sends along."""
+    query = request.GET.copy()
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"{request.path}?{query.urlencode()}" if query else request.path
 
 
 def _clean(text: str) -> str:

@@ -45,7 +45,7 @@ CREATE FUNCTION create_task_v1(
     p_ttl_ms bigint, p_poll_ms int, p_key text, p_client_info jsonb, p_client_capabilities jsonb, p_trace jsonb,
     p_rerun_of bigint, p_max_attempts int, p_at_least_once boolean, p_run_seconds int,
     p_who text,
-    OUT r_existed boolean, OUT r_id bigint
+    OUT r_existed boolean, OUT r_id bigint, OUT r_created_at timestamptz
 ) LANGUAGE plpgsql AS $$
 DECLARE
     known record;
@@ -72,12 +72,12 @@ BEGIN
             p_answers, born, p_message, p_ttl_ms,
             clock_timestamp() + p_ttl_ms * interval '1 millisecond', p_poll_ms, p_key, p_client_info,
             p_client_capabilities, p_trace, p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds,
-            clock_timestamp(), clock_timestamp())
+            statement_timestamp(), statement_timestamp())
     ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id INTO r_id;
+    RETURNING id, created_at INTO r_id, r_created_at;
     IF r_id IS NULL THEN
         -- Lost the race for the key; the winner has committed, because the index made us wait.
-        SELECT c.r_existed, c.r_id INTO r_existed, r_id FROM create_task_v1(
+        SELECT c.r_existed, c.r_id, c.r_created_at INTO r_existed, r_id, r_created_at FROM create_task_v1(
             p_public_id, p_tenant, p_context, p_tool, p_tool_name, p_revision, p_arguments, p_digest, p_answers,
             p_questions, p_message, p_ttl_ms, p_poll_ms, p_key, p_client_info, p_client_capabilities, p_trace,
             p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds, p_who) c;
@@ -97,7 +97,8 @@ CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int)
-LANGUAGE plpgsql AS $$
+-- Its plan may be made, and kept, while the table is still empty: never a whole scan.
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     chosen bigint[] := '{}';
     batch bigint[];
@@ -424,7 +425,7 @@ BEGIN
 END $$;
 
 -- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
-CREATE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     changed int := 0;

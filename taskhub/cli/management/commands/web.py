@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from argparse import ArgumentParser
 from typing import Any
 
@@ -40,6 +41,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Serve until SIGTERM."""
+        # Lanes wake up with an answer while the loop computes; the default of 5 ms would let each
+        # wait that long for the interpreter (measured: p99 of tasks/get 80 ms, with this 21 ms).
+        sys.setswitchinterval(0.0005)
         follow_supervisor()
         collect_if_changed()
         from django.utils.module_loading import import_string

@@ -69,7 +69,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
             calls.wait_for(hub, task, settled, bell=bell, seconds=seconds),
             lambda: calls.abandon(hub, request.incoming, task) if leaves else asyncio.sleep(0),
         )
-    if task.state is State.FAULTED or (task.state in TERMINAL and not talks) or mapping.for_client(task):
+    if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or mapping.for_client(task))):
         return _shown(hub, request, task)
     if waits:
         return tasks.created(hub, request, task)

@@ -20,7 +20,6 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, missing_capability
-from taskhub.queries.tasks import owned_task
 
 _OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
@@ -60,7 +59,7 @@ async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord |
     is unknown by its shape."""
     if not _OURS.fullmatch(public_id):
         return None
-    return await hub.lanes.run(owned_task, request.principal.context_id, public_id)
+    return await hub.reader.owned_task(request.principal.context_id, public_id)
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:

@@ -14,13 +14,12 @@ from taskhub.queries import catalogue
 
 
 @pytest.fixture(autouse=True)
-def _nothing_remembered() -> Iterator[None]:
+def _nothing_remembered() -> None:
     """Process caches outlive a test's database; each test starts without them."""
     principals.forget_principals()
     catalogue.forget_catalogues()
     create.forget_counts()
     cache.clear()
-    yield
 
 
 @pytest.fixture(autouse=True)

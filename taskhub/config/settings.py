@@ -38,9 +38,7 @@ PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, suc
     "/"
 )
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "Host names this server answers to")
-TASKHUB_REVISIONS = env.words(
-    "TASKHUB_REVISIONS", "2026-07-28", "Protocol revisions served on /mcp, comma separated"
-)
+TASKHUB_REVISIONS = env.words("TASKHUB_REVISIONS", "2026-07-28", "Protocol revisions served on /mcp, comma separated")
 TASKHUB_ANONYMOUS = env.boolean(
     "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"
 )
@@ -52,9 +50,7 @@ TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once"
 TASKHUB_LEASE_SECONDS = env.integer(
     "TASKHUB_LEASE_SECONDS", 30, "How long a silent worker keeps a task before it is taken away", low=3, high=600
 )
-TASKHUB_CONTEXT_LIVE = env.integer(
-    "TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000
-)
+TASKHUB_CONTEXT_LIVE = env.integer("TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000)
 TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000
 )
@@ -67,7 +63,9 @@ TASKHUB_MAX_BODY = env.integer(
 LOG_LEVEL = env.text("LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
 
 _database_url = (
-    env.secret("DATABASE_URL", "postgresql://user:password@host/name; unset: an embedded Postgres in the data directory")
+    env.secret(
+        "DATABASE_URL", "postgresql://user:password@host/name; unset: an embedded Postgres in the data directory"
+    )
     or _data_file("database_url")
     or f"postgresql://taskhub@/taskhub?host={DATA_DIR / 'pg'}"
 )

@@ -6,7 +6,7 @@ from allauth.account.adapter import DefaultAccountAdapter
 from django.http import HttpRequest
 
 
-class ClosedAccounts(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
+class ClosedAccounts(DefaultAccountAdapter):
     """No sign-up page."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:

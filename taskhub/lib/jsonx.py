@@ -132,9 +132,7 @@ def canonical(value: Any) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
-        return json.dumps(
-            value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True
-        ).encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True).encode()
 
 
 def repaired(value: Any) -> Any:

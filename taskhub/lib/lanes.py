@@ -8,6 +8,7 @@ function raised.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -37,9 +38,7 @@ class Lanes:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._after = after
         self._at_exit = at_exit
-        self._threads = [
-            threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)
-        ]
+        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
         for thread in self._threads:
             thread.start()
 
@@ -61,15 +60,13 @@ class Lanes:
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
             call, future, loop = job
+            settle: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
                 outcome: Any = call()
-                settle = _set_result
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller
                 outcome, settle = error, _set_exception
-            try:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(settle, future, outcome)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                pass
             try:
                 self._after()
             except Exception:  # a lane that died would leave every later caller waiting

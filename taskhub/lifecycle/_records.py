@@ -49,7 +49,9 @@ def questions(asked: Sequence[NewQuestion]) -> str:
 
 
 def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
-    """Run one change, and announce the task it changed. Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
+    """Run one change, and announce the task it changed.
+
+    Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
     database error is a bug and stays loud."""
     try:
         found = call.row(sql, params)

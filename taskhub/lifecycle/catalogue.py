@@ -81,9 +81,7 @@ def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: s
     )
 
 
-def store_snapshot(
-    server_id: int, *, protocol: str, info: dict[str, Any], tools: Sequence[Listed]
-) -> bool:
+def store_snapshot(server_id: int, *, protocol: str, info: dict[str, Any], tools: Sequence[Listed]) -> bool:
     """Record what the server offers now. Returns whether a client could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
@@ -106,9 +104,14 @@ def store_snapshot(
             old = known.pop(listed.name, None)
             if old is None:
                 old = Tool(server=server, name=listed.name, first_seen_at=now)
-            elif old.digest == listed.digest and old.gone_at is None and (old.exposed_name, old.position) == (
-                exposed,
-                position,
+            elif (
+                old.digest == listed.digest
+                and old.gone_at is None
+                and (old.exposed_name, old.position)
+                == (
+                    exposed,
+                    position,
+                )
             ):
                 continue
             changed = True
@@ -145,9 +148,7 @@ def store_problem(server_id: int, problem: str) -> None:
         server = Server.objects.select_for_update().get(pk=server_id)
         if server.state != "unreachable" or server.problem != problem:
             if server.state != "unreachable":
-                _record(
-                    server, "server.unreachable", server.name, {"state": server.state}, {"problem": problem[:500]}
-                )
+                _record(server, "server.unreachable", server.name, {"state": server.state}, {"problem": problem[:500]})
             server.state, server.problem = "unreachable", problem[:1000]
             server.save(update_fields=["state", "problem"])
             _announce()

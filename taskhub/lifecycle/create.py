@@ -27,7 +27,8 @@ from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
 _CREATE = (
-    "SELECT r_existed, r_id, r_created_at FROM create_task_v1(%s, %s, %s, %s, %s, %s, %s::jsonb, %s, %s::jsonb, %s::json, %s, %s,"
+    "SELECT r_existed, r_id, r_created_at FROM create_task_v1(%s, %s, %s, %s, %s, %s,"
+    " %s::jsonb, %s, %s::jsonb, %s::json, %s, %s,"
     " %s::int, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s::int, %s, %s::int, %s)"
 )
 TTL_RANGE_MS = (1_000, 2_592_000_000)

@@ -160,7 +160,5 @@ def _seals() -> Iterable[Seal]:
 
 def _digests(start: int, end: int) -> dict[int, bytes]:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT e.id, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s", [start, end]
-        )
+        cursor.execute("SELECT e.id, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s", [start, end])
         return {row[0]: bytes(row[1]) for row in cursor.fetchall()}

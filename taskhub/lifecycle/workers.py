@@ -27,6 +27,7 @@ def heartbeat(name: str, *, slots: int, busy: int) -> None:
 def goodbye(name: str) -> None:
     """This worker ended properly."""
     call.rows(
-        "UPDATE worker SET stopped_at = clock_timestamp(), busy = 0 WHERE name = %s RETURNING id, pg_notify('taskhub', 'k')::text",
+        "UPDATE worker SET stopped_at = clock_timestamp(), busy = 0 WHERE name = %s"
+        " RETURNING id, pg_notify('taskhub', 'k')::text",
         (name,),
     )

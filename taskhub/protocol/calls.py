@@ -45,7 +45,8 @@ class ScopeMissing(WireError):
 
 async def tools_of(hub: Hub, tenant_id: int) -> Catalogue:
     """The catalogue; no query while the cache is warm."""
-    return cached_catalogue(tenant_id) or await hub.lanes.run(catalogue, tenant_id)
+    known = cached_catalogue(tenant_id)
+    return known if known is not None else await hub.lanes.run(catalogue, tenant_id)
 
 
 def idempotency_key(meta: dict[str, Any]) -> str | None:
@@ -58,7 +59,9 @@ def idempotency_key(meta: dict[str, Any]) -> str | None:
     return key
 
 
-async def create(hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any) -> TaskRecord:
+async def create(
+    hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any
+) -> TaskRecord:
     """The durable task of this call; see `NewTask` for `details`."""
     principal = incoming.principal
     new = NewTask(

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import logging
 
-from taskhub.core.errors import Forbidden, Invalid, KeyReused, LimitReached, NotFound, Refused, TaskHubError, Unavailable
+from taskhub.core.errors import (
+    Forbidden,
+    Invalid,
+    KeyReused,
+    LimitReached,
+    NotFound,
+    Refused,
+    TaskHubError,
+    Unavailable,
+)
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
 from taskhub.protocol.envelope import BadEnvelope, Envelope, error_message, read_envelope
@@ -79,9 +88,7 @@ def _check_media(incoming: Incoming) -> None:
         )
     accept = incoming.headers.get("accept", "").lower()
     if "*/*" not in accept and not ("application/json" in accept and "text/event-stream" in accept):
-        raise WireError(
-            errors.INVALID_REQUEST, "Accept must list application/json and text/event-stream", status=406
-        )
+        raise WireError(errors.INVALID_REQUEST, "Accept must list application/json and text/event-stream", status=406)
 
 
 __all__ = ["Envelope", "error_reply", "handle", "wire_error"]

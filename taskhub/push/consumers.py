@@ -11,7 +11,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from taskhub.identity.principals import person_of
 
 
-class HintConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channels ships no types
+class HintConsumer(AsyncJsonWebsocketConsumer):
     """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting."""
 
     groups_joined: tuple[str, ...] = ()

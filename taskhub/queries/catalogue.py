@@ -84,9 +84,7 @@ def _records(rows: Iterable[Tool]) -> Iterable[ToolRecord]:
             policy_mode=policy,
             enabled=row.enabled,
             at_least_once=(
-                row.policy_at_least_once
-                if row.policy_at_least_once is not None
-                else row.read_only or row.idempotent
+                row.policy_at_least_once if row.policy_at_least_once is not None else row.read_only or row.idempotent
             ),
             approval=row.approval,
             approval_when=row.approval_when,

@@ -40,7 +40,11 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
         (superuser,) = cursor.fetchone()
         found.append(
-            ("database role", not superuser, "an ordinary user" if not superuser else "a superuser, which no guard holds")
+            (
+                "database role",
+                not superuser,
+                "a superuser, which no guard holds" if superuser else "an ordinary user",
+            )
         )
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
@@ -48,6 +52,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     found.append(("secret key", has_secret, "set" if has_secret else "SECRET_KEY is not set"))
     workers = live_workers()
     found.append(("workers", workers > 0, f"{workers} alive"))
-    for server in Server.objects.filter(enabled=True).order_by("name"):
-        found.append((f"server {server.name}", server.state == "ready", server.problem or server.state))
-    return found
+    return found + [
+        (f"server {server.name}", server.state == "ready", server.problem or server.state)
+        for server in Server.objects.filter(enabled=True).order_by("name")
+    ]

@@ -21,7 +21,7 @@ def live_workers() -> int:
 
 def ready() -> list[str]:
     """What is missing, in words; empty when all is well. Raises `DatabaseError` when it is away."""
-    global _migrated  # noqa: PLW0603 - once migrated, a process stays so
+    global _migrated
     if not _migrated:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):

@@ -13,16 +13,14 @@ _COLUMNS = (
     "id, public_id, revision, state, message, progress, total, created_at, updated_at, ended_at, ttl_ms,"
     " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions"
 )
-_BY_OWNER = (
-    f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"  # noqa: S608
-)
+_BY_OWNER = f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"
 _MANY_BY_OWNER = (
-    f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"  # noqa: S608
+    f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"
     " FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w(public_id, context_id, place)"
     " JOIN task_view v ON v.public_id = w.public_id AND v.context_id = w.context_id"
 )
-_BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"  # noqa: S608
-_BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"  # noqa: S608
+_BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"
+_BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"
 
 
 def owned_task(context_id: int, public_id: str) -> TaskRecord | None:

@@ -23,7 +23,7 @@ def rows(sql: str, params: Sequence[object] = ()) -> list[Row]:
     try:
         connection.ensure_connection()
         with psycopg.Cursor(connection.connection) as cursor:
-            cursor.execute(sql, params, prepare=True)  # type: ignore[arg-type]  # our own SQL text
+            cursor.execute(sql, params, prepare=True)
             return cursor.fetchall()
     except Exception as error:
         raise_for(error)

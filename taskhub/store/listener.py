@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from django.conf import settings
@@ -23,7 +24,8 @@ PROBE_SECONDS = 5.0
 
 
 async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL) -> None:
-    """Call `on_hint(hint)` for each hint (a notification may carry several) and `on_gap()` after each (re)connection, for ever.
+    """Call `on_hint(hint)` for each hint (a notification may carry several), and `on_gap()`
+    after each (re)connection, for ever.
 
     Ends only by cancellation; a database that is away is waited for (0.2 s, doubling to 5 s).
     """
@@ -47,8 +49,8 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
             pause = min(pause * 2, 5.0)
 
 
-def _parameters() -> dict[str, object]:
-    database = settings.DATABASES["default"]
+def _parameters() -> dict[str, Any]:
+    database: dict[str, Any] = settings.DATABASES["default"]
     given = {
         "dbname": database["NAME"],
         "user": database["USER"],
@@ -58,5 +60,9 @@ def _parameters() -> dict[str, object]:
         "application_name": "taskhub-hints",
         "connect_timeout": 5,
     }
-    options = {key: value for key, value in database["OPTIONS"].items() if key not in ("options", "application_name", "pool", "prepare_threshold")}
+    options = {
+        key: value
+        for key, value in database["OPTIONS"].items()
+        if key not in ("options", "application_name", "pool", "prepare_threshold")
+    }
     return {key: value for key, value in {**given, **options}.items() if value}

@@ -93,19 +93,21 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
 
 
 async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        say(LogLine("progress", message or "", progress=value, total=total))
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        say(LogLine("progress", message or "", progress=progress, total=total))
 
     assert connection.client is not None
+    # The SDK types both more narrowly than the wire; it validates them when it builds the request.
     answers: Any = _usable(claim.answers) if connection.modern else None
+    meta: Any = claim.trace or None
     result = await connection.client.session.call_tool(
         claim.tool_name,
         claim.arguments,
         read_timeout_seconds=float(claim.run_seconds),
-        progress_callback=progress,
+        progress_callback=note,
         input_responses=answers,
         request_state=claim.upstream_state,
-        meta=claim.trace or None,  # type: ignore[arg-type]  # trace keys are plain metadata
+        meta=meta,
         allow_input_required=True,
     )
     body = result.model_dump(by_alias=True, mode="json", exclude_none=True)

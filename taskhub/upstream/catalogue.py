@@ -119,8 +119,7 @@ async def _snapshot(connection: Connection) -> Snapshot:
     cursor = None
     while True:
         page = await client.session.list_tools(params=_page(cursor))
-        for tool in page.tools:
-            listed.append(vetted(tool.model_dump(by_alias=True, mode="json", exclude_none=True)))
+        listed += [vetted(tool.model_dump(by_alias=True, mode="json", exclude_none=True)) for tool in page.tools]
         cursor = page.next_cursor
         if cursor is None or len(listed) >= MAX_TOOLS:
             break
@@ -146,7 +145,7 @@ def vetted(definition: dict[str, Any]) -> Listed:
     hint = meta.get(MODE_HINT)
     legacy = (definition.get("execution") or {}).get("taskSupport")
     annotations = definition.get("annotations") or {}
-    mode = TaskMode(hint) if hint in list(TaskMode) else _LEGACY_MODES.get(legacy)
+    mode = TaskMode(hint) if hint in list(TaskMode) else _LEGACY_MODES.get(str(legacy))
     read_only = annotations.get("readOnlyHint") is True
     return Listed(
         name=name,

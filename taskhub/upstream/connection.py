@@ -12,12 +12,13 @@ import importlib
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
@@ -25,6 +26,7 @@ from taskhub.core.states import QuestionKind
 CONNECT_SECONDS = 15.0
 CLIENT_INFO = types.Implementation(name="taskhub", version="0.1.0")
 
+R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
 
@@ -107,7 +109,7 @@ class Connection:
                 await self._stop.wait()
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # the SDK raises exception groups of anything
+        except BaseException as error:  # noqa: BLE001 - the SDK raises exception groups of anything
             if not self._opened.done():
                 self._opened.set_exception(Unavailable(reason(error)))
         finally:
@@ -126,18 +128,18 @@ class Connection:
             cache=None,
         )
 
-    async def _elicit(self, _: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+    async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         return await self._answer(QuestionKind.ELICITATION, params, types.ElicitResult)
 
     async def _sample(
-        self, _: Any, params: types.CreateMessageRequestParams
+        self, context: Any, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResult)
 
-    async def _roots(self, _: Any) -> types.ListRootsResult | types.ErrorData:
+    async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 
-    async def _answer(self, kind: QuestionKind, params: Any, shape: Any) -> Any:
+    async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
         """A request of an older server, in the middle of its call: people or the client answer it
         while the call waits."""
         if self.bound is None:

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,11 +67,12 @@ class Engine:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.actor = Actor(name=self.name, door=Door.WORKER)
         self.slots = slots or settings.TASKHUB_SLOTS
-        self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=lambda: connection.close())
+        self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close)
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
-        self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=lambda: connection.close())
+        self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close)
         self.running: dict[int, Running] = {}
         self.servers = Servers(self.lanes)
+        self._aside: set[asyncio.Task[None]] = set()
         self._awake = asyncio.Event()
         self._stopping = asyncio.Event()
 
@@ -169,9 +170,7 @@ class Engine:
 
         async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
             # Called in the server's own loop; the answer is awaited in ours.
-            return await asyncio.wrap_future(
-                asyncio.run_coroutine_threadsafe(self._ask_live(held, kind, params), loop)
-            )
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask_live(held, kind, params), loop))
 
         def say(line: LogLine) -> None:
             loop.call_soon_threadsafe(held.notes.add, line)
@@ -271,14 +270,19 @@ class Engine:
                 if kind == "x":
                     self._cancel(held)
         elif kind == "c":
-            asyncio.ensure_future(self._reload_servers())
+            self._soon(self._reload_servers())
         elif kind == "s" and rest:
             self.servers.look_again(int(rest[0]))
 
     def _on_gap(self) -> None:
         self.wake()
-        asyncio.ensure_future(self._guarded("leases", self._renew))
-        asyncio.ensure_future(self._reload_servers())
+        self._soon(self._guarded("leases", self._renew))
+        self._soon(self._reload_servers())
+
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
 
     async def _reload_servers(self) -> None:
         await self._guarded("servers", self._refresh_servers)
@@ -373,6 +377,10 @@ async def _abandon(calling: asyncio.Future[Any]) -> bool:
     calling.cancel()
     done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2)
     return bool(done)
+
+
+def _close() -> None:
+    connection.close()
 
 
 def _drop_broken() -> None:

@@ -4,6 +4,7 @@ truth is the task row (reliability V01)."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import procrastinate
 from django.conf import settings
@@ -22,7 +23,9 @@ def on_wake(call: Callable[[], None]) -> None:
 
 def app() -> procrastinate.App:
     """procrastinate over Django's own database, with its async connector for a worker."""
-    return django_app.with_connector(django_app.connector.get_worker_connector())
+    # Typed as the base class, but Django's connector it is.
+    connector: Any = django_app.connector
+    return django_app.with_connector(connector.get_worker_connector())
 
 
 @django_app.task(name=WAKE_JOB, queue=QUEUE)

@@ -37,9 +37,7 @@ async def main(url: str, token: str) -> None:
         assert done.structured_content["steps"] == 2, done
         print("countdown:", done.structured_content)
 
-        deployed = await client.call_tool(
-            "deploy", {"service": "web", "version": "1.4.2", "environment": "staging"}
-        )
+        deployed = await client.call_tool("deploy", {"service": "web", "version": "1.4.2", "environment": "staging"})
         assert not deployed.is_error, deployed
         print("deploy:", deployed.content[0].text[:80])
 

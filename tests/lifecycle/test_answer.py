@@ -6,11 +6,14 @@ import json
 from typing import Any
 
 import pytest
+from psycopg.errors import UniqueViolation
 
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import Audience, Door, QuestionKind, State
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.queries.questions import response_to
 from taskhub.store.models import Decision, Event, Question
 from tests import factories
 from tests.factories import FORM, make_question
@@ -77,8 +80,6 @@ def test_asking_nothing_is_refused_and_changes_nothing(world: World) -> None:
 
 def test_a_question_asked_while_a_cancellation_is_wanted_ends_the_task(world: World) -> None:
     """Parked, it would wait for answers that nobody acts on: it is never claimed again."""
-    from taskhub.lifecycle.cancel import request_cancel  # noqa: PLC0415
-
     task = kit.create(world)
     taken = kit.claim_one()
     request_cancel(task.id, actor=world.actor)
@@ -99,8 +100,6 @@ def test_the_answer_goes_back_to_the_tool_with_its_state(world: World) -> None:
 
 
 def test_an_answer_while_the_tool_waits_lets_the_same_lease_go_on(world: World) -> None:
-    from taskhub.queries.questions import response_to  # noqa: PLC0415
-
     task_id, taken = asked(world, make_question(key="q", upstream_key=""), live=True)
     assert response_to(task_id, "q") is None
     assert answer(task_id, ACCEPT, actor=world.actor) is Outcome.ANSWERED
@@ -186,8 +185,6 @@ def test_an_answer_to_nothing_is_unknown(world: World) -> None:
 
 
 def test_a_key_cannot_be_asked_twice_in_a_tasks_life(world: World) -> None:
-    from psycopg.errors import UniqueViolation  # noqa: PLC0415
-
     task_id, _ = asked(world)
     answer(task_id, ACCEPT, actor=world.actor)
     taken = kit.claim_one()

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from taskhub.core.errors import KeyReused, LimitReached
+from taskhub.core.errors import KeyReused, LimitReached, NotFound, Refused
 from taskhub.core.states import Audience, QuestionKind, State
 from taskhub.lifecycle.create import create_task, forget_counts
-from taskhub.queries.tasks import owned_task
+from taskhub.lifecycle.rerun import rerun_task
+from taskhub.queries.tasks import owned_task, owned_tasks
 from taskhub.store.models import Event, Task
 from tests import factories
 from tests.lifecycle import kit
@@ -24,6 +25,34 @@ def test_a_created_task_is_queued_with_the_arguments_it_came_with(world: World) 
     taken = kit.claim_one()
     assert taken.arguments == arguments
     assert (taken.answers, taken.upstream_state, taken.trace) == (None, None, {"traceparent": "00-1"})
+
+
+@pytest.mark.parametrize("policy", [{}, {"approval": True, "approval_group": "ops", "approval_when": {"z": 1, "a": "x"}}])
+def test_what_creation_answers_is_what_a_reader_finds(transactional_db: None, policy: dict[str, Any]) -> None:
+    task = kit.create(kit.make_world(**policy), arguments={"a": "x", "z": 1}, ttl_ms=5, poll_interval_ms=700)
+    assert task == kit.look(task.id)
+
+
+def test_many_tasks_read_at_once_are_the_same_as_one_by_one(world: World) -> None:
+    other = kit.another_client(world)
+    mine, theirs, gone = kit.create(world), kit.create(other), kit.create(world)
+    while taken := kit.claim():
+        (ended,) = taken
+        if ended.task_id == gone.id:
+            kit.finish(ended)
+            kit.turn_back(gone.id, "expires_at", 1)
+    wanted = [
+        (world.context.pk, mine.public_id),
+        (world.context.pk, theirs.public_id),
+        (world.context.pk, gone.public_id),
+        (other.context.pk, theirs.public_id),
+        (world.context.pk, "no-such-task-anywhere-at-all"),
+        (world.context.pk, mine.public_id),
+    ]
+    found = owned_tasks(wanted)
+    assert found == [owned_task(*pair) for pair in wanted]
+    assert [task is not None for task in found] == [True, False, False, True, False, True]
+    assert owned_tasks([]) == []
 
 
 def test_a_task_belongs_to_its_client_alone(world: World) -> None:
@@ -199,9 +228,6 @@ def test_the_wake_up_job_has_the_names_both_sides_agreed_on(world: World) -> Non
 
 
 def test_a_rerun_is_a_new_task_with_the_present_policy(transactional_db: None) -> None:
-    from taskhub.core.errors import NotFound, Refused  # noqa: PLC0415
-    from taskhub.lifecycle.rerun import rerun_task  # noqa: PLC0415
-
     world = kit.make_world()
     old = kit.create(world, idempotency_key="k", arguments={"text": "again"})
     with pytest.raises(Refused):

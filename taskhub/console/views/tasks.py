@@ -181,7 +181,7 @@ def _filter(query: QueryDict) -> listing.TaskFilter:
 
 
 def _short_url(request: ConsoleRequest) -> str:
-    """This list's address without the empty fields a form sends along."""
+    """The list's address without the empty fields a form sends along."""
     query = request.GET.copy()
     for name in [name for name, value in query.items() if not value]:
         del query[name]

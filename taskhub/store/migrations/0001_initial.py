@@ -3,13 +3,13 @@
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import taskhub.store.fields
 from django.conf import settings
 from django.db import migrations, models
 
+import taskhub.store.fields
+
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -18,469 +18,668 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='AuthContext',
+            name="AuthContext",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('issuer', models.CharField(db_default='', max_length=255)),
-                ('subject', models.CharField(max_length=255)),
-                ('client_id', models.CharField(db_default='', max_length=255)),
-                ('name', models.CharField(max_length=128)),
-                ('client_info', models.JSONField(db_default={}, default=dict)),
-                ('client_capabilities', models.JSONField(db_default={}, default=dict)),
-                ('last_seen_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('disabled_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("issuer", models.CharField(db_default="", max_length=255)),
+                ("subject", models.CharField(max_length=255)),
+                ("client_id", models.CharField(db_default="", max_length=255)),
+                ("name", models.CharField(max_length=128)),
+                ("client_info", models.JSONField(db_default={}, default=dict)),
+                ("client_capabilities", models.JSONField(db_default={}, default=dict)),
+                ("last_seen_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("disabled_at", models.DateTimeField(null=True)),
             ],
             options={
-                'db_table': 'auth_context',
+                "db_table": "auth_context",
             },
         ),
         migrations.CreateModel(
-            name='Seal',
+            name="Seal",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('from_xid', models.BigIntegerField()),
-                ('to_xid', models.BigIntegerField(unique=True)),
-                ('count', models.IntegerField()),
-                ('event_ids', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), size=None)),
-                ('leaves', models.BinaryField()),
-                ('root', models.BinaryField(max_length=32)),
-                ('previous', models.BinaryField(max_length=32)),
-                ('signature', models.BinaryField(max_length=64)),
-                ('key_id', models.CharField(max_length=16)),
-                ('at', models.DateTimeField(db_default=models.Func(function='clock_timestamp'))),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("from_xid", models.BigIntegerField()),
+                ("to_xid", models.BigIntegerField(unique=True)),
+                ("count", models.IntegerField()),
+                (
+                    "event_ids",
+                    django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), size=None),
+                ),
+                ("leaves", models.BinaryField()),
+                ("root", models.BinaryField(max_length=32)),
+                ("previous", models.BinaryField(max_length=32)),
+                ("signature", models.BinaryField(max_length=64)),
+                ("key_id", models.CharField(max_length=16)),
+                ("at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
             ],
             options={
-                'db_table': 'seal',
+                "db_table": "seal",
             },
         ),
         migrations.CreateModel(
-            name='Tenant',
+            name="Tenant",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('slug', models.SlugField(max_length=64, unique=True)),
-                ('name', models.CharField(max_length=128)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slug", models.SlugField(max_length=64, unique=True)),
+                ("name", models.CharField(max_length=128)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
-                'db_table': 'tenant',
+                "db_table": "tenant",
             },
         ),
         migrations.CreateModel(
-            name='Worker',
+            name="Worker",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=128, unique=True)),
-                ('host', models.CharField(max_length=255)),
-                ('pid', models.IntegerField()),
-                ('version', models.CharField(max_length=32)),
-                ('slots', models.IntegerField()),
-                ('busy', models.IntegerField(db_default=0)),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('heartbeat_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('stopped_at', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=128, unique=True)),
+                ("host", models.CharField(max_length=255)),
+                ("pid", models.IntegerField()),
+                ("version", models.CharField(max_length=32)),
+                ("slots", models.IntegerField()),
+                ("busy", models.IntegerField(db_default=0)),
+                ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("heartbeat_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("stopped_at", models.DateTimeField(null=True)),
             ],
             options={
-                'db_table': 'worker',
+                "db_table": "worker",
             },
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('public_id', models.CharField(max_length=64)),
-                ('tool_name', models.CharField(max_length=160)),
-                ('revision', models.CharField(max_length=32)),
-                ('arguments', models.JSONField()),
-                ('arguments_digest', models.BinaryField(max_length=32)),
-                ('answers', models.JSONField(null=True)),
-                ('state', models.CharField(db_default='queued', max_length=16)),
-                ('message', models.CharField(db_default='', max_length=1024)),
-                ('progress', models.FloatField(null=True)),
-                ('total', models.FloatField(null=True)),
-                ('result', models.TextField(null=True)),
-                ('error', models.TextField(null=True)),
-                ('is_error', models.BooleanField(db_default=False)),
-                ('upstream_state', models.TextField(null=True)),
-                ('lease_epoch', models.IntegerField(db_default=0)),
-                ('lease_until', models.DateTimeField(null=True)),
-                ('worker', models.CharField(db_default='', max_length=128)),
-                ('crashes', models.IntegerField(db_default=0)),
-                ('max_attempts', models.IntegerField(db_default=3)),
-                ('at_least_once', models.BooleanField(db_default=False)),
-                ('runnable_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('run_seconds', models.IntegerField(db_default=900)),
-                ('cancel_requested_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('updated_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('ttl_ms', models.BigIntegerField(null=True)),
-                ('expires_at', models.DateTimeField(null=True)),
-                ('poll_interval_ms', models.IntegerField(db_default=1000)),
-                ('last_polled_at', models.DateTimeField(null=True)),
-                ('idempotency_key', models.CharField(max_length=255, null=True)),
-                ('client_info', models.JSONField(db_default={})),
-                ('client_capabilities', models.JSONField(db_default={})),
-                ('trace', models.JSONField(db_default={})),
-                ('version', models.IntegerField(db_default=1)),
-                ('context', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='store.authcontext')),
-                ('rerun_of', models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='reruns', to='store.task')),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='store.tenant')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("public_id", models.CharField(max_length=64)),
+                ("tool_name", models.CharField(max_length=160)),
+                ("revision", models.CharField(max_length=32)),
+                ("arguments", models.JSONField()),
+                ("arguments_digest", models.BinaryField(max_length=32)),
+                ("answers", models.JSONField(null=True)),
+                ("state", models.CharField(db_default="queued", max_length=16)),
+                ("message", models.CharField(db_default="", max_length=1024)),
+                ("progress", models.FloatField(null=True)),
+                ("total", models.FloatField(null=True)),
+                ("result", models.TextField(null=True)),
+                ("error", models.TextField(null=True)),
+                ("is_error", models.BooleanField(db_default=False)),
+                ("upstream_state", models.TextField(null=True)),
+                ("lease_epoch", models.IntegerField(db_default=0)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("worker", models.CharField(db_default="", max_length=128)),
+                ("crashes", models.IntegerField(db_default=0)),
+                ("max_attempts", models.IntegerField(db_default=3)),
+                ("at_least_once", models.BooleanField(db_default=False)),
+                ("runnable_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("run_seconds", models.IntegerField(db_default=900)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("updated_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("ttl_ms", models.BigIntegerField(null=True)),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("poll_interval_ms", models.IntegerField(db_default=1000)),
+                ("last_polled_at", models.DateTimeField(null=True)),
+                ("idempotency_key", models.CharField(max_length=255, null=True)),
+                ("client_info", models.JSONField(db_default={})),
+                ("client_capabilities", models.JSONField(db_default={})),
+                ("trace", models.JSONField(db_default={})),
+                ("version", models.IntegerField(db_default=1)),
+                (
+                    "context",
+                    models.ForeignKey(
+                        db_index=False, on_delete=django.db.models.deletion.PROTECT, to="store.authcontext"
+                    ),
+                ),
+                (
+                    "rerun_of",
+                    models.ForeignKey(
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="reruns",
+                        to="store.task",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="store.tenant"),
+                ),
             ],
             options={
-                'db_table': 'task',
+                "db_table": "task",
             },
         ),
         migrations.CreateModel(
-            name='TaskLog',
+            name="TaskLog",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('level', models.CharField(max_length=16)),
-                ('text', models.CharField(max_length=4096)),
-                ('progress', models.FloatField(null=True)),
-                ('total', models.FloatField(null=True)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('task', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='store.task')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("level", models.CharField(max_length=16)),
+                ("text", models.CharField(max_length=4096)),
+                ("progress", models.FloatField(null=True)),
+                ("total", models.FloatField(null=True)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "task",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="lines", to="store.task"
+                    ),
+                ),
             ],
             options={
-                'db_table': 'task_log',
+                "db_table": "task_log",
             },
         ),
         migrations.CreateModel(
-            name='Server',
+            name="Server",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=64)),
-                ('transport', models.CharField(max_length=8)),
-                ('target', models.TextField()),
-                ('credentials', models.BinaryField(null=True)),
-                ('prefix', models.CharField(blank=True, db_default='', max_length=64)),
-                ('enabled', models.BooleanField(db_default=True)),
-                ('state', models.CharField(db_default='unknown', max_length=16)),
-                ('problem', models.TextField(blank=True, db_default='')),
-                ('protocol', models.CharField(blank=True, db_default='', max_length=32)),
-                ('info', models.JSONField(db_default={}, default=dict)),
-                ('catalogue_at', models.DateTimeField(null=True)),
-                ('last_seen_at', models.DateTimeField(null=True)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='store.tenant')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=64)),
+                ("transport", models.CharField(max_length=8)),
+                ("target", models.TextField()),
+                ("credentials", models.BinaryField(null=True)),
+                ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
+                ("enabled", models.BooleanField(db_default=True)),
+                ("state", models.CharField(db_default="unknown", max_length=16)),
+                ("problem", models.TextField(blank=True, db_default="")),
+                ("protocol", models.CharField(blank=True, db_default="", max_length=32)),
+                ("info", models.JSONField(db_default={}, default=dict)),
+                ("catalogue_at", models.DateTimeField(null=True)),
+                ("last_seen_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("tenant", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.tenant")),
             ],
             options={
-                'db_table': 'server',
+                "db_table": "server",
             },
         ),
         migrations.CreateModel(
-            name='Question',
+            name="Question",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=64)),
-                ('upstream_key', models.CharField(db_default='', max_length=256)),
-                ('kind', models.CharField(max_length=16)),
-                ('params', taskhub.store.fields.JsonText()),
-                ('audience', models.CharField(max_length=8)),
-                ('group', models.CharField(db_default='', max_length=64)),
-                ('quorum', models.IntegerField(db_default=1)),
-                ('live', models.BooleanField(db_default=False)),
-                ('state', models.CharField(db_default='open', max_length=12)),
-                ('response', models.TextField(null=True)),
-                ('opened_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('closed_at', models.DateTimeField(null=True)),
-                ('due_at', models.DateTimeField(null=True)),
-                ('task', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='questions', to='store.task')),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to='store.tenant')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=64)),
+                ("upstream_key", models.CharField(db_default="", max_length=256)),
+                ("kind", models.CharField(max_length=16)),
+                ("params", taskhub.store.fields.JsonText()),
+                ("audience", models.CharField(max_length=8)),
+                ("group", models.CharField(db_default="", max_length=64)),
+                ("quorum", models.IntegerField(db_default=1)),
+                ("live", models.BooleanField(db_default=False)),
+                ("state", models.CharField(db_default="open", max_length=12)),
+                ("response", models.TextField(null=True)),
+                ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("closed_at", models.DateTimeField(null=True)),
+                ("due_at", models.DateTimeField(null=True)),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="questions",
+                        to="store.task",
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="store.tenant"),
+                ),
             ],
             options={
-                'db_table': 'question',
+                "db_table": "question",
             },
         ),
         migrations.CreateModel(
-            name='Membership',
+            name="Membership",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('role', models.CharField(max_length=16)),
-                ('groups', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=64), blank=True, db_default=[], default=list, size=None)),
-                ('user', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
-                ('tenant', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='store.tenant')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("role", models.CharField(max_length=16)),
+                (
+                    "groups",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64), blank=True, db_default=[], default=list, size=None
+                    ),
+                ),
+                ("user", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL)),
+                ("tenant", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.tenant")),
             ],
             options={
-                'db_table': 'membership',
+                "db_table": "membership",
             },
         ),
         migrations.CreateModel(
-            name='Event',
+            name="Event",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('task_id', models.BigIntegerField(null=True)),
-                ('task_version', models.IntegerField(null=True)),
-                ('action', models.CharField(max_length=64)),
-                ('actor', models.CharField(max_length=255)),
-                ('door', models.CharField(max_length=8)),
-                ('address', models.CharField(db_default='', max_length=64)),
-                ('context_id', models.BigIntegerField(null=True)),
-                ('user_id', models.BigIntegerField(null=True)),
-                ('target', models.CharField(db_default='', max_length=255)),
-                ('reason', models.CharField(db_default='', max_length=1024)),
-                ('before', models.JSONField(null=True)),
-                ('after', models.JSONField(null=True)),
-                ('at', models.DateTimeField(db_default=models.Func(function='clock_timestamp'))),
-                ('xid', models.BigIntegerField(db_default=models.Func(template='((pg_current_xact_id())::text)::bigint'))),
-                ('tenant', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, to='store.tenant')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("task_id", models.BigIntegerField(null=True)),
+                ("task_version", models.IntegerField(null=True)),
+                ("action", models.CharField(max_length=64)),
+                ("actor", models.CharField(max_length=255)),
+                ("door", models.CharField(max_length=8)),
+                ("address", models.CharField(db_default="", max_length=64)),
+                ("context_id", models.BigIntegerField(null=True)),
+                ("user_id", models.BigIntegerField(null=True)),
+                ("target", models.CharField(db_default="", max_length=255)),
+                ("reason", models.CharField(db_default="", max_length=1024)),
+                ("before", models.JSONField(null=True)),
+                ("after", models.JSONField(null=True)),
+                ("at", models.DateTimeField(db_default=models.Func(function="clock_timestamp"))),
+                (
+                    "xid",
+                    models.BigIntegerField(db_default=models.Func(template="((pg_current_xact_id())::text)::bigint")),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.DO_NOTHING,
+                        to="store.tenant",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'event',
+                "db_table": "event",
             },
         ),
         migrations.AddField(
-            model_name='authcontext',
-            name='tenant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='store.tenant'),
+            model_name="authcontext",
+            name="tenant",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.tenant"),
         ),
         migrations.CreateModel(
-            name='Tool',
+            name="Tool",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=128)),
-                ('exposed_name', models.CharField(max_length=160)),
-                ('position', models.IntegerField(db_default=0)),
-                ('definition', taskhub.store.fields.JsonText()),
-                ('digest', models.CharField(max_length=64)),
-                ('rejected', models.TextField(blank=True, db_default='')),
-                ('hint_mode', models.CharField(max_length=8, null=True)),
-                ('read_only', models.BooleanField(db_default=False)),
-                ('idempotent', models.BooleanField(db_default=False)),
-                ('first_seen_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('changed_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('gone_at', models.DateTimeField(null=True)),
-                ('enabled', models.BooleanField(db_default=True)),
-                ('policy_mode', models.CharField(max_length=8, null=True)),
-                ('policy_at_least_once', models.BooleanField(null=True)),
-                ('approval', models.BooleanField(db_default=False)),
-                ('approval_when', models.JSONField(db_default={}, default=dict)),
-                ('approval_group', models.CharField(blank=True, db_default='', max_length=64)),
-                ('approval_quorum', models.IntegerField(db_default=1)),
-                ('question_audience', models.CharField(max_length=8, null=True)),
-                ('max_attempts', models.IntegerField(db_default=3)),
-                ('run_seconds', models.IntegerField(db_default=900)),
-                ('server', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tools', to='store.server')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=128)),
+                ("exposed_name", models.CharField(max_length=160)),
+                ("position", models.IntegerField(db_default=0)),
+                ("definition", taskhub.store.fields.JsonText()),
+                ("digest", models.CharField(max_length=64)),
+                ("rejected", models.TextField(blank=True, db_default="")),
+                ("hint_mode", models.CharField(max_length=8, null=True)),
+                ("read_only", models.BooleanField(db_default=False)),
+                ("idempotent", models.BooleanField(db_default=False)),
+                ("first_seen_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("gone_at", models.DateTimeField(null=True)),
+                ("enabled", models.BooleanField(db_default=True)),
+                ("policy_mode", models.CharField(max_length=8, null=True)),
+                ("policy_at_least_once", models.BooleanField(null=True)),
+                ("approval", models.BooleanField(db_default=False)),
+                ("approval_when", models.JSONField(db_default={}, default=dict)),
+                ("approval_group", models.CharField(blank=True, db_default="", max_length=64)),
+                ("approval_quorum", models.IntegerField(db_default=1)),
+                ("question_audience", models.CharField(max_length=8, null=True)),
+                ("max_attempts", models.IntegerField(db_default=3)),
+                ("run_seconds", models.IntegerField(db_default=900)),
+                (
+                    "server",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="tools", to="store.server"
+                    ),
+                ),
             ],
             options={
-                'db_table': 'tool',
+                "db_table": "tool",
             },
         ),
         migrations.AddField(
-            model_name='task',
-            name='tool',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to='store.tool'),
+            model_name="task",
+            name="tool",
+            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="store.tool"),
         ),
         migrations.CreateModel(
-            name='AccessToken',
+            name="AccessToken",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('digest', models.BinaryField(max_length=32)),
-                ('prefix', models.CharField(max_length=16)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=64), default=list, size=None)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('expires_at', models.DateTimeField(null=True)),
-                ('last_used_at', models.DateTimeField(null=True)),
-                ('last_address', models.CharField(db_default='', max_length=64)),
-                ('revoked_at', models.DateTimeField(null=True)),
-                ('context', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tokens', to='store.authcontext')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", models.BinaryField(max_length=32)),
+                ("prefix", models.CharField(max_length=16)),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(max_length=64), default=list, size=None
+                    ),
+                ),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("last_used_at", models.DateTimeField(null=True)),
+                ("last_address", models.CharField(db_default="", max_length=64)),
+                ("revoked_at", models.DateTimeField(null=True)),
+                (
+                    "context",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="tokens", to="store.authcontext"
+                    ),
+                ),
             ],
             options={
-                'db_table': 'access_token',
-                'constraints': [models.UniqueConstraint(fields=('digest',), name='access_token_digest_unique')],
+                "db_table": "access_token",
+                "constraints": [models.UniqueConstraint(fields=("digest",), name="access_token_digest_unique")],
             },
         ),
         migrations.CreateModel(
-            name='Decision',
+            name="Decision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('actor', models.CharField(max_length=255)),
-                ('verdict', models.CharField(max_length=16)),
-                ('reason', models.CharField(db_default='', max_length=1024)),
-                ('arguments_digest', models.BinaryField(max_length=32)),
-                ('door', models.CharField(max_length=8)),
-                ('at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('context', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to='store.authcontext')),
-                ('user', models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL)),
-                ('question', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='decisions', to='store.question')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("actor", models.CharField(max_length=255)),
+                ("verdict", models.CharField(max_length=16)),
+                ("reason", models.CharField(db_default="", max_length=1024)),
+                ("arguments_digest", models.BinaryField(max_length=32)),
+                ("door", models.CharField(max_length=8)),
+                ("at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "context",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, to="store.authcontext"),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.SET_NULL, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "question",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="store.question"
+                    ),
+                ),
             ],
             options={
-                'db_table': 'decision',
-                'constraints': [models.UniqueConstraint(condition=models.Q(('user__isnull', False)), fields=('question', 'user'), name='decision_one_per_person'), models.CheckConstraint(condition=models.Q(('verdict__in', ['approve', 'reject', 'accept', 'decline', 'cancel', 'answer'])), name='decision_verdict_known')],
+                "db_table": "decision",
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("user__isnull", False)),
+                        fields=("question", "user"),
+                        name="decision_one_per_person",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("verdict__in", ["approve", "reject", "accept", "decline", "cancel", "answer"])
+                        ),
+                        name="decision_verdict_known",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.IntegerField()),
-                ('worker', models.CharField(max_length=128)),
-                ('started_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('ended_at', models.DateTimeField(null=True)),
-                ('outcome', models.CharField(db_default='', max_length=16)),
-                ('error', models.TextField(db_default='')),
-                ('task', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='store.task')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.IntegerField()),
+                ("worker", models.CharField(max_length=128)),
+                ("started_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("outcome", models.CharField(db_default="", max_length=16)),
+                ("error", models.TextField(db_default="")),
+                (
+                    "task",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="attempts",
+                        to="store.task",
+                    ),
+                ),
             ],
             options={
-                'db_table': 'attempt',
-                'constraints': [models.UniqueConstraint(fields=('task', 'number'), name='attempt_number_unique')],
+                "db_table": "attempt",
+                "constraints": [models.UniqueConstraint(fields=("task", "number"), name="attempt_number_unique")],
             },
         ),
         migrations.AddConstraint(
-            model_name='server',
-            constraint=models.UniqueConstraint(fields=('tenant', 'name'), name='server_name_unique'),
+            model_name="server",
+            constraint=models.UniqueConstraint(fields=("tenant", "name"), name="server_name_unique"),
         ),
         migrations.AddConstraint(
-            model_name='server',
-            constraint=models.CheckConstraint(condition=models.Q(('transport__in', ['python', 'stdio', 'http'])), name='server_transport_known'),
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("transport__in", ["python", "stdio", "http"])), name="server_transport_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='server',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['unknown', 'ready', 'unreachable', 'disabled'])), name='server_state_known'),
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["unknown", "ready", "unreachable", "disabled"])),
+                name="server_state_known",
+            ),
         ),
         migrations.AddIndex(
-            model_name='question',
-            index=models.Index(condition=models.Q(('state', 'open')), fields=['tenant', 'opened_at'], name='question_open'),
+            model_name="question",
+            index=models.Index(
+                condition=models.Q(("state", "open")), fields=["tenant", "opened_at"], name="question_open"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.UniqueConstraint(fields=('task', 'key'), name='question_key_once_per_task'),
+            model_name="question",
+            constraint=models.UniqueConstraint(fields=("task", "key"), name="question_key_once_per_task"),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['elicitation', 'sampling', 'roots', 'approval'])), name='question_kind_known'),
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["elicitation", "sampling", "roots", "approval"])),
+                name="question_kind_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.CheckConstraint(condition=models.Q(('audience__in', ['client', 'operator', 'either'])), name='question_audience_known'),
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("audience__in", ["client", "operator", "either"])), name="question_audience_known"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['open', 'answered', 'superseded', 'expired'])), name='question_state_known'),
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["open", "answered", "superseded", "expired"])),
+                name="question_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('response__isnull', False), ('state', 'answered')), models.Q(models.Q(('state', 'answered'), _negated=True), ('response__isnull', True)), _connector='OR'), name='question_response_iff_answered'),
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("response__isnull", False), ("state", "answered")),
+                    models.Q(models.Q(("state", "answered"), _negated=True), ("response__isnull", True)),
+                    _connector="OR",
+                ),
+                name="question_response_iff_answered",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='question',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('closed_at__isnull', True), ('state', 'open')), models.Q(models.Q(('state', 'open'), _negated=True), ('closed_at__isnull', False)), _connector='OR'), name='question_closed_iff_not_open'),
+            model_name="question",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("closed_at__isnull", True), ("state", "open")),
+                    models.Q(models.Q(("state", "open"), _negated=True), ("closed_at__isnull", False)),
+                    _connector="OR",
+                ),
+                name="question_closed_iff_not_open",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.UniqueConstraint(fields=('tenant', 'user'), name='membership_one_role'),
+            model_name="membership",
+            constraint=models.UniqueConstraint(fields=("tenant", "user"), name="membership_one_role"),
         ),
         migrations.AddConstraint(
-            model_name='membership',
-            constraint=models.CheckConstraint(condition=models.Q(('role__in', ['viewer', 'operator', 'approver', 'auditor', 'admin'])), name='membership_role_known'),
+            model_name="membership",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("role__in", ["viewer", "operator", "approver", "auditor", "admin"])),
+                name="membership_role_known",
+            ),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(condition=models.Q(('task_id__isnull', False)), fields=['task_id', 'id'], name='event_by_task'),
+            model_name="event",
+            index=models.Index(
+                condition=models.Q(("task_id__isnull", False)), fields=["task_id", "id"], name="event_by_task"
+            ),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(fields=['tenant', '-id'], name='event_newest'),
+            model_name="event",
+            index=models.Index(fields=["tenant", "-id"], name="event_newest"),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(fields=['tenant', 'action', '-id'], name='event_newest_by_action'),
+            model_name="event",
+            index=models.Index(fields=["tenant", "action", "-id"], name="event_newest_by_action"),
         ),
         migrations.AddIndex(
-            model_name='event',
-            index=models.Index(fields=['xid', 'id'], name='event_by_transaction'),
+            model_name="event",
+            index=models.Index(fields=["xid", "id"], name="event_by_transaction"),
         ),
         migrations.AddConstraint(
-            model_name='authcontext',
-            constraint=models.UniqueConstraint(fields=('tenant', 'issuer', 'subject', 'client_id'), name='auth_context_one_principal'),
+            model_name="authcontext",
+            constraint=models.UniqueConstraint(
+                fields=("tenant", "issuer", "subject", "client_id"), name="auth_context_one_principal"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.UniqueConstraint(fields=('server', 'name'), name='tool_name_unique'),
+            model_name="tool",
+            constraint=models.UniqueConstraint(fields=("server", "name"), name="tool_name_unique"),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.CheckConstraint(condition=models.Q(('policy_mode__isnull', True), ('policy_mode__in', ['auto', 'always', 'never']), _connector='OR'), name='tool_mode_known'),
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("policy_mode__isnull", True), ("policy_mode__in", ["auto", "always", "never"]), _connector="OR"
+                ),
+                name="tool_mode_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.CheckConstraint(condition=models.Q(('approval_quorum__gte', 1)), name='tool_quorum_positive'),
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("approval_quorum__gte", 1)), name="tool_quorum_positive"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.CheckConstraint(condition=models.Q(('max_attempts__range', (1, 20))), name='tool_max_attempts_range'),
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("max_attempts__range", (1, 20))), name="tool_max_attempts_range"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='tool',
-            constraint=models.CheckConstraint(condition=models.Q(('run_seconds__range', (1, 86400))), name='tool_run_seconds_range'),
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("run_seconds__range", (1, 86400))), name="tool_run_seconds_range"
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('state', 'queued')), fields=['runnable_at', 'id'], name='task_runnable'),
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("state", "queued")), fields=["runnable_at", "id"], name="task_runnable"
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('lease_until__isnull', False)), fields=['lease_until'], name='task_leased'),
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("lease_until__isnull", False)), fields=["lease_until"], name="task_leased"
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('ended_at__isnull', True)), fields=['context'], name='task_live_by_context'),
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("ended_at__isnull", True)), fields=["context"], name="task_live_by_context"
+            ),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['tenant', '-id'], name='task_newest'),
+            model_name="task",
+            index=models.Index(fields=["tenant", "-id"], name="task_newest"),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['tenant', 'state', '-id'], name='task_newest_by_state'),
+            model_name="task",
+            index=models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(fields=['context', '-id'], name='task_newest_by_context'),
+            model_name="task",
+            index=models.Index(fields=["context", "-id"], name="task_newest_by_context"),
         ),
         migrations.AddIndex(
-            model_name='task',
-            index=models.Index(condition=models.Q(('ended_at__isnull', False)), fields=['ended_at'], name='task_ended'),
+            model_name="task",
+            index=models.Index(condition=models.Q(("ended_at__isnull", False)), fields=["ended_at"], name="task_ended"),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(fields=('public_id',), name='task_public_id_unique'),
+            model_name="task",
+            constraint=models.UniqueConstraint(fields=("public_id",), name="task_public_id_unique"),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'working', 'input_required', 'finished', 'faulted', 'cancelled'])), name='task_state_known'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("state__in", ["queued", "working", "input_required", "finished", "faulted", "cancelled"])
+                ),
+                name="task_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at__isnull', False), ('state__in', ['finished', 'faulted', 'cancelled'])), models.Q(models.Q(('state__in', ['finished', 'faulted', 'cancelled']), _negated=True), ('ended_at__isnull', True)), _connector='OR'), name='task_ended_iff_terminal'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at__isnull", False), ("state__in", ["finished", "faulted", "cancelled"])),
+                    models.Q(
+                        models.Q(("state__in", ["finished", "faulted", "cancelled"]), _negated=True),
+                        ("ended_at__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="task_ended_iff_terminal",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('result__isnull', False), ('state', 'finished')), models.Q(models.Q(('state', 'finished'), _negated=True), ('result__isnull', True)), _connector='OR'), name='task_result_iff_finished'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("result__isnull", False), ("state", "finished")),
+                    models.Q(models.Q(("state", "finished"), _negated=True), ("result__isnull", True)),
+                    _connector="OR",
+                ),
+                name="task_result_iff_finished",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('error__isnull', False), ('state', 'faulted')), models.Q(models.Q(('state', 'faulted'), _negated=True), ('error__isnull', True)), _connector='OR'), name='task_error_iff_faulted'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("error__isnull", False), ("state", "faulted")),
+                    models.Q(models.Q(("state", "faulted"), _negated=True), ("error__isnull", True)),
+                    _connector="OR",
+                ),
+                name="task_error_iff_faulted",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('lease_until__isnull', True), ('state__in', ['working', 'input_required']), _connector='OR'), name='task_lease_only_while_held'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("lease_until__isnull", True), ("state__in", ["working", "input_required"]), _connector="OR"
+                ),
+                name="task_lease_only_while_held",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('ttl_ms__isnull', True), ('ttl_ms__range', (1000, 2592000000)), _connector='OR'), name='task_ttl_range'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("ttl_ms__isnull", True), ("ttl_ms__range", (1000, 2592000000)), _connector="OR"),
+                name="task_ttl_range",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('poll_interval_ms__range', (100, 60000))), name='task_poll_interval_range'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("poll_interval_ms__range", (100, 60000))), name="task_poll_interval_range"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.CheckConstraint(condition=models.Q(('created_at__lte', models.F('updated_at'))), name='task_times_in_order'),
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("created_at__lte", models.F("updated_at"))), name="task_times_in_order"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='task',
-            constraint=models.UniqueConstraint(condition=models.Q(('idempotency_key__isnull', False)), fields=('context', 'idempotency_key'), name='task_idempotency_key_unique'),
+            model_name="task",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("idempotency_key__isnull", False)),
+                fields=("context", "idempotency_key"),
+                name="task_idempotency_key_unique",
+            ),
         ),
     ]

@@ -28,9 +28,7 @@ class Event(models.Model):
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
     at = models.DateTimeField(db_default=models.Func(function="clock_timestamp"))
-    xid = models.BigIntegerField(
-        db_default=models.Func(template="((pg_current_xact_id())::text)::bigint")
-    )
+    xid = models.BigIntegerField(db_default=models.Func(template="((pg_current_xact_id())::text)::bigint"))
 
     class Meta:
         db_table = "event"

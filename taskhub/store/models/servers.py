@@ -80,12 +80,8 @@ class Tool(models.Model):
                 name="tool_mode_known",
             ),
             models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
-            models.CheckConstraint(
-                condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"
-            ),
-            models.CheckConstraint(
-                condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"
-            ),
+            models.CheckConstraint(condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"),
+            models.CheckConstraint(condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"),
         ]
 
     def __str__(self) -> str:

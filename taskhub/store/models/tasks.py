@@ -71,13 +71,11 @@ class Task(models.Model):
                 name="task_ended_iff_terminal",
             ),
             models.CheckConstraint(
-                condition=Q(state="finished", result__isnull=False)
-                | (~Q(state="finished") & Q(result__isnull=True)),
+                condition=Q(state="finished", result__isnull=False) | (~Q(state="finished") & Q(result__isnull=True)),
                 name="task_result_iff_finished",
             ),
             models.CheckConstraint(
-                condition=Q(state="faulted", error__isnull=False)
-                | (~Q(state="faulted") & Q(error__isnull=True)),
+                condition=Q(state="faulted", error__isnull=False) | (~Q(state="faulted") & Q(error__isnull=True)),
                 name="task_error_iff_faulted",
             ),
             models.CheckConstraint(
@@ -88,12 +86,8 @@ class Task(models.Model):
                 condition=Q(ttl_ms__isnull=True) | Q(ttl_ms__range=(1_000, 2_592_000_000)),
                 name="task_ttl_range",
             ),
-            models.CheckConstraint(
-                condition=Q(poll_interval_ms__range=(100, 60_000)), name="task_poll_interval_range"
-            ),
-            models.CheckConstraint(
-                condition=Q(created_at__lte=models.F("updated_at")), name="task_times_in_order"
-            ),
+            models.CheckConstraint(condition=Q(poll_interval_ms__range=(100, 60_000)), name="task_poll_interval_range"),
+            models.CheckConstraint(condition=Q(created_at__lte=models.F("updated_at")), name="task_times_in_order"),
             models.UniqueConstraint(
                 fields=["context", "idempotency_key"],
                 condition=Q(idempotency_key__isnull=False),
@@ -102,9 +96,7 @@ class Task(models.Model):
         ]
         indexes = [
             models.Index(fields=["runnable_at", "id"], condition=Q(state="queued"), name="task_runnable"),
-            models.Index(
-                fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"
-            ),
+            models.Index(fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"),
             models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
@@ -156,8 +148,7 @@ class Question(models.Model):
                 name="question_response_iff_answered",
             ),
             models.CheckConstraint(
-                condition=Q(state="open", closed_at__isnull=True)
-                | (~Q(state="open") & Q(closed_at__isnull=False)),
+                condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),
                 name="question_closed_iff_not_open",
             ),
         ]

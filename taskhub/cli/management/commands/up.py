@@ -46,7 +46,7 @@ class Command(BaseCommand):
         parser.add_argument("--no-demo", action="store_true", help="no demo server and no demo tasks")
         parser.add_argument("--anonymous", action="store_true", help="serve /mcp without a token, for everybody")
         parser.add_argument(
-            "--server", action="append", default=[], metavar="[NAME=]SPEC", help="an MCP server to put TaskHub in front of"
+            "--server", action="append", default=[], metavar="[NAME=]SPEC", help="an MCP server to stand in front of"
         )
         parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
 
@@ -67,9 +67,7 @@ class Command(BaseCommand):
             if not options["no_demo"]:
                 add_demo()
             for spec in specs:
-                add_server(
-                    tenant_id=default_tenant().pk, name=spec.name, transport=spec.transport, target=spec.target
-                )
+                add_server(tenant_id=default_tenant().pk, name=spec.name, transport=spec.transport, target=spec.target)
             collect_if_changed()
             connections.close_all()
             if options["anonymous"]:
@@ -100,7 +98,8 @@ class Command(BaseCommand):
             try:
                 probe.bind((host, port))
             except OSError as error:
-                raise CommandError(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port.") from None
+                why = f"Cannot listen on {host}:{port}: {error.strerror}. Choose another --port."
+                raise CommandError(why) from None
 
     def _data_dir(self) -> Path:
         data_dir: Path = settings.DATA_DIR
@@ -176,7 +175,11 @@ class Command(BaseCommand):
             lines.append(f"    {role:<9} {user['username']} / {user['password']}")
         lines += ["", f"  Sign-ins and tokens: {credentials_file(data_dir)}", f"  MCP endpoint:        {url}/mcp"]
         if options["anonymous"]:
-            lines += ["", "  ANONYMOUS: whoever reaches this port can call every tool and read every result", "  of every other anonymous caller. For trials on one machine only."]
+            lines += [
+                "",
+                "  ANONYMOUS: whoever reaches this port can call every tool and read every result",
+                "  of every other anonymous caller. For trials on one machine only.",
+            ]
         if not options["no_demo"]:
             runner = "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"
             where = "" if url == "http://127.0.0.1:8000" else f" --url {url}/mcp"

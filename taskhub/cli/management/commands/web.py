@@ -12,8 +12,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from taskhub.cli.httpserver import TimedHttp
-from taskhub.lib.supervised import follow_supervisor
 from taskhub.cli.static import collect_if_changed
+from taskhub.lib.supervised import follow_supervisor
 
 
 class Server(uvicorn.Server):

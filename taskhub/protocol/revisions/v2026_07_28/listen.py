@@ -53,9 +53,7 @@ async def listen(hub: Hub, request: Request) -> Stream:
     return Stream(_stream(hub, request, tools, None if task_ids is None else mine))
 
 
-async def _stream(
-    hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None
-) -> AsyncIterator[bytes]:
+async def _stream(hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None) -> AsyncIterator[bytes]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
     honoured: dict[str, Any] = {}
     if tools:

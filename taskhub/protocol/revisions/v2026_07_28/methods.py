@@ -86,9 +86,7 @@ def _encoded_page(hub: Hub, found: Catalogue, start: int) -> bytes:
         "_meta": {META_SERVER: hub.server_info},
     }
     if len(found.tools) > start + PAGE:
-        page["nextCursor"] = hub.sealer.seal(
-            "tools/list", [found.tenant_id, start + PAGE], seconds=CURSOR_SECONDS
-        )
+        page["nextCursor"] = hub.sealer.seal("tools/list", [found.tenant_id, start + PAGE], seconds=CURSOR_SECONDS)
     return jsonx.encode(page)
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.records import State, TaskRecord, TaskMode, ToolRecord
+from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
@@ -187,9 +187,7 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord) -> bytes | WireError:
         return WireError(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
     if task.state is State.CANCELLED:
         text = task.message or "The call was cancelled"
-        return jsonx.encode(
-            {"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True}
-        )
+        return jsonx.encode({"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True})
     return jsonx.encode(
         {
             "resultType": "input_required",
@@ -229,9 +227,7 @@ async def _stream(
                                 yield event(_progress(token, line.progress, line.total, line.text))
                         elif log_level is not None and _loud(line.level, log_level):
                             yield event(
-                                notification_message(
-                                    "notifications/message", {"level": line.level, "data": line.text}
-                                )
+                                notification_message("notifications/message", {"level": line.level, "data": line.text})
                             )
                 if now.state in TERMINAL or mapping.for_client(now):
                     break
@@ -259,4 +255,3 @@ def _progress(token: Any, progress: float, total: float | None, text: str) -> by
     if text:
         params["message"] = text
     return notification_message("notifications/progress", params)
-

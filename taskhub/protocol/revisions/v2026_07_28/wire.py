@@ -178,4 +178,4 @@ def _same(sent: str, value: Any) -> bool:
     if isinstance(value, (int, float)):
         # Exactly, whatever the size, and nothing that only Python would call a number.
         return _NUMBER.fullmatch(sent) is not None and Decimal(sent) == Decimal(str(value))
-    return sent == value
+    return bool(sent == value)

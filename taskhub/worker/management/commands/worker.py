@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -30,8 +31,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until stopped."""
         follow_supervisor()
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # python: servers are imported from the working directory
+        here = str(Path.cwd())
+        if here not in sys.path:
+            sys.path.insert(0, here)  # python: servers are imported from the working directory
         uvloop.run(self._run(options["slots"]))
         # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
         # are settled, so nothing is lost by not waiting.

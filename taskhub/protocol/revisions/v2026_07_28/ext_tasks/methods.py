@@ -64,9 +64,7 @@ async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord |
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """`CreateTaskResult`: flat, no payload (T26-12, T26-13)."""
-    body = jsonx.encode(
-        {"resultType": "task", **mapping.task_fields(task), "_meta": {META_SERVER: hub.server_info}}
-    )
+    body = jsonx.encode({"resultType": "task", **mapping.task_fields(task), "_meta": {META_SERVER: hub.server_info}})
     return Reply(result_message(request.id, body), headers={"Content-Type": "application/json"})
 
 

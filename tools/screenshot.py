@@ -6,14 +6,15 @@
     uv run tools/screenshot.py --page /tasks/   another page
     uv run tools/screenshot.py --call           start a deployment first, so that something waits
 
-It signs in as admin with the `credentials.json` that the first start wrote. It needs Chromium:
-`uv run playwright install chromium`.
+It signs in as admin with the `credentials.json` that the first start wrote. It needs Chromium: the
+system's, or Playwright's own (`uv run playwright install chromium`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -73,7 +74,7 @@ def main() -> int:
         start_call(options.data_dir)
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch()
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
         except Error as error:
             sys.stderr.write(f"{str(error).splitlines()[0]}\nInstall it with: uv run playwright install chromium\n")
             return 1
@@ -84,7 +85,10 @@ def main() -> int:
         )
         sign_in(page, known["url"], known["users"][options.role])
         # The page keeps a socket open, so it is never idle; it is drawn when it has loaded.
-        page.goto(known["url"] + options.page, wait_until="load")
+        response = page.goto(known["url"] + options.page, wait_until="load")
+        if response is None or not response.ok:
+            sys.stderr.write(f"{options.page} answered {response.status if response else 'nothing'}\n")
+            return 1
         page.evaluate("document.fonts.ready")
         options.out.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=options.out)

@@ -71,3 +71,13 @@ document.addEventListener("click", (event) => {
   const closer = event.target.closest("[data-close]");
   if (closer) closer.closest("dialog")?.close();
 });
+
+// On a narrow screen the current tab is brought into its strip.
+const showTab = () => {
+  for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+    const strip = tab.closest(".tabs");
+    strip.scrollLeft = tab.offsetLeft - (strip.clientWidth - tab.offsetWidth) / 2;
+  }
+};
+showTab();
+document.addEventListener("htmx:afterSettle", showTab);

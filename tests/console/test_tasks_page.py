@@ -361,3 +361,22 @@ def test_the_filter_form_leaves_a_short_address(operator: Any, context: Any, ser
     response = operator.get(url, headers={**HTMX, "HX-Trigger": "filters"})
     assert response["HX-Push-Url"] == "/tasks/?q=a+b"
     assert "HX-Push-Url" not in operator.get(url, headers=HTMX)
+
+
+def test_a_decision_is_offered_only_to_those_who_may_make_it(
+    context: Any, server: Any, tenant: Any, sign_in: Login
+) -> None:
+    tool = make_tool(server, "deploy", approval=True, approval_group="ops", approval_quorum=2)
+    task = make_task(context, tool)
+    inside = sign_in(make_person(Role.APPROVER, tenant, groups=["ops"]))
+    outside = sign_in(make_person(Role.APPROVER, tenant))
+    operator = sign_in(make_person(Role.OPERATOR, tenant, groups=["ops"]))
+    url = f"/tasks/{task.public_id}/"
+    assert [">Decide<" in client.get(url).content.decode() for client in (inside, outside, operator)] == [
+        True,
+        False,
+        False,
+    ]
+    question = inside.get("/inbox/").context["chosen"]
+    inside.post(f"/inbox/{question.id}/decide", {"verdict": "approve"})
+    assert ">Decide<" not in inside.get(url).content.decode()

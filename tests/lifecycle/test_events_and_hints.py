@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -171,36 +172,38 @@ class Ear:
     """A connection that listens."""
 
     def __init__(self, raw: sql.Raw) -> None:
-        stranger = kit.make_world()
-        self.mark = kit.create(stranger)
-        request_cancel(self.mark.id, actor=stranger.actor)
+        stranger = kit.make_world(approval=True)
+        self.marks = [kit.create(stranger) for _ in range(12)]
+        self.ignored = {mark.public_id for mark in self.marks}
         self.raw = raw
         raw.execute(f"LISTEN {HINT_CHANNEL}")
 
     def heard(self) -> list[str]:
-        """Everything announced since the last look. The application announces in order, from a thread of its own:
-        when a mark enqueued now has come, all before it are committed; a hint of our own, sent then,
-        comes after them."""
-        hints._enqueue(self.mark.id)
-        found = self._up_to(self.mark.public_id)
-        self.raw.execute("SELECT pg_notify(%s, 'end')", (HINT_CHANNEL,))
-        return found + self._up_to("end")
+        """Everything announced since the last look. The application announces in order, from a thread
+        of its own: when a mark enqueued now was announced again, all before it were. A hint of our own
+        that is sent after that comes after them."""
+        mark = self.marks.pop()
+        hints._enqueue(mark.id)
+        found = self._up_to(mark.public_id)
+        self.raw.execute("SELECT pg_notify(%s, %s)", (HINT_CHANNEL, f"end {mark.public_id}"))
+        found += self._up_to(f"end {mark.public_id}")
+        return [hint for hint in found if hint.split(" ")[-1] not in self.ignored]
 
     def _up_to(self, last: str) -> list[str]:
         found: list[str] = []
-        for notify in self.raw.notifies(timeout=kit.BOUND):
-            together = notify.payload.split(";")  # the announcer sends what has gathered in one
-            found += [hint for hint in together if not hint.endswith(last)]
-            if any(hint.endswith(last) for hint in together):
-                return found
-        raise AssertionError(f"{last} never came; heard {found}")
+        end = time.monotonic() + kit.BOUND
+        while not any(hint.endswith(last) for hint in found):
+            assert time.monotonic() < end, f"{last} never came; heard {found}"
+            for notify in self.raw.notifies(timeout=kit.BOUND, stop_after=1):
+                found += notify.payload.split(";")  # the announcer sends what has gathered in one
+        return found
 
 
 @pytest.fixture
 def ear(world: World) -> Iterator[Ear]:
     with sql.connect(autocommit=True) as raw:
         made = Ear(raw)
-        made.heard()
+        made.heard()  # up to the creation of the last mark
         yield made
 
 

@@ -209,26 +209,23 @@ def _can_listen(client: Client) -> bool:
 @pytest.mark.req("B26-74", "B26-72", "B26-71")
 def test_a_server_that_stops_ends_its_streams_with_a_result() -> None:
     running = RunningHub(servers=())
+    stopped = False
     try:
-        with (
-            Client(running.base, running.tokens["agent-a"]) as client,
-            client.stream(LISTEN, _filter(toolsListChanged=True), id="until-the-end") as stream,
-        ):
-            _acknowledged(stream)
-    except BaseException:
-        running.stop()
-        raise
-    with Client(running.base, running.tokens["agent-a"]) as client:
-        with client.stream(LISTEN, _filter(), id="until-the-end") as stream:
-            _acknowledged(stream)
+        with Client(running.base, running.tokens["agent-a"]) as client, contextlib.ExitStack() as stack:
+            streams = {
+                id: stack.enter_context(client.stream(LISTEN, _filter(**wanted), id=id))
+                for id, wanted in {"idle": {}, "tools": {"toolsListChanged": True}}.items()
+            }
+            for stream in streams.values():
+                _acknowledged(stream)
+            stopped = True
             running.stop()
-            assert stream.rest() == [
-                {
-                    "jsonrpc": "2.0",
-                    "id": "until-the-end",
-                    "result": {
-                        "resultType": "complete",
-                        "_meta": {"io.modelcontextprotocol/subscriptionId": "until-the-end"},
-                    },
+            for id, stream in streams.items():
+                (last,) = stream.rest()
+                assert last["result"] == {
+                    "resultType": "complete",
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": id},
                 }
-            ]
+    finally:
+        if not stopped:
+            running.stop()

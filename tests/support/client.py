@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -31,6 +32,8 @@ TASKS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 FORMS: Final[dict[str, Any]] = {"elicitation": {}}
 EVERYTHING: Final[dict[str, Any]] = {**TASKS, "elicitation": {}, "sampling": {}, "roots": {}}
 WITHOUT_TASKS: Final[dict[str, Any]] = {"elicitation": {}, "sampling": {}, "roots": {}}
+PATIENCE: Final = 20.0
+"""No answer takes longer than this many seconds."""
 TERMINAL: Final = ("completed", "failed", "cancelled")
 
 
@@ -100,7 +103,10 @@ class Frames:
         return list(self._messages())
 
     def _messages(self) -> Iterator[dict[str, Any]]:
+        deadline = time.monotonic() + PATIENCE
         for line in self._lines:
+            # Keep-alives hold the read timeout off for ever.
+            assert time.monotonic() < deadline, f"nothing but keep-alives for {PATIENCE:g} s"
             if line.startswith("data: "):
                 message: dict[str, Any] = json.loads(line.removeprefix("data: "))
                 schema.check_message(self._method, self._id, message, streamed=True)
@@ -203,8 +209,13 @@ class Client:
         id: object = None,
     ) -> Answer:
         """Send bytes."""
-        response = self._http.post(f"{self.base}/mcp", content=body, headers=headers)
-        found = Answer(response.status_code, response.headers, response.content, tuple(_messages(response)))
+        deadline = time.monotonic() + PATIENCE
+        with self._http.stream("POST", f"{self.base}/mcp", content=body, headers=headers) as response:
+            received = b""
+            for chunk in response.iter_bytes():
+                received += chunk
+                assert time.monotonic() < deadline, f"no answer within {PATIENCE:g} s, only {received!r}"
+        found = Answer(response.status_code, response.headers, received, tuple(_messages(response.headers, received)))
         schema.check_headers(response.status_code, response.headers)
         for place, message in enumerate(found.messages):
             schema.check_message(method, id, message, streamed=found.streamed)
@@ -273,13 +284,13 @@ class Client:
         return wait_until(look, f"{task_id} to be {' or '.join(statuses)}", seconds)
 
 
-def _messages(response: httpx2.Response) -> Iterator[dict[str, Any]]:
-    if response.headers.get("content-type", "").startswith("text/event-stream"):
-        for line in response.text.splitlines():
+def _messages(headers: httpx2.Headers, body: bytes) -> Iterator[dict[str, Any]]:
+    if headers.get("content-type", "").startswith("text/event-stream"):
+        for line in body.decode().split("\n"):
             if line.startswith("data: "):
                 yield json.loads(line.removeprefix("data: "))
-    elif response.content:
-        yield response.json()
+    elif body:
+        yield json.loads(body)
 
 
 def accept(**content: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
-from taskhub.core.states import TERMINAL, QuestionState, State
+from taskhub.core.states import TERMINAL, Audience, QuestionKind, QuestionState, State
 from taskhub.identity import gate
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
@@ -114,6 +114,17 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return redirect("task-detail", public_id=new.public_id)
 
 
+def _is_for(person: Person, question: detail.Asked) -> bool:
+    """Whether the person may decide it now; the inbox's own query has the last word."""
+    permission = "question.approve" if question.kind is QuestionKind.APPROVAL else "question.answer"
+    return (
+        question.audience is not Audience.CLIENT
+        and gate.allows(person, permission)
+        and question.group in ("", *person.groups)
+        and all(vote.actor != person.username for vote in question.votes)
+    )
+
+
 def _found(person: Person, public_id: str) -> detail.TaskDetail:
     found = detail.task_detail(person.tenant_id, public_id)
     if found is None:
@@ -139,7 +150,9 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "took": (task.ended_at or now) - task.created_at,
         "may_cancel": gate.allows(person, "task.cancel") and task.state not in TERMINAL,
         "may_rerun": gate.allows(person, "task.rerun") and task.state in TERMINAL,
-        "may_answer": gate.allows(person, "question.answer") and people,
+        "for_me": [q for q in open_questions if _is_for(person, q)],
+        # While it waits or ends by a wish to cancel, the sentence above has said it better.
+        "message": "" if task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": gate.allows(person, "client.view"),
         "may_see_audit": gate.allows(person, "audit.view"),
         "cancel_form": ReasonForm(auto_id="cancel_%s"),

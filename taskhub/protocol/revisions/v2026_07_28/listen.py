@@ -65,7 +65,7 @@ async def _stream(hub: Hub, request: Request, tools: bool, mine: dict[str, TaskR
     until = loop.time() + MAX_AGE_SECONDS
     if principal.expires_at is not None:
         until = min(until, loop.time() + (principal.expires_at - datetime.now(UTC)).total_seconds())
-    topics = [*(mine or ()), *([CATALOGUE] if tools else [])]
+    topics = [*(mine or ()), CATALOGUE]  # never none: an idle stream too must hear that the server closes
     try:
         with hub.hints.watch(*topics) as bell:
             digest = (await calls.tools_of(hub, principal.tenant_id)).digest if tools else ""

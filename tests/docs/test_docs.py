@@ -1,0 +1,410 @@
+"""The docs say what the code says: settings, commands, methods, errors, states, roles, limits, links."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import load_command_class
+from django.core.management.base import BaseCommand
+
+from taskhub.config import env
+from taskhub.config import settings as config
+from taskhub.core.names import IDEMPOTENCY_KEY, MODE_HINT, SCOPES
+from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
+from taskhub.identity.gate import PERMISSIONS
+from taskhub.protocol import errors
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import STATUS
+from taskhub.protocol.revisions.v2026_07_28.methods import METHODS, VERSION
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+API = (DOCS / "api" / "2026-07-28.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "bench").glob("*.md")])
+PICTURES_TO_TAKE = {"docs/img/console.png"}
+"""Made by tools/screenshot.py."""
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text()
+
+
+def rows(text: str, *heads: str) -> list[list[str]]:
+    """The cells of every table whose first head cells are these."""
+    found, taken = [], False
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            taken = False
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if cells[: len(heads)] == list(heads):
+            taken = True
+        elif taken and set(line) - set("|-: "):
+            found.append(cells)
+    return found
+
+
+# Settings ---------------------------------------------------------------------------------
+
+
+def declared() -> dict[str, tuple[str, str]]:
+    """Variable: (default, range), as `settings.py` reads it."""
+    found = {}
+    for node in ast.walk(ast.parse(Path(config.__file__).read_text())):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "env"
+            and node.func.attr in ("text", "boolean", "integer", "words", "secret")
+        ):
+            name, *rest = (ast.literal_eval(argument) for argument in node.args if isinstance(argument, ast.Constant))
+            bounds = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
+            default = "" if node.func.attr == "secret" else str(rest[0])
+            found.setdefault(name, (default, f"{bounds['low']} to {bounds['high']}" if bounds else ""))
+    return found
+
+
+SECRETS = ("DATABASE_URL", "SECRET_KEY")
+SETTINGS = {cells[0].strip("`"): cells for cells in rows(page("run/settings.md"), "Variable", "Default", "Range")}
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    assert set(SETTINGS) == set(env.VARIABLES)
+
+
+@pytest.mark.parametrize("name", sorted(env.VARIABLES))
+def test_a_setting_has_the_default_and_range_of_the_code(name: str) -> None:
+    default, limits = declared()[name]
+    _, shown, between, *_ = SETTINGS[name]
+    if name not in SECRETS:
+        assert shown.strip("`") == default
+    assert between == limits
+
+
+def test_secrets_can_come_from_files() -> None:
+    for name in SECRETS:
+        assert f"`{name}_FILE`" in page("run/settings.md")
+
+
+def compose_text() -> str:
+    return (ROOT / "docker-compose.yml").read_text()
+
+
+def known_variables() -> set[str]:
+    return set(env.VARIABLES) | {f"{name}_FILE" for name in SECRETS}
+
+
+def test_the_example_environment_names_known_variables_only() -> None:
+    lines = (ROOT / ".env.example").read_text().splitlines()
+    named = {found[1] for line in lines if (found := re.match(r"#?([A-Z][A-Z0-9_]*)=", line))}
+    only_compose = set(re.findall(r"\$\{([A-Z0-9_]+)", compose_text())) - known_variables()
+    assert only_compose == {"DATABASE_PASSWORD", "POSTGRES_PASSWORD"}
+    assert named - known_variables() - only_compose == set()
+    assert set(re.findall(r"\$\{([A-Z0-9_]+)", compose_text())) - named == set()
+
+
+def test_the_example_environment_shows_the_defaults() -> None:
+    for line in (ROOT / ".env.example").read_text().splitlines():
+        found = re.match(r"#(TASKHUB_[A-Z_]+|LOG_LEVEL)=(.*)", line)
+        if found:
+            assert found[2] == declared()[found[1]][0], line
+
+
+# Compose ----------------------------------------------------------------------------------
+
+
+def compose() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml")
+    parsed: dict[str, Any] = yaml.safe_load(compose_text())
+    return parsed
+
+
+def test_compose_runs_the_parts_with_settings_we_read() -> None:
+    services = compose()["services"]
+    assert set(services) == {"postgres", "migrate", "web", "worker"}
+    for name in ("migrate", "web", "worker"):
+        assert set(services[name]["environment"]) - known_variables() == set()
+    assert [services[name]["command"][0] for name in ("migrate", "web", "worker")] == ["migrate", "web", "worker"]
+    for name in ("web", "worker"):
+        assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
+
+
+def test_compose_defaults_are_ours() -> None:
+    for name, default in re.findall(r"\$\{([A-Z0-9_]+):-([^}]*)\}", compose_text()):
+        if name.startswith("TASKHUB_") or name in ("LOG_LEVEL", "TRUSTED_PROXIES"):
+            assert default == declared()[name][0], name
+
+
+def test_compose_holds_no_secret() -> None:
+    for name in ("SECRET_KEY", "DATABASE_PASSWORD", "POSTGRES_PASSWORD"):
+        assert re.search(rf"\$\{{{name}:\?", compose_text()), f"{name} must be required, without a default"
+
+
+def test_what_compose_and_the_image_name_is_there() -> None:
+    for service in compose()["services"].values():
+        for volume in service.get("volumes", []):
+            if volume.startswith("./"):
+                assert (ROOT / volume.split(":")[0]).exists(), volume
+    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for line in (ROOT / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY"):
+            for name in line.split()[1:-1]:
+                assert (ROOT / name).exists(), name
+                assert name in allowed, name
+
+
+# Commands ---------------------------------------------------------------------------------
+
+
+def our_commands() -> dict[str, BaseCommand]:
+    found = {}
+    for room in ("cli", "worker"):
+        for file in (ROOT / "taskhub" / room / "management" / "commands").glob("[!_]*.py"):
+            found[file.stem] = load_command_class(f"taskhub.{room}", file.stem)
+    return found
+
+
+def options_of(command: BaseCommand, name: str) -> set[str]:
+    """The options that we add, those of verbs included."""
+    parser = command.create_parser("manage.py", name)
+    plain = BaseCommand().create_parser("manage.py", name)
+    ours = {text for action in parser._actions for text in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            ours |= {text for verb in action.choices.values() for a in verb._actions for text in a.option_strings}
+    return {text for text in ours - {text for a in plain._actions for text in a.option_strings} if text[:2] == "--"}
+
+
+@pytest.mark.parametrize("name", sorted(our_commands()))
+def test_every_command_and_option_is_documented(name: str) -> None:
+    operate = page("run/operate.md")
+    section = re.search(rf"^## `manage\.py {name}`\n(.*?)(?=^## |\Z)", operate, re.MULTILINE | re.DOTALL)
+    assert section, f"docs/run/operate.md has no section `manage.py {name}`"
+    missing = [option for option in sorted(options_of(our_commands()[name], name)) if option not in section[1]]
+    assert [option for option in missing if option != "--data-dir"] == []
+
+
+def test_no_command_is_documented_that_does_not_exist() -> None:
+    named = set(re.findall(r"^## `manage\.py (\w+)`", page("run/operate.md"), re.MULTILINE))
+    assert named == {*our_commands(), "migrate"}
+
+
+def test_the_readme_shows_the_two_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "\npip install uv && uv run manage.py up\n" in readme
+    assert "\nuv run pytest\n" in readme
+
+
+# The wire ---------------------------------------------------------------------------------
+
+
+def test_every_error_code_is_documented_with_its_status() -> None:
+    codes = {
+        value: errors.http_status(value)
+        for name, value in vars(errors).items()
+        if name.isupper() and not name.startswith("_") and isinstance(value, int)
+    }
+    documented = {int(cells[0].strip("`")): int(cells[1]) for cells in rows(API, "Code", "HTTP")}
+    assert documented == codes
+
+
+def test_every_method_is_documented_and_no_other() -> None:
+    named = {name for cells in rows(API, "Method", "Scope") for name in re.findall(r"`([a-z]+(?:/[a-z]+)+)`", cells[0])}
+    assert named == set(METHODS)
+
+
+def test_every_scope_is_documented() -> None:
+    assert {cells[1].split("`")[1] for cells in rows(API, "Method", "Scope") if cells[1]} == set(SCOPES)
+
+
+def test_every_state_has_its_status_on_the_wire() -> None:
+    shown = {
+        (state, cells[1].strip("`"))
+        for cells in rows(API, "State in TaskHub", "`status`")
+        for state in re.findall(r"`(\w+)`", cells[0])
+    }
+    assert shown == {(str(state), status) for state, status in STATUS.items()} | {("input_required", "working")}
+
+
+def test_names_on_the_wire_are_spelled_right() -> None:
+    assert VERSION in API
+    assert IDEMPOTENCY_KEY in API
+    assert f'_meta["{MODE_HINT}"]' in page("use/tools.md")
+    for mode in TaskMode:
+        assert f'`"{mode}"`' in page("use/tools.md")
+
+
+# The state machine ------------------------------------------------------------------------
+
+
+def test_the_diagram_is_the_state_machine() -> None:
+    text = page("dev/state-machine.md")
+    drawn = set(re.findall(r"^ +(\w+) --> (\w+) : (\S+)$", text, re.MULTILINE))
+    assert drawn == {(str(a), str(b), event) for event, pairs in TRANSITIONS.items() for a, b in pairs}
+    named = set(re.findall(r"\b(\w+) -->|--> (\w+)", text))
+    assert {word for pair in named for word in pair if word} == {str(state) for state in State}
+
+
+def test_the_diagram_has_the_births_the_database_allows() -> None:
+    born = set(re.findall(r"\[\*\] --> (\w+)", page("dev/state-machine.md")))
+    guard = (ROOT / "taskhub" / "store" / "sql" / "0001_guards.sql").read_text()
+    allowed = re.search(r"NEW\.state NOT IN \(([^)]*)\)", guard)
+    assert allowed
+    assert born == set(re.findall(r"'(\w+)'", allowed[1]))
+
+
+def test_every_transition_event_is_explained() -> None:
+    assert set(TRANSITIONS) <= {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "Event")}
+
+
+def test_every_refusal_of_the_database_is_explained() -> None:
+    sql = "".join(file.read_text() for file in (ROOT / "taskhub" / "store" / "sql").glob("*.sql"))
+    raised = set(re.findall(r"ERRCODE = '(TH\d+)'", sql))
+    assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
+
+
+# Roles, limits, words ---------------------------------------------------------------------
+
+
+def test_the_table_of_roles_is_the_gate() -> None:
+    heads = [str(role) for role in (Role.VIEWER, Role.OPERATOR, Role.APPROVER, Role.AUDITOR, Role.ADMIN)]
+    table = rows(page("use/console.md"), "Permission", *heads)
+    told = {cells[0].split("`")[1]: [cell == "yes" for cell in cells[1:6]] for cells in table}
+    known = set().union(*PERMISSIONS.values())
+    assert told == {name: [name in PERMISSIONS[Role(role)] for role in heads] for name in known}
+
+
+def test_every_state_is_explained_to_people() -> None:
+    assert [cells[0] for cells in rows(page("use/console.md"), "State")] == [str(state) for state in State]
+
+
+UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3_600, "d": 86_400, "KiB": 1_024, "MiB": 1_048_576}
+
+
+def amounts(text: str) -> set[float]:
+    """Every number in the words, with its unit, where it has one."""
+    found = re.findall(r"([\d,]+)(?: (ms|s|min|h|d|KiB|MiB)\b)?", text)
+    return {float(number.replace(",", "")) * UNITS.get(unit, 1) for number, unit in found if number.strip(",")}
+
+
+def limit_rows() -> list[tuple[str, str, str]]:
+    return [(cells[0], cells[1], cells[2].strip("`")) for cells in rows(page("run/limits.md"), "Limit", "Value", "Set by")]
+
+
+@pytest.mark.parametrize("what, value, setter", [row for row in limit_rows() if "." in row[2] or row[2].isupper()])
+def test_a_limit_is_what_its_setter_says(what: str, value: str, setter: str) -> None:
+    if setter.isupper():
+        actual: Any = int(declared()[setter][0])
+    else:
+        module, _, name = setter.rpartition(".")
+        actual = getattr(importlib.import_module(f"taskhub.{module}"), name)
+    scale = 0.001 if setter.endswith("_MS") else 86_400 if setter.endswith("_DAYS") else 1
+    wanted = set(actual.values()) if isinstance(actual, dict) else {actual * scale}
+    assert {float(number) for number in wanted} <= amounts(value), f"{what}: {actual}"
+
+
+@pytest.mark.parametrize("words", [State, Role, QuestionKind, QuestionState, Audience, TaskMode, Door])
+def test_the_glossary_has_our_words(words: Any) -> None:
+    glossary = page("glossary.md")
+    assert [str(word) for word in words if f"`{word}`" not in glossary] == []
+
+
+def test_the_glossary_is_in_order() -> None:
+    terms = re.findall(r"^\*\*(.+?)\*\*:", page("glossary.md"), re.MULTILINE)
+    assert terms == sorted(terms, key=str.lower)
+    assert len(terms) == len(set(terms))
+
+
+# Pages ------------------------------------------------------------------------------------
+
+
+def anchors(file: Path) -> set[str]:
+    heads = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_links_lead_somewhere(file: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(file.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (file.parent / path).resolve() if path else file
+        if not there.exists():
+            if str(there.relative_to(ROOT)) not in PICTURES_TO_TAKE:
+                broken.append(target)
+        elif anchor and anchor not in anchors(there):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES_TO_TAKE))
+def test_the_picture_was_taken(name: str) -> None:
+    assert Path(name).name in (ROOT / "tools" / "screenshot.py").read_text()
+    if not (ROOT / name).exists():
+        pytest.skip("run tools/screenshot.py")
+    assert (ROOT / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_page_can_be_reached() -> None:
+    linked = {
+        (file.parent / target.partition("#")[0]).resolve()
+        for file in PAGES
+        for target in re.findall(r"\]\(([^)\s]+)\)", without_code(file.read_text()))
+        if not re.match(r"[a-z]+:", target)
+    }
+    alone = [str(file.relative_to(ROOT)) for file in DOCS.rglob("*.md") if file.resolve() not in linked]
+    assert [name for name in alone if name != "docs/README.md"] == []
+
+
+@pytest.mark.parametrize("file", PAGES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_python_examples_compile(file: Path) -> None:
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", file.read_text(), re.DOTALL)):
+        compile(block, f"{file.name}[{number}]", "exec")
+
+
+def test_decisions_are_numbered_and_listed() -> None:
+    files = sorted(file.name for file in (DOCS / "decisions").glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in files] == list(range(1, len(files) + 1))
+    listed = re.findall(r"^\d+\. \[.+?\]\((.+?)\)", page("decisions/README.md"), re.MULTILINE)
+    assert listed == files
+    for name in files:
+        head, *_, text = (DOCS / "decisions" / name).read_text().partition("\n")
+        assert head.startswith(f"# {int(name[:4])}. ")
+        assert "**Status:**" in text
+
+
+def test_the_tool_authors_example_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server of docs/use/tools.md, asked through the SDK."""
+    import asyncio
+
+    import mcp_types
+    from mcp import Client
+
+    monkeypatch.setenv("SHOP_STATE_KEY", "k" * 32)
+    (block,) = re.findall(r"```python\n(.*?)```", page("use/tools.md"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(block, "tools.md", "exec"), names)  # our own page
+
+    async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
+        return mcp_types.ElicitResult(action="accept", content={"amount": 5})
+
+    async def call() -> str:
+        async with Client(names["server"], elicitation_callback=answer) as client:
+            (tool,) = (await client.list_tools()).tools
+            assert reduce(dict.get, (MODE_HINT,), tool.meta) == TaskMode.ALWAYS
+            result = await client.call_tool("refund", {"order": "A1"})
+        return str(result.content[0].text)
+
+    assert asyncio.run(call()) == "5 refunded for order A1 (state: A1)."

@@ -1,0 +1,350 @@
+"""Random histories of a few tasks, checked step by step against a small model in Python.
+
+Every call of the lifecycle is made, also those that come too late or from the wrong hands; and
+statements by hand that the guards must refuse. A database error that the model does not expect is a
+violation like any other. All of a history happens in one transaction that is rolled back; what a
+commit would check is checked after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from django.db import DatabaseError, connection, transaction
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from taskhub.core.errors import Invalid, KeyReused, TaskHubError
+from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, TaskRecord
+from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, State
+from taskhub.lifecycle import run
+from taskhub.lifecycle.answer import Outcome, answer_question
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.create import create_task, forget_counts
+from taskhub.lifecycle.sweep import sweep
+from taskhub.queries.tasks import owned_tasks
+from tests import factories
+from tests.factories import WORKER, make_question
+from tests.lifecycle import kit
+from tests.lifecycle.kit import World
+
+MOST_TASKS = 5
+ACTOR = Actor(name="machine", door=Door.SQL)
+FORM = make_question().params
+
+pick = st.integers(0, 1_000)
+
+
+@dataclass
+class Model:
+    """What a task should be."""
+
+    owner: int
+    tool: int
+    argument: int
+    state: State = State.QUEUED
+    epoch: int = 0
+    held: bool = False
+    cancel: bool = False
+    crashes: int = 0
+    questions: dict[str, bool] = field(default_factory=dict)  # key: is it open
+    seen: TaskRecord | None = None
+
+    @property
+    def ended(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def open(self) -> list[str]:
+        return [key for key, is_open in self.questions.items() if is_open]
+
+    def close_questions(self) -> None:
+        self.questions = dict.fromkeys(self.questions, False)
+
+    def let_go(self, state: State) -> None:
+        """No lease and no open question any more."""
+        self.state, self.held = state, False
+        self.close_questions()
+
+
+class TaskMachine(RuleBasedStateMachine):
+    """Two clients, two tools (the first may run twice), a handful of tasks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.history = transaction.atomic()
+        self.history.__enter__()
+        self.tasks: dict[int, Model] = {}
+        self.keys: dict[tuple[int, str], int] = {}
+        self.claims: list[Claim] = []
+        forget_counts()
+
+    def teardown(self) -> None:
+        transaction.set_rollback(True)
+        self.history.__exit__(None, None, None)
+
+    @initialize()
+    def people_and_tools(self) -> None:
+        tenant = factories.make_tenant()
+        server = factories.make_server(tenant)
+        self.contexts = [factories.make_context(tenant) for _ in range(2)]
+        self.tools = [
+            factories.make_tool(server, idempotent=True, max_attempts=2),
+            factories.make_tool(server),
+        ]
+
+    # --- help
+
+    def do(self, call: Callable[[], Any]) -> Any:
+        """One call, in a transaction of its own as far as errors go, with the checks of a commit."""
+        with transaction.atomic():
+            outcome = call()
+            with connection.cursor() as cursor:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+        return outcome
+
+    def some(self, n: int, suits: Callable[[Model], bool] = lambda model: True) -> tuple[int, Model]:
+        fitting = [(task_id, model) for task_id, model in self.tasks.items() if suits(model)]
+        return fitting[n % len(fitting)]
+
+    def some_claim(self, n: int) -> tuple[Claim, Model, bool]:
+        """Any claim ever made, the latest more often; its task; whether it still holds."""
+        claim = self.claims[-1 - n % len(self.claims)]
+        model = self.tasks[claim.task_id]
+        return claim, model, model.held and model.epoch == claim.epoch
+
+    def any_task(self, suits: Callable[[Model], bool] = lambda model: True) -> bool:
+        return any(suits(model) for model in self.tasks.values())
+
+    # --- what clients do
+
+    @rule(
+        owner=st.integers(0, 1),
+        tool=st.integers(0, 1),
+        argument=st.integers(0, 1),
+        key=st.sampled_from([None, "k", "k", "l"]),
+    )
+    def create(self, owner: int, tool: int, argument: int, key: str | None) -> None:
+        if len(self.tasks) >= MOST_TASKS and (owner, key) not in self.keys:
+            return
+        new = kit.new_task(
+            World(self.contexts[owner], self.tools[tool]), arguments={"n": argument}, idempotency_key=key
+        )
+        known = None if key is None else self.keys.get((owner, key))
+        if known is not None and (self.tasks[known].tool, self.tasks[known].argument) != (tool, argument):
+            try:
+                self.do(lambda: create_task(new, ACTOR))
+            except KeyReused:
+                return
+            raise AssertionError("a key was taken for another call")
+        made = self.do(lambda: create_task(new, ACTOR))
+        assert made.existed == (known is not None)
+        if known is not None:
+            assert made.task.id == known
+            return
+        assert made.task.id not in self.tasks
+        self.tasks[made.task.id] = Model(owner, tool, argument)
+        if key is not None:
+            self.keys[owner, key] = made.task.id
+
+    @precondition(lambda self: self.tasks)
+    @rule(n=pick)
+    def cancel(self, n: int) -> None:
+        task_id, model = self.some(n)
+        state = self.do(lambda: request_cancel(task_id, actor=ACTOR))
+        if not model.ended and not model.cancel:
+            model.cancel = True
+            if not model.held:
+                model.let_go(State.CANCELLED)
+        assert state is model.state
+
+    @precondition(lambda self: self.any_task(lambda model: bool(model.questions)))
+    @rule(n=pick, which=pick, response=st.sampled_from(["accept", "decline", "broken"]), stale=st.booleans())
+    def answer(self, n: int, which: int, response: str, stale: bool) -> None:
+        task_id, model = self.some(n, lambda model: bool(model.questions))
+        keys = list(model.questions) if stale else model.open or list(model.questions)
+        key = keys[which % len(keys)]
+        question = OpenQuestion(key, QuestionKind.ELICITATION, FORM, Audience.OPERATOR, "", 1, 0)
+        body: dict[str, Any] = {"action": response}
+        if response != "decline":
+            body = {"action": "accept", "content": {"name": 7 if response == "broken" else "Ada"}}
+        try:
+            outcome = self.do(lambda: answer_question(task_id, question, body, actor=ACTOR))
+        except Invalid:
+            assert response == "broken"
+            return
+        assert response != "broken"
+        if not model.questions[key]:
+            assert outcome is Outcome.LATE
+            return
+        assert outcome is Outcome.ANSWERED
+        model.questions[key] = False
+        if not model.open:
+            model.state = State.WORKING if model.held else State.QUEUED
+
+    # --- what workers do
+
+    @rule(limit=st.integers(1, 3))
+    def claim(self, limit: int) -> None:
+        waiting = {id for id, model in self.tasks.items() if model.state is State.QUEUED and not model.cancel}
+        taken = self.do(lambda: kit.claim(limit=limit))
+        assert len(taken) == min(limit, len(waiting))
+        for claim in taken:
+            assert claim.task_id in waiting
+            model = self.tasks[claim.task_id]
+            assert claim.arguments == {"n": model.argument}
+            model.state, model.held, model.epoch = State.WORKING, True, model.epoch + 1
+            assert claim.epoch == model.epoch
+            self.claims.append(claim)
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick, count=st.integers(1, 2), live=st.booleans())
+    def ask(self, n: int, count: int, live: bool) -> None:
+        claim, model, holds = self.some_claim(n)
+        keys = [f"q{len(model.questions) + place}" for place in range(count)]
+        assert self.do(lambda: kit.ask(claim, *(make_question(key=key) for key in keys), live=live)) is holds
+        if not holds:
+            return
+        if model.cancel and not live:
+            model.let_go(State.CANCELLED)
+            return
+        model.questions.update(dict.fromkeys(keys, True))
+        model.state = State.INPUT_REQUIRED
+        model.held = live
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick)
+    def finish(self, n: int) -> None:
+        claim, model, holds = self.some_claim(n)
+        assert self.do(lambda: kit.finish(claim)) is holds
+        if holds:
+            model.let_go(State.FINISHED)
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick)
+    def fault(self, n: int) -> None:
+        claim, model, holds = self.some_claim(n)
+        assert self.do(lambda: kit.fault(claim)) is holds
+        if holds:
+            model.let_go(State.FAULTED)
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick)
+    def settle_cancel(self, n: int) -> None:
+        claim, model, holds = self.some_claim(n)
+        done = self.do(lambda: run.settle_cancel(claim, message="", actor=WORKER))
+        assert done is (holds and model.cancel)
+        if done:
+            model.let_go(State.CANCELLED)
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick, started=st.booleans())
+    def release(self, n: int, started: bool) -> None:
+        claim, model, holds = self.some_claim(n)
+        done = self.do(lambda: run.release(claim, started=started, delay_seconds=0.0, reason="", actor=WORKER))
+        assert done is holds
+        if not holds:
+            return
+        if model.cancel:
+            model.let_go(State.CANCELLED)
+        else:
+            model.let_go(State.FAULTED if started and model.tool == 1 else State.QUEUED)
+
+    @precondition(lambda self: self.claims)
+    @rule(n=pick)
+    def note(self, n: int) -> None:
+        claim, _, holds = self.some_claim(n)
+        assert self.do(lambda: run.note(claim, [LogLine("progress", "on", float(n), 9.0)])) is holds
+
+    @precondition(lambda self: self.any_task(lambda model: model.held))
+    @rule(n=pick)
+    def lose_the_lease_and_sweep(self, n: int) -> None:
+        task_id, model = self.some(n, lambda model: model.held)
+        self.do(lambda: kit.turn_back(task_id, "lease_until", 1))
+        assert self.do(sweep) == 1
+        if model.cancel:
+            model.let_go(State.CANCELLED)
+            return
+        model.crashes += 1
+        model.let_go(State.QUEUED if model.tool == 0 and model.crashes < 2 else State.FAULTED)
+
+    @rule()
+    def sweep_in_vain(self) -> None:
+        assert self.do(sweep) == 0
+
+    # --- what nobody may do
+
+    @precondition(lambda self: self.any_task(lambda model: model.ended))
+    @rule(n=pick, change=st.sampled_from(["message = message || '!'", "is_error = NOT is_error", "state = 'working'"]))
+    def change_an_ended_task(self, n: int, change: str) -> None:
+        task_id, _ = self.some(n, lambda model: model.ended)
+        self._refused("TH002", f"UPDATE task SET {change} WHERE id = {task_id}")
+
+    @precondition(lambda self: self.any_task(lambda model: not model.ended))
+    @rule(
+        n=pick,
+        change=st.sampled_from(
+            [
+                ("TH001", "context_id = context_id + 1"),
+                ("TH004", "lease_epoch = lease_epoch + 2"),
+                ("TH003", "state = 'paused'"),
+            ]
+        ),
+    )
+    def change_a_live_task_by_hand(self, n: int, change: tuple[str, str]) -> None:
+        task_id, _ = self.some(n, lambda model: not model.ended)
+        self._refused(change[0], f"UPDATE task SET {change[1]} WHERE id = {task_id}")
+
+    def _refused(self, code: str, statement: str) -> None:
+        def attempt() -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(statement)
+
+        try:
+            self.do(attempt)
+        except DatabaseError as error:
+            assert getattr(error.__cause__, "sqlstate", "") == code, error  # noqa: PT017 - the code is the point
+            return
+        raise AssertionError(f"not refused: {statement}")
+
+    # --- what must hold after every step
+
+    @invariant()
+    def the_tasks_are_as_the_model_says(self) -> None:
+        for task_id, model in self.tasks.items():
+            now = kit.look(task_id)
+            assert now.state is model.state
+            assert {question.key for question in now.questions} == set(model.open)
+            assert (now.state is State.INPUT_REQUIRED) == bool(model.open)
+            assert (now.cancel_requested_at is not None) == model.cancel
+            before = model.seen
+            if before is not None and now != before:
+                assert not (before.state in TERMINAL), "an ended task changed"
+                assert now.version > before.version, "a change without a new version"
+                assert now.updated_at >= before.updated_at
+            model.seen = now
+
+    @invariant()
+    def nobody_sees_anothers_task(self) -> None:
+        for place, context in enumerate(getattr(self, "contexts", [])):
+            pairs = [(context.pk, model.seen.public_id) for model in self.tasks.values() if model.seen]
+            for model, found in zip(self.tasks.values(), owned_tasks(pairs), strict=True):
+                assert (found is not None) == (model.owner == place)
+
+    @invariant()
+    def history_is_complete(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM task t WHERE t.state <> (SELECT e.after ->> 'state' FROM event e"
+                " WHERE e.task_id = t.id AND e.action LIKE 'task.%%' AND e.task_version IS NOT NULL"
+                " ORDER BY e.id DESC LIMIT 1)"
+            )
+            assert cursor.fetchone() == (0,), "the last event tells another state"
+
+
+VIOLATIONS = (AssertionError, DatabaseError, psycopg.Error, TaskHubError, ValueError, TypeError)
+"""How a machine fails when the store misbehaves."""

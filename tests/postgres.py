@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from pathlib import Path
@@ -44,7 +45,8 @@ def pytest_unconfigure() -> None:
     """Stop what was started here."""
     while _started:
         server, directory = _started.pop()
-        server.get_postmaster_info().process.terminate()
+        # Fast shutdown: sessions of threads that are still there are ended.
+        server.get_postmaster_info().process.send_signal(signal.SIGINT)
         server.get_postmaster_info().process.wait(10)
         shutil.rmtree(directory, ignore_errors=True)
 

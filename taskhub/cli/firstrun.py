@@ -11,7 +11,7 @@ from taskhub.core.states import Door, Role
 from taskhub.identity.people import add_person
 from taskhub.identity.principals import default_tenant
 from taskhub.identity.tokens import issue_token
-from taskhub.lifecycle.catalogue import add_server, preset_approval
+from taskhub.lifecycle.catalogue import connect_server, preset_approval
 
 ACTOR = Actor(name="first start", door=Door.CLI)
 DEMO_TARGET = "taskhub.demo.server:server"
@@ -67,5 +67,7 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 def add_demo() -> None:
     """The demo server, with its one rule: a deployment to production needs an operator's approval."""
-    server = add_server(tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET)
+    server = connect_server(
+        tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET, actor=ACTOR
+    )
     preset_approval(server, "deploy", when={"environment": "production"}, group="ops", quorum=1)

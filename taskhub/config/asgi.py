@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import warnings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
@@ -20,11 +21,20 @@ from django.urls import path  # noqa: E402
 
 from taskhub.api.asgi import Lean  # noqa: E402
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
+from taskhub.core.errors import TaskHubError  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
+from taskhub.lifecycle.polls import store_polls  # noqa: E402
 from taskhub.protocol.hub import Hub  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
+
+# WhiteNoise hands files over as plain iterators. They are small and on local disk; Django reads
+# them in a thread and would say so for every process.
+warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
+
+POLLS_SECONDS = 3.0
+"""How often the marks of who polled what are written."""
 
 
 def _close() -> None:
@@ -61,7 +71,7 @@ class Application:
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
             max_body=settings.TASKHUB_MAX_BODY,
         )
-        self._feeder: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
@@ -75,17 +85,28 @@ class Application:
         self.hub.closing.set()
         self.hub.hints.ring_all()
 
+    async def _store_polls(self) -> None:
+        while True:
+            await asyncio.sleep(POLLS_SECONDS)
+            if self.hub.polled:
+                polled, self.hub.polled = self.hub.polled, {}
+                # Worth one try: the next poll tells the same, later.
+                with contextlib.suppress(TaskHubError):
+                    await self.hub.lanes.run(store_polls, polled)
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
             message = await receive()
             if message["type"] == "lifespan.startup":
-                self._feeder = asyncio.create_task(Feeder(self.hub).run())
+                self._tasks = [
+                    asyncio.create_task(Feeder(self.hub).run()),
+                    asyncio.create_task(self._store_polls()),
+                ]
                 await send({"type": "lifespan.startup.complete"})
             else:
-                if self._feeder is not None:
-                    self._feeder.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await self._feeder
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
                 self.hub.lanes.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

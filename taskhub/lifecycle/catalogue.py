@@ -10,8 +10,25 @@ from typing import Any
 from django.db import connection, transaction
 
 from taskhub.core.names import HINT_CHANNEL
-from taskhub.core.records import TaskMode
-from taskhub.store.models import Event, Server, Tool
+from taskhub.core.records import Actor, TaskMode
+from taskhub.core.states import Door
+from taskhub.lifecycle.events import record_event
+from taskhub.queries.servers import redacted
+from taskhub.store.models import Server, Tool
+
+SEEN = (
+    "exposed_name",
+    "position",
+    "definition",
+    "digest",
+    "rejected",
+    "hint_mode",
+    "read_only",
+    "idempotent",
+    "changed_at",
+    "gone_at",
+)
+"""The columns of a tool that belong to its server; the others are the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +64,27 @@ def enabled_servers() -> list[ServerRow]:
     ]
 
 
-def add_server(*, tenant_id: int, name: str, transport: str, target: str, prefix: str = "") -> int:
-    """Make the server known, or update the one with this name. Returns its id."""
+def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor) -> int:
+    """Make it so that a server of this name is connected to this target: made, changed, or left as
+    it is. Returns its id. For the command line; people use `policies.add_server`."""
     with transaction.atomic():
         server, made = Server.objects.get_or_create(
-            tenant_id=tenant_id,
-            name=name,
-            defaults={"transport": transport, "target": target, "prefix": prefix},
+            tenant_id=tenant_id, name=name, defaults={"transport": transport, "target": target}
         )
-        if not made and (server.transport, server.target) != (transport, target):
+        before = None if made else {"transport": server.transport, "target": redacted(server.transport, server.target)}
+        if made or (server.transport, server.target) != (transport, target):
             server.transport, server.target, server.state = transport, target, "unknown"
             server.save(update_fields=["transport", "target", "state"])
-        _announce()
-    return server.pk
+            record_event(
+                "server.added" if made else "server.changed",
+                tenant_id=tenant_id,
+                target=name,
+                actor=actor,
+                before=before,
+                after={"transport": transport, "target": redacted(transport, target)},
+            )
+            _announce()
+    return int(server.pk)
 
 
 def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
@@ -119,13 +144,10 @@ def store_snapshot(server_id: int, *, protocol: str, info: dict[str, Any], tools
                 _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
             old.exposed_name, old.position, old.definition = exposed, position, listed.definition
             old.digest, old.rejected, old.hint_mode = listed.digest, listed.rejected, listed.hint_mode
-            old.read_only, old.idempotent, old.changed_at, old.gone_at = (
-                listed.read_only,
-                listed.idempotent,
-                now,
-                None,
-            )
-            old.save()
+            old.read_only, old.idempotent = listed.read_only, listed.idempotent
+            old.changed_at, old.gone_at = now, None
+            # Never the policy's columns: somebody may be changing them right now.
+            old.save(update_fields=None if old.pk is None else SEEN)
         for gone in known.values():
             if gone.gone_at is None:
                 changed = True
@@ -136,7 +158,7 @@ def store_snapshot(server_id: int, *, protocol: str, info: dict[str, Any], tools
             changed = True
         server.state, server.problem, server.protocol, server.info = "ready", "", protocol, info
         server.catalogue_at = server.last_seen_at = now
-        server.save()
+        server.save(update_fields=["state", "problem", "protocol", "info", "catalogue_at", "last_seen_at"])
         if changed:
             _announce()
     return changed
@@ -159,13 +181,15 @@ def _announce() -> None:
         cursor.execute("SELECT pg_notify(%s, 'c')", [HINT_CHANNEL])
 
 
+WORKER = Actor(name="worker", door=Door.WORKER)
+
+
 def _record(server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any]) -> None:
-    Event.objects.create(
+    record_event(
+        action,
         tenant_id=server.tenant_id,
-        action=action,
-        actor="worker",
-        door="worker",
-        target=f"{server.name}/{target}" if target != server.name else server.name,
+        target=server.name if target == server.name else f"{server.name}/{target}",
+        actor=WORKER,
         before=before,
         after=after,
     )

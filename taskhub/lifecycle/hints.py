@@ -10,8 +10,10 @@ every few seconds find the change.
 
 from __future__ import annotations
 
+import atexit
 import logging
 import threading
+import time
 from queue import Empty, SimpleQueue
 
 import psycopg
@@ -29,6 +31,7 @@ BATCH = 50
 _queue: SimpleQueue[int] = SimpleQueue()
 _thread: list[threading.Thread] = []
 _starting = threading.Lock()
+_sending = threading.Event()
 
 
 def announce(task_id: int) -> None:
@@ -42,13 +45,23 @@ def _enqueue(task_id: int) -> None:
             if not _thread or not _thread[0].is_alive():
                 _thread[:] = [threading.Thread(target=_work, name="hints", daemon=True)]
                 _thread[0].start()
+                atexit.register(flush)
     _queue.put(task_id)
+
+
+def flush(seconds: float = 2.0) -> None:
+    """Wait until the hints announced so far are sent, at most `seconds`: for a process that ends."""
+    until = time.monotonic() + seconds
+    while _thread and (not _queue.empty() or _sending.is_set()) and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 def _work() -> None:
     ready = False
     while True:
+        _sending.clear()
         waiting = {_queue.get()}
+        _sending.set()
         try:
             while len(waiting) < BATCH:
                 waiting.add(_queue.get_nowait())

@@ -8,16 +8,15 @@ The announcements leave with the commit: `c` (catalogue and policies changed: dr
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.db import connection, transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor
+from taskhub.core.spec import parse_spec
 from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lifecycle.events import record_event
@@ -105,7 +104,8 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor:
         )
     if not _PREFIX.fullmatch(prefix):
         raise Invalid("A prefix has letters, digits, dots, dashes and underscores only.", field="prefix")
-    transport, target = parse_spec(spec)
+    parsed = parse_spec(spec)
+    transport, target = parsed.transport, parsed.target
     with transaction.atomic():
         taken = list(Server.objects.filter(tenant_id=tenant_id).values_list("name", flat=True)[: MAX_SERVERS + 1])
         if name in taken:
@@ -162,42 +162,6 @@ def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
             raise Refused(f"{server.name} is disabled; enable it first.")
         record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
         _announce(f"s {server_id}")
-
-
-def parse_spec(spec: str) -> tuple[str, str]:
-    """(transport, target) of `python:pkg.mod:object`, `stdio:command args` or `http(s)://…`.
-
-    Raises `Invalid` with what was expected.
-    """
-    spec = spec.strip()
-    if not spec or len(spec) > 2_000 or not spec.isprintable():
-        raise Invalid("A server is given as one line of at most 2,000 characters.", field="spec")
-    kind, _, rest = spec.partition(":")
-    rest = rest.strip()
-    if kind == "python":
-        if not _OBJECT.fullmatch(rest):
-            raise Invalid(f"Expected python:package.module:object, found {spec[:200]!r}.", field="spec")
-        return "python", rest
-    if kind == "stdio":
-        try:
-            words = shlex.split(rest)
-        except ValueError as error:
-            raise Invalid(f"The command cannot be read: {error}.", field="spec") from None
-        if not words:
-            raise Invalid("Expected stdio:command and its arguments.", field="spec")
-        return "stdio", rest
-    if kind in ("http", "https"):
-        try:
-            parts = urlsplit(spec)
-            usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-        except ValueError:
-            usable = False
-        if not usable or " " in spec:
-            raise Invalid("Expected a full URL such as https://example.com/mcp.", field="spec")
-        return "http", spec
-    raise Invalid(
-        f"Expected python:package.module:object, stdio:command, http:// or https://, found {spec[:60]!r}.", field="spec"
-    )
 
 
 def check_policy(policy: ToolPolicy) -> None:

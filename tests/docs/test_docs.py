@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -395,7 +394,7 @@ def test_the_tool_authors_example_works(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SHOP_STATE_KEY", "k" * 32)
     (block,) = re.findall(r"```python\n(.*?)```", page("use/tools.md"), re.DOTALL)
     names: dict[str, Any] = {}
-    exec(compile(block, "tools.md", "exec"), names)  # our own page
+    exec(compile(block, "tools.md", "exec", dont_inherit=True), names)  # our own page
 
     async def answer(context: Any, params: Any) -> mcp_types.ElicitResult:
         return mcp_types.ElicitResult(action="accept", content={"amount": 5})
@@ -403,7 +402,8 @@ def test_the_tool_authors_example_works(monkeypatch: pytest.MonkeyPatch) -> None
     async def call() -> str:
         async with Client(names["server"], elicitation_callback=answer) as client:
             (tool,) = (await client.list_tools()).tools
-            assert reduce(dict.get, (MODE_HINT,), tool.meta) == TaskMode.ALWAYS
+            assert tool.meta is not None
+            assert tool.meta[MODE_HINT] == TaskMode.ALWAYS
             result = await client.call_tool("refund", {"order": "A1"})
         return str(result.content[0].text)
 

@@ -57,6 +57,8 @@ def test_killed_worker_repeatable_task_is_taken_up_again_and_ends_once(hub: Runn
 
 
 def test_killed_worker_other_task_is_faulted_with_its_outcome_unknown(hub: RunningHub) -> None:
+    hub.sql("UPDATE tool SET policy_at_least_once = false WHERE name = 'slow_compute'")
+    hub.sql("NOTIFY taskhub, 'c'")
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         task = client.create("slow_compute", {"seconds": 30, "label": "x"})
         wait_until(lambda: hub.sql("SELECT 1 FROM task WHERE state = 'working'"), "a running task")

@@ -188,8 +188,9 @@ def test_a_changed_list_of_tools_is_told_to_all_who_asked_and_nobody_else(hub: R
 def test_there_is_a_limit_to_the_streams_of_one_client(hub: RunningHub) -> None:
     token = hub.token(f"listener-{secrets.token_hex(4)}", "tasks:read")
     with Client(hub.base, token) as client, contextlib.ExitStack() as open_streams:
-        for _ in range(20):
-            _acknowledged(open_streams.enter_context(client.stream(LISTEN, _filter())))
+        held = [open_streams.enter_context(client.stream(LISTEN, _filter())) for _ in range(20)]
+        for stream in held:
+            _acknowledged(stream)
         refused = client.call(LISTEN, _filter())
         assert refused.refusal == (429, 42900)
         assert int(refused.headers["retry-after"]) > 0

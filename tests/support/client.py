@@ -240,7 +240,8 @@ class Client:
             schema.check_headers(response.status_code, response.headers)
             assert response.status_code == 200, response.read()
             assert response.headers["content-type"].startswith("text/event-stream"), response.read()
-            yield Frames(response, message["id"], method)
+            frames = Frames(response, message["id"], method)  # named: dropped, it would close the stream
+            yield frames
         finally:
             response.close()
 

@@ -9,6 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from taskhub.cli.database import need_database
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.lifecycle.events import record_verification
 from taskhub.lifecycle.seal import seal_events, verify_audit
 
 
@@ -30,6 +33,13 @@ class Command(BaseCommand):
             while seal_events():
                 pass
             verdict = verify_audit()
+            record_verification(
+                ok=not verdict.problem,
+                events=verdict.events,
+                seals=verdict.seals,
+                problem=verdict.problem,
+                actor=Actor(name="manage.py", door=Door.CLI),
+            )
         if verdict.problem:
             self.stderr.write(f"AUDIT BROKEN: {verdict.problem}")
             self.stderr.write(f"{verdict.events} events in {verdict.seals} seals before it are intact.")

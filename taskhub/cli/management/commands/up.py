@@ -20,14 +20,14 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection, connections
 
 from taskhub.cli.embedded import Embedded
-from taskhub.cli.firstrun import add_demo, credentials_file, make_people
+from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
 from taskhub.cli.supervisor import Supervisor
 from taskhub.core.errors import TaskHubError
+from taskhub.core.spec import ServerSpec, parse_spec
 from taskhub.identity.principals import default_tenant
-from taskhub.lifecycle.catalogue import add_server
-from taskhub.upstream.spec import parse_spec
+from taskhub.lifecycle.catalogue import connect_server
 
 READY_SECONDS = 30.0
 
@@ -67,7 +67,13 @@ class Command(BaseCommand):
             if not options["no_demo"]:
                 add_demo()
             for spec in specs:
-                add_server(tenant_id=default_tenant().pk, name=spec.name, transport=spec.transport, target=spec.target)
+                connect_server(
+                    tenant_id=default_tenant().pk,
+                    name=spec.name,
+                    transport=spec.transport,
+                    target=spec.target,
+                    actor=ACTOR,
+                )
             collect_if_changed()
             connections.close_all()
             if options["anonymous"]:
@@ -85,7 +91,7 @@ class Command(BaseCommand):
             supervisor.stop()
             self.stderr.write("taskhub: stopped")
 
-    def _specs(self, texts: list[str]) -> list[Any]:
+    def _specs(self, texts: list[str]) -> list[ServerSpec]:
         try:
             return [parse_spec(text) for text in texts]
         except TaskHubError as error:

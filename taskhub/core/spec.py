@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
 
+MAX_SPEC = 2_000
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
 
 
@@ -27,6 +28,9 @@ class ServerSpec:
 
 def parse_spec(text: str) -> ServerSpec:
     """Raises `Invalid`, saying what was expected."""
+    text = text.strip()
+    if not text or len(text) > MAX_SPEC or not text.isprintable():
+        raise Invalid(f"A server is given as one line of at most {MAX_SPEC:,} characters.", field="spec")
     name, equals, rest = text.partition("=")
     if not equals or not _NAME.match(name) or ":" in name:
         name, rest = "", text
@@ -34,23 +38,26 @@ def parse_spec(text: str) -> ServerSpec:
         target = rest.removeprefix("python:")
         module, _, attribute = target.partition(":")
         if not module or not attribute or not all(part.isidentifier() for part in (*module.split("."), attribute)):
-            raise Invalid(f"python:package.module:object expected, not {rest!r}")
+            raise Invalid(f"Expected python:package.module:object, found {rest[:200]!r}.", field="spec")
         return ServerSpec(name or module.split(".")[-1].replace("_", "-"), "python", target)
     if rest.startswith("stdio:"):
         target = rest.removeprefix("stdio:").strip()
         try:
             words = shlex.split(target)
         except ValueError as error:
-            raise Invalid(f"stdio:command expected: {error}") from None
+            raise Invalid(f"The command cannot be read: {error}.", field="spec") from None
         if not words:
-            raise Invalid("stdio:command expected, and no command was given")
+            raise Invalid("Expected stdio:command and its arguments.", field="spec")
         return ServerSpec(name or re.sub(r"[^A-Za-z0-9_.-]", "-", words[0].split("/")[-1])[:64], "stdio", target)
     if rest.startswith(("http://", "https://")):
         try:
-            host = urlsplit(rest).hostname
+            parts = urlsplit(rest)
+            host = parts.hostname if parts.port != 0 and " " not in rest else None
         except ValueError:
             host = None
         if not host:
-            raise Invalid(f"A URL with a host expected, not {rest!r}")
+            raise Invalid("Expected a full URL such as https://example.com/mcp.", field="spec")
         return ServerSpec(name or re.sub(r"[^A-Za-z0-9_.-]", "-", host), "http", rest)
-    raise Invalid(f"A server is python:…, stdio:… or http(s)://…, not {rest!r}")
+    raise Invalid(
+        f"Expected python:package.module:object, stdio:command, http:// or https://, found {rest[:60]!r}.", field="spec"
+    )

@@ -1,0 +1,148 @@
+"""What is refused before anything else runs: Host, Origin, sizes; for HTTP and WebSocket alike."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import websockets
+from websockets.exceptions import InvalidStatus
+
+from tests.support.client import Client
+from tests.support.hub import RunningHub
+
+pytestmark = pytest.mark.processes
+
+HOSTILE = ["evil.example.com", "localhost.evil.example.com", "127.0.0.1.nip.io", "localhost@evil.example.com", "", "a b"]
+FOREIGN = [
+    "https://evil.example.com",
+    "null",
+    "http://localhost:1",
+    "http://127.0.0.1",
+    "https://127.0.0.1:{port}.evil.example.com",
+    "ftp://127.0.0.1:{port}",
+    "http://127.0.0.1:{port}@evil.example.com",
+    "http://user@127.0.0.1:{port}",
+    "http://127.0.0.1:99999",
+    "http://[",
+]
+
+
+def _head(hub: RunningHub, *lines: str, path: str = "/healthz", host: str | None = None) -> bytes:
+    named = f"127.0.0.1:{hub.port}" if host is None else host
+    return "\r\n".join([f"GET {path} HTTP/1.1", f"Host: {named}", *lines, "", ""]).encode("latin-1")
+
+
+def _status(answer: bytes) -> int:
+    return int(answer.split(b" ")[1])
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/healthz", "/", "/accounts/login/", "/nope"])
+@pytest.mark.parametrize("host", HOSTILE)
+@pytest.mark.req("B26-02")
+def test_a_host_we_do_not_answer_to_is_refused_everywhere(hub: RunningHub, host: str, path: str) -> None:
+    answer = hub.raw(_head(hub, path=path, host=host))
+    assert _status(answer) == 400
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:{port}", "localhost:{port}", "LOCALHOST:{port}", "localhost", "[::1]:{port}"])
+@pytest.mark.req("B26-02")
+def test_our_own_names_are_answered(hub: RunningHub, host: str) -> None:
+    assert _status(hub.raw(_head(hub, host=host.format(port=hub.port)))) == 200
+
+
+@pytest.mark.req("B26-02")
+def test_two_hosts_or_none_are_refused(hub: RunningHub) -> None:
+    assert _status(hub.raw(_head(hub, "Host: evil.example.com"))) == 400
+    assert _status(hub.raw(b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")) == 400
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+@pytest.mark.req("B26-02")
+def test_a_foreign_origin_is_refused_in_json(hub: RunningHub, alice: Client, origin: str) -> None:
+    sent = origin.format(port=hub.port)
+    answer = alice.call("server/discover", headers={"Origin": sent})
+    assert answer.refusal == (403, -32600)
+    assert _status(hub.raw(_head(hub, f"Origin: {sent}"))) == 403
+
+
+@pytest.mark.req("B26-02")
+def test_the_origin_of_the_address_itself_is_fine(hub: RunningHub, alice: Client) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        here = f"{name}:{hub.port}"
+        answer = alice.call("server/discover", headers={"Host": here, "Origin": f"http://{here}"})
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [("evil.example.com", None), ("evil.example.com", "http://evil.example.com"), (None, "https://evil.example.com"), (None, "null")],
+)
+@pytest.mark.req("B26-02")
+async def test_a_websocket_is_guarded_like_a_page(hub: RunningHub, host: str | None, origin: str | None) -> None:
+    named = host or f"127.0.0.1:{hub.port}"
+    sock_kwargs = {"host": "127.0.0.1", "port": hub.port}
+    headers = {"Origin": origin} if origin else {}
+    with pytest.raises(InvalidStatus) as caught:
+        async with websockets.connect(f"ws://{named}/ws/hints", additional_headers=headers, proxy=None, **sock_kwargs):
+            pass
+    assert caught.value.response.status_code == 403
+
+
+@pytest.mark.req("B26-02")
+async def test_a_websocket_without_a_session_is_closed(hub: RunningHub) -> None:
+    origin = f"http://127.0.0.1:{hub.port}"
+    with pytest.raises((InvalidStatus, websockets.exceptions.ConnectionClosed)):
+        async with asyncio.timeout(5):
+            async with websockets.connect(
+                f"ws://127.0.0.1:{hub.port}/ws/hints", additional_headers={"Origin": origin}, proxy=None
+            ) as socket:
+                await socket.recv()
+
+
+@pytest.mark.req("B26-04")
+def test_a_body_over_the_limit_is_413_however_it_comes(hub: RunningHub, alice: Client) -> None:
+    message = alice.message("tools/call", {"name": "greet", "arguments": {"name": "x" * 1_048_576}})
+    assert alice.send(message, alice.headers(message)).refusal == (413, -32600)
+
+    def chunks() -> object:
+        for _ in range(40):
+            yield b" " * 65_536
+
+    response = alice._http.post(f"{hub.base}/mcp", content=chunks(), headers=alice.headers(message))  # type: ignore[arg-type]
+    assert response.status_code == 413
+    assert alice.call("server/discover").status == 200
+
+
+@pytest.mark.req("B26-04")
+def test_a_body_just_under_the_limit_is_read(alice: Client) -> None:
+    answer = alice.tool("greet", {"name": "x" * 1_000_000})
+    assert len(answer.text) == 1_000_008
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "1, 1", "99999999999999999999"])
+@pytest.mark.req("B26-04")
+def test_a_length_that_is_none_is_refused(hub: RunningHub, length: str) -> None:
+    request = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{hub.port}\r\nContent-Length: {length}\r\n\r\nx"
+    assert _status(hub.raw(request.encode())) in (400, 413)
+
+
+@pytest.mark.req("B26-23")
+def test_too_many_or_too_large_headers_are_431(hub: RunningHub) -> None:
+    many = [f"X-{number}: y" for number in range(150)]
+    assert _status(hub.raw(_head(hub, *many))) == 431
+    assert _status(hub.raw(_head(hub, "X-Long: " + "y" * 17_000))) == 431
+    assert _status(hub.raw(_head(hub, *many[:50]))) == 200
+
+
+@pytest.mark.req("B26-33")
+def test_every_refusal_of_the_guard_is_json(hub: RunningHub) -> None:
+    for request in (
+        _head(hub, host="evil.example.com"),
+        _head(hub, "Origin: null"),
+        _head(hub, "X-Long: " + "y" * 17_000),
+    ):
+        head, _, body = hub.raw(request).partition(b"\r\n\r\n")
+        assert b"content-type: application/json" in head
+        assert json.loads(body)["error"]["code"] == -32600

@@ -1,0 +1,183 @@
+"""Bearer tokens on `/mcp`: who gets in, and how far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from typing import Any
+
+import pytest
+
+from tests.support.client import EVERYTHING, PREFIX, TASKS, Client
+from tests.support.hub import RunningHub
+
+pytestmark = pytest.mark.processes
+
+UNKNOWN = "A" * 32
+
+
+@pytest.fixture(scope="module")
+def narrow(hub: RunningHub) -> dict[str, str]:
+    """Tokens of one client, each with one scope."""
+    client = f"narrow-{secrets.token_hex(4)}"
+    return {scope: hub.token(client, scope) for scope in ("tasks:call", "tasks:read")}
+
+
+def _challenge(header: str) -> dict[str, str]:
+    scheme, _, rest = header.partition(" ")
+    assert scheme == "Bearer"
+    return dict(re.findall(r'(\w+)="([^"]*)"', rest))
+
+
+@pytest.mark.req("AU-03", "AU-15")
+def test_without_a_token_the_challenge_names_no_error(nobody: Client) -> None:
+    answer = nobody.tool("greet", {"name": "x"})
+    assert answer.status == 401
+    assert "error" not in _challenge(answer.headers["www-authenticate"])
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "Bearer thub_" + "x" * 43,
+        "Bearer x",
+        "Bearer ",
+        "Bearer",
+        "bearer \t",
+        "Basic YWRtaW46YWRtaW4=",
+        "",
+        "Bearer " + "x" * 4_000,
+        "Bearer ' OR 1=1 --xxxxxxxxxxxxxxxxxxxx",
+        "Token {token}",
+        "{token}",
+        "Bearer {token}x",
+        "Bearer {token} {token}",
+        "Bearer {TOKEN}",
+    ],
+)
+@pytest.mark.req("AU-03", "AU-07")
+def test_a_token_that_is_no_good_is_told_apart_from_none(
+    hub: RunningHub, nobody: Client, authorization: str
+) -> None:
+    token = hub.tokens["agent-a"]
+    sent = authorization.replace("{token}", token).replace("{TOKEN}", token.upper())
+    answer = nobody.call("server/discover", headers={"Authorization": sent})
+    assert answer.status == 401
+    assert _challenge(answer.headers["www-authenticate"])["error"] == "invalid_token"
+    assert token not in answer.body.decode()
+
+
+@pytest.mark.req("AU-03", "AU-15", "B26-32")
+def test_a_missing_token_is_found_before_anything_in_the_body(nobody: Client) -> None:
+    for body in (b"{", b"[]", b'{"jsonrpc":"2.0","method":"notifications/cancelled"}', b""):
+        assert nobody.post(body, {"content-type": "text/plain"}).status == 401
+
+
+@pytest.mark.req("AU-06")
+def test_a_token_in_the_address_opens_nothing(hub: RunningHub, nobody: Client) -> None:
+    message = nobody.message("server/discover")
+    for name in ("access_token", "token", "authorization"):
+        response = nobody._http.post(
+            f"{hub.base}/mcp?{name}={hub.tokens['agent-a']}", json=message, headers=nobody.headers(message)
+        )
+        assert response.status_code == 401
+
+
+@pytest.mark.req("AU-06", "AU-17")
+def test_a_session_of_the_console_opens_nothing_here(hub: RunningHub, nobody: Client) -> None:
+    page = nobody._http.get(f"{hub.base}/accounts/login/")
+    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+    assert found is not None
+    admin = json.loads((hub.data / "credentials.json").read_text())["users"]["admin"]
+    done = nobody._http.post(
+        f"{hub.base}/accounts/login/",
+        data={"csrfmiddlewaretoken": found[1], "login": admin["username"], "password": admin["password"]},
+        headers={"Referer": f"{hub.base}/accounts/login/", "Origin": hub.base},
+    )
+    assert done.status_code == 302, done.text[:500]
+    assert "sessionid" in nobody._http.cookies
+    assert nobody.tool("greet", {"name": "x"}).status == 401
+
+
+@pytest.mark.req("AU-06")
+def test_the_scheme_is_read_in_any_case(alice: Client) -> None:
+    for scheme in ("bearer", "BEARER"):
+        answer = alice.call("server/discover", headers={"Authorization": f"{scheme} {alice.token}"})
+        assert answer.status == 200
+
+
+CALLS: list[tuple[str, dict[str, Any], str]] = [
+    ("tools/call", {"name": "greet", "arguments": {"name": "x"}}, "tasks:call"),
+    ("tasks/get", {"taskId": UNKNOWN}, "tasks:read"),
+    ("tasks/update", {"taskId": UNKNOWN, "inputResponses": {}}, "tasks:answer"),
+    ("tasks/cancel", {"taskId": UNKNOWN}, "tasks:cancel"),
+    ("subscriptions/listen", {"notifications": {"taskIds": [UNKNOWN]}}, "tasks:read"),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "scope"), CALLS, ids=[call[0] for call in CALLS])
+@pytest.mark.req("AU-04", "AU-10", "AU-15", "B26-14")
+def test_a_token_that_is_too_narrow_learns_which_scope_is_missing(
+    hub: RunningHub, narrow: dict[str, str], method: str, params: dict[str, Any], scope: str
+) -> None:
+    token = narrow["tasks:read" if scope != "tasks:read" else "tasks:call"]
+    with Client(hub.base, token) as client:
+        answer = client.call(method, params, caps=TASKS, id="mine")
+        assert (answer.status, answer.streamed) == (403, False)
+        challenge = _challenge(answer.headers["www-authenticate"])
+        assert (challenge["error"], challenge["scope"]) == ("insufficient_scope", scope)
+        assert answer.messages[-1]["id"] == "mine"
+        # Also where the extension is missing: how far a token reaches does not depend on that.
+        assert client.call(method, params).status in (403, 400)
+
+
+@pytest.mark.req("AU-04")
+def test_a_narrow_token_does_what_it_may(hub: RunningHub, narrow: dict[str, str]) -> None:
+    with Client(hub.base, narrow["tasks:call"]) as caller, Client(hub.base, narrow["tasks:read"]) as reader:
+        task_id = caller.create("failing_job", caps=EVERYTHING)
+        assert reader.until(task_id, "completed")["result"]["isError"] is True
+        for client in (caller, reader):
+            assert client.call("tools/list").status == 200
+            assert client.call("server/discover").status == 200
+
+
+@pytest.mark.req("AU-14", "T26-20")
+def test_a_new_token_of_the_same_client_keeps_its_tasks(hub: RunningHub) -> None:
+    name = f"again-{secrets.token_hex(4)}"
+    with Client(hub.base, hub.token(name)) as first, Client(hub.base, hub.token(name)) as second:
+        task_id = first.create("confirm_delete", {"filename": "x"})
+        assert second.get(task_id).result["taskId"] == task_id
+        second.cancel(task_id)
+        assert first.until(task_id, "cancelled")["status"] == "cancelled"
+
+
+@pytest.mark.req("AU-03", "AU-07")
+def test_a_revoked_or_expired_token_is_refused_at_once(hub: RunningHub) -> None:
+    from tests.support.hub import wait_until
+
+    for change in ("revoked_at = now()", "expires_at = now() - interval '1 second'"):
+        token = hub.token(f"gone-{secrets.token_hex(4)}")
+        with Client(hub.base, token) as client:
+            assert client.tool("greet", {"name": "x"}).status == 200
+            # As `identity.tokens.revoke_token` does it: the change and its hint in one transaction.
+            hub.sql(
+                f"WITH changed AS (UPDATE access_token SET {change} WHERE digest = %s RETURNING id)"
+                " SELECT pg_notify('taskhub', 'p') FROM changed",
+                [hashlib.sha256(token.encode()).digest()],
+            )
+            wait_until(lambda: client.call("server/discover").status == 401, "the token to be refused", 2.0)  # noqa: B023
+            answer = client.tool("greet", {"name": "x"})
+            assert answer.status == 401
+            assert _challenge(answer.headers["www-authenticate"])["error"] == "invalid_token"
+
+
+@pytest.mark.req("AU-08")
+def test_no_token_reaches_the_tools_or_the_tables(hub: RunningHub, alice: Client) -> None:
+    answer = alice.tool("greet", {"name": "x"}, meta={PREFIX + "clientInfo": {"name": "who", "version": "1"}})
+    assert answer.status == 200
+    rows = hub.sql("SELECT to_jsonb(t)::text FROM task t UNION ALL SELECT to_jsonb(a)::text FROM access_token a")
+    assert rows
+    assert not any(str(alice.token) in row[0] for row in rows)

@@ -4,7 +4,6 @@
     uv run manage.py up &
     uv run tools/screenshot.py                  the inbox, into docs/img/console.png
     uv run tools/screenshot.py --page /tasks/   another page
-    uv run tools/screenshot.py --call           start a deployment first, so that something waits
 
 It signs in as admin with the `credentials.json` that the first start wrote. It needs Chromium: the
 system's, or Playwright's own (`uv run playwright install chromium`).
@@ -15,9 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,6 @@ from playwright.sync_api import Error, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH, HEIGHT = 1_440, 900
-CALL = ("call", "deploy", "service=web", "version=1.4.2", "environment=production")
 
 
 def sign_in(page: Page, base: str, person: dict[str, str]) -> None:
@@ -37,23 +33,6 @@ def sign_in(page: Page, base: str, person: dict[str, str]) -> None:
     page.wait_for_url(f"{base}/")
 
 
-def start_call(data_dir: Path) -> None:
-    """A call that waits for a person. The task goes on when the terminal client has gone."""
-    running = subprocess.Popen(
-        [sys.executable, str(ROOT / "manage.py"), *CALL, "--data-dir", str(data_dir)],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 15
-    assert running.stderr is not None
-    while time.monotonic() < deadline and (line := running.stderr.readline()):
-        if "inbox" in line:
-            break
-    running.kill()
-    running.wait()
-
-
 def main() -> int:
     """Sign in, open the page, wait until it is drawn, save it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,7 +41,6 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "img" / "console.png")
     parser.add_argument("--role", default="admin", help="whose eyes (default admin)")
     parser.add_argument("--dark", action="store_true", help="with the dark theme")
-    parser.add_argument("--call", action="store_true", help="call deploy first")
     options = parser.parse_args()
     path = options.data_dir / "credentials.json"
     try:
@@ -70,8 +48,6 @@ def main() -> int:
     except OSError as error:
         sys.stderr.write(f"Cannot read {path}: {error.strerror}. Run `manage.py up` first.\n")
         return 1
-    if options.call:
-        start_call(options.data_dir)
     with sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))

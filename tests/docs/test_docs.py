@@ -293,10 +293,14 @@ def amounts(text: str) -> set[float]:
 
 
 def limit_rows() -> list[tuple[str, str, str]]:
-    return [(cells[0], cells[1], cells[2].strip("`")) for cells in rows(page("run/limits.md"), "Limit", "Value", "Set by")]
+    return [
+        (cells[0], cells[1], cells[2].strip("`")) for cells in rows(page("run/limits.md"), "Limit", "Value", "Set by")
+    ]
 
 
-@pytest.mark.parametrize("what, value, setter", [row for row in limit_rows() if "." in row[2] or row[2].isupper()])
+@pytest.mark.parametrize(
+    ("what", "value", "setter"), [row for row in limit_rows() if "." in row[2] or row[2].isupper()]
+)
 def test_a_limit_is_what_its_setter_says(what: str, value: str, setter: str) -> None:
     if setter.isupper():
         actual: Any = int(declared()[setter][0])

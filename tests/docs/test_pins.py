@@ -28,7 +28,9 @@ def needed() -> dict[str, importlib.metadata.Distribution]:
     """What `dependencies` and the dev group ask for here, and all that it asks for in turn."""
     found: dict[str, importlib.metadata.Distribution] = {}
     seen: set[tuple[str, str]] = set()
-    waiting = [Requirement(text) for text in (*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"])]
+    waiting = [
+        Requirement(text) for text in (*PROJECT["project"]["dependencies"], *PROJECT["dependency-groups"]["dev"])
+    ]
     while waiting:
         wanted = waiting.pop()
         name = normal(wanted.name)

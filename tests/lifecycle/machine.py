@@ -125,12 +125,13 @@ class TaskMachine(RuleBasedStateMachine):
         return fitting[n % len(fitting)]
 
     def some_claim(self, n: int) -> tuple[Claim, Model, bool]:
-        """A claim, its task, and whether it still holds. One in three is stale, if there is such."""
-        kinds: dict[bool, list[Claim]] = {True: [], False: []}
-        for claim in self.claims:
-            kinds[self.holds(claim)].append(claim)
-        fitting = kinds[n % 3 != 0] or self.claims
-        claim = fitting[-1 - n // 3 % len(fitting)]
+        """A claim, its task, and whether it still holds. Half of them do; of the others as many as
+        possible are zombies, whose task somebody else holds by now."""
+        holding = [claim for claim in self.claims if self.holds(claim)]
+        zombies = [c for c in self.claims if self.tasks[c.task_id].held and not self.holds(c)]
+        stale = [claim for claim in self.claims if not self.holds(claim)]
+        fitting = [zombies or stale, stale, holding, holding][n % 4] or self.claims
+        claim = fitting[-1 - n // 4 % len(fitting)]
         return claim, self.tasks[claim.task_id], self.holds(claim)
 
     def holds(self, claim: Claim) -> bool:

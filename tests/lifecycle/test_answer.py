@@ -68,6 +68,17 @@ def test_the_fields_of_a_form_keep_their_order(world: World) -> None:
     assert list(kit.opened(task_id).params["requestedSchema"]["properties"]) == ["zulu", "alpha", "mike"]
 
 
+def test_another_question_is_a_new_version_also_when_nothing_else_differs(world: World) -> None:
+    task_id, taken = asked(world, make_question(key="a"), live=True)
+    before = kit.look(task_id)
+    kit.ask(taken, make_question(key="b"), live=True)
+    now = kit.look(task_id)
+    assert (now.state, now.message) == (before.state, before.message)
+    assert [question.key for question in now.questions] == ["a", "b"]
+    assert now.version == before.version + 1
+    assert now.updated_at > before.updated_at
+
+
 def test_asking_nothing_is_refused_and_changes_nothing(world: World) -> None:
     task = kit.create(world)
     taken = kit.claim_one()

@@ -106,7 +106,8 @@ def test_a_resource_that_is_not_there_is_named_in_the_error(alice: Client) -> No
 
 
 @pytest.mark.parametrize(
-    ("method", "params"), [("prompts/get", {"name": "nope"}), ("resources/read", {"uri": "x:y"}), *((m, {}) for m in LISTS)]
+    ("method", "params"),
+    [("prompts/get", {"name": "nope"}), ("resources/read", {"uri": "x:y"}), *((m, {}) for m in LISTS)],
 )
 @pytest.mark.req("T26-10", "B26-60")
 def test_only_a_call_makes_a_task_or_asks(alice: Client, method: str, params: dict[str, Any]) -> None:

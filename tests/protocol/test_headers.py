@@ -99,9 +99,7 @@ def _raw(client: Client, lines: list[str], body: bytes) -> bytes:
     ],
 )
 @pytest.mark.req("B26-23")
-def test_names_in_any_case_and_values_with_space_around_them(
-    hub: RunningHub, alice: Client, lines: list[str]
-) -> None:
+def test_names_in_any_case_and_values_with_space_around_them(hub: RunningHub, alice: Client, lines: list[str]) -> None:
     answer = hub.raw(_raw(alice, lines, json.dumps(_greet(alice)).encode()))
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"Hello, sep-2243!" in answer
@@ -112,7 +110,7 @@ def test_metadata_that_must_be_there(alice: Client) -> None:
     for missing in ("protocolVersion", "clientCapabilities"):
         answer = alice.call("server/discover", meta={PREFIX + missing: None})
         assert answer.refusal == (400, -32602)
-        assert answer.messages[-1]["id"] == 1 or answer.messages[-1]["id"] == 2
+        assert "id" in answer.messages[-1]
     message = alice.message("server/discover")
     for params in ({}, {"_meta": {}}):
         answer = alice.send({**message, "params": params}, alice.headers(message))
@@ -186,7 +184,9 @@ def test_numbers_and_flags_are_mirrored_too(alice: Client) -> None:
     assert alice.tool("count_header", {"count": 42}, headers={"Mcp-Param-Count": "43"}).refusal == (400, -32020)
 
 
-@pytest.mark.parametrize("junk", ["\x7f", "ÿþ", "a" * 4_000, "=?base64?", "?=", "%00", "{}", "🙂".encode().decode("latin-1")])
+@pytest.mark.parametrize(
+    "junk", ["\x7f", "ÿþ", "a" * 4_000, "=?base64?", "?=", "%00", "{}", "🙂".encode().decode("latin-1")]
+)
 @pytest.mark.parametrize("header", ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version", "Mcp-Param-Fixture-Value"])
 @pytest.mark.req("B26-23", "B26-32")
 def test_junk_in_a_header_is_a_mismatch_and_nothing_worse(

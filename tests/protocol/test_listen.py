@@ -201,9 +201,7 @@ def test_there_is_a_limit_to_the_streams_of_one_client(hub: RunningHub) -> None:
 
 def _can_listen(client: Client) -> bool:
     message = client.message(LISTEN, _filter())
-    with client._http.stream(
-        "POST", f"{client.base}/mcp", json=message, headers=client.headers(message)
-    ) as response:
+    with client._http.stream("POST", f"{client.base}/mcp", json=message, headers=client.headers(message)) as response:
         return response.status_code == 200
 
 
@@ -214,18 +212,18 @@ def test_a_server_that_stops_ends_its_streams_with_a_result() -> None:
     try:
         with Client(running.base, running.tokens["agent-a"]) as client, contextlib.ExitStack() as stack:
             streams = {
-                id: stack.enter_context(client.stream(LISTEN, _filter(**wanted), id=id))
-                for id, wanted in {"idle": {}, "tools": {"toolsListChanged": True}}.items()
+                name: stack.enter_context(client.stream(LISTEN, _filter(**wanted), id=name))
+                for name, wanted in {"idle": {}, "tools": {"toolsListChanged": True}}.items()
             }
             for stream in streams.values():
                 _acknowledged(stream)
             stopped = True
             running.stop()
-            for id, stream in streams.items():
+            for name, stream in streams.items():
                 (last,) = stream.rest()
                 assert last["result"] == {
                     "resultType": "complete",
-                    "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+                    "_meta": {"io.modelcontextprotocol/subscriptionId": name},
                 }
     finally:
         if not stopped:

@@ -119,9 +119,10 @@ def test_several_rounds_each_with_a_state_of_its_own(alice: Client) -> None:
 def test_the_servers_own_state_never_reaches_the_client(alice: Client) -> None:
     asked = _ask(alice, "test_input_required_result_request_state")
     assert "state-of-round-1" not in asked.body.decode()
-    assert "state-ok" in _retry(
-        alice, "test_input_required_result_request_state", asked, {"confirm": accept(ok=True)}
-    ).text
+    assert (
+        "state-ok"
+        in _retry(alice, "test_input_required_result_request_state", asked, {"confirm": accept(ok=True)}).text
+    )
 
 
 @pytest.mark.req("B26-64")

@@ -16,7 +16,10 @@ TASK: dict[str, Any] = {
     "ttlMs": None,
     "pollIntervalMs": 1000,
 }
-FORM = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}
+FORM = {
+    "method": "elicitation/create",
+    "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}},
+}
 
 
 def test_a_flat_handle_passes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -166,7 +167,8 @@ def test_a_question_asked_again_has_a_key_of_its_own(alice: Client) -> None:
     seen: list[str] = []
     for word in ("no", "not yet", "done"):
         (key,) = wait_until(
-            lambda: [key for key in alice.get(task_id).result.get("inputRequests", {}) if key not in seen], "a new question"
+            lambda: [key for key in alice.get(task_id).result.get("inputRequests", {}) if key not in seen],
+            "a new question",
         )
         seen.append(key)
         alice.update(task_id, {key: accept(word=word)})
@@ -221,7 +223,9 @@ def test_a_cancelled_notification_cancels_no_task(alice: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-@pytest.mark.parametrize("caps", [NONE, {"tasks": {"cancel": {}}}, {"extensions": {EXTENSION: None}}, {"extensions": []}])
+@pytest.mark.parametrize(
+    "caps", [NONE, {"tasks": {"cancel": {}}}, {"extensions": {EXTENSION: None}}, {"extensions": []}]
+)
 @pytest.mark.req("T26-06", "T26-03", "T26-08", "T26-57", "B26-30", "B26-32")
 def test_the_extension_is_needed_before_anything_is_looked_up(alice: Client, method: str, caps: dict[str, Any]) -> None:
     theirs = alice.create("failing_job")
@@ -255,14 +259,14 @@ def test_a_foreign_task_answers_exactly_as_one_that_never_was(
 
 
 @pytest.mark.parametrize(("method", "params"), METHODS, ids=[method for method, _ in METHODS])
-@pytest.mark.parametrize("task_id", ["", "x", "gate-test", "\u0000" * 32, "' OR 1=1 --" * 3, "ü" * 30, "A" * 65, "/" * 32])
+@pytest.mark.parametrize(
+    "task_id", ["", "x", "gate-test", "\u0000" * 32, "' OR 1=1 --" * 3, "ü" * 30, "A" * 65, "/" * 32]
+)
 @pytest.mark.req("T26-40")
 def test_an_id_that_cannot_be_one_is_just_unknown(
     alice: Client, method: str, params: dict[str, Any], task_id: str
 ) -> None:
     unknown = alice.call(method, {"taskId": UNKNOWN, **params}, caps=TASKS)
-    import base64
-
     name = f"=?base64?{base64.b64encode(task_id.encode()).decode()}?="
     answer = alice.call(method, {"taskId": task_id, **params}, caps=TASKS, name=name)
     assert _without_id(answer) == _without_id(unknown)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import time
 from typing import Any
 
@@ -14,7 +16,6 @@ from tests.support.client import (
     NONE,
     PREFIX,
     TASKS,
-    VERSION,
     WITHOUT_TASKS,
     Client,
     accept,
@@ -28,7 +29,9 @@ KEY = "io.taskhub/idempotencyKey"
 
 
 def _latest(hub: RunningHub, tool: str) -> tuple[str, bool]:
-    rows = hub.sql("SELECT state, cancel_requested_at IS NOT NULL FROM task WHERE tool_name = %s ORDER BY id DESC", [tool])
+    rows = hub.sql(
+        "SELECT state, cancel_requested_at IS NOT NULL FROM task WHERE tool_name = %s ORDER BY id DESC", [tool]
+    )
     return (rows[0][0], rows[0][1]) if rows else ("none", False)
 
 
@@ -277,8 +280,6 @@ def test_a_caller_that_leaves_before_its_handle_cancels_the_call(hub: RunningHub
     message = alice.message("tools/call", {"name": "hold", "arguments": {"seconds": 49}}, caps=TASKS)
     before = _count(hub, "hold")
     raw = _raw(alice, message)
-    import socket
-
     with socket.create_connection(("127.0.0.1", hub.port), timeout=5) as connection:
         connection.sendall(raw)
         wait_until(lambda: _count(hub, "hold") > before, "the task")
@@ -348,7 +349,8 @@ def test_unknown_and_optional_metadata_does_no_harm(alice: Client) -> None:
 def test_a_question_the_client_cannot_answer_is_never_put_to_it(alice: Client) -> None:
     task_id = alice.create("wrong_question", caps=TASKS)
     waiting = wait_until(
-        lambda: (found := alice.get(task_id).result).get("statusMessage", "").startswith("Waiting") and found, "the question"
+        lambda: (found := alice.get(task_id).result).get("statusMessage", "").startswith("Waiting") and found,
+        "the question",
     )
     assert waiting["status"] == "working"
     assert "inputRequests" not in waiting
@@ -375,13 +377,7 @@ def test_a_call_that_streams_and_then_asks_ends_with_the_round(alice: Client) ->
 
 
 def _raw(client: Client, message: dict[str, Any]) -> bytes:
-    import json
-
     body = json.dumps(message).encode()
     headers = {**client.headers(message), "host": client.base.removeprefix("http://"), "content-length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in headers.items()]
     return ("POST /mcp HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode() + body
-
-
-def test_version_is_the_one_we_test() -> None:
-    assert VERSION == "2026-07-28"

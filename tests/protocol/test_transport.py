@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import socket
 
 import pytest
 
@@ -57,8 +58,6 @@ def test_a_client_that_cannot_take_both_kinds_of_answer_is_406(alice: Client, ac
 
 def httpless(client: Client, request: bytes) -> bytes:
     """Send bytes that httpx would complete with headers of its own."""
-    import socket
-
     with socket.create_connection(("127.0.0.1", int(client.base.rpartition(":")[2])), timeout=10) as connection:
         connection.sendall(request)
         return connection.recv(65_536)
@@ -85,11 +84,8 @@ def httpless(client: Client, request: bytes) -> bytes:
 @pytest.mark.req("B26-01", "B26-05", "B26-14")
 def test_what_is_no_single_request_is_400(alice: Client, body: bytes, code: int) -> None:
     headers = alice.headers({"method": "server/discover"})
-    try:
-        id = json.loads(body)["id"] if code == -32600 else None
-    except (TypeError, KeyError):
-        id = None
-    assert alice.post(body, headers, id=id).refusal == (400, code)
+    message = json.loads(body) if code == -32600 else None
+    assert alice.post(body, headers, id=message["id"] if isinstance(message, dict) else None).refusal == (400, code)
 
 
 @pytest.mark.parametrize("id", [0, -1, 2**63, 10**30, "", "1", "ü" * 100])

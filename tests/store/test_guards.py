@@ -71,6 +71,13 @@ def test_a_task_is_born_queued_or_asking(raw: Raw, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))
+def test_an_ended_task_has_its_last_version(raw: Raw, state: State) -> None:
+    task = sql.task(raw, state=state)
+    with refused("TH001"):
+        raw.execute("UPDATE task SET version = version + 1 WHERE id = %s", (task,))
+
+
+@pytest.mark.parametrize("state", sorted(TERMINAL))
 @pytest.mark.parametrize(
     "change",
     [
@@ -116,7 +123,8 @@ def test_only_the_time_to_live_of_an_ended_task_may_still_move(raw: Raw) -> None
         ("arguments_digest", "sha256('x')"),
         ("created_at", "created_at - interval '1 second'"),
         ("idempotency_key", "'other'"),
-        ("version", "version + 1"),
+        ("version", "version + 2"),
+        ("version", "version - 1"),
         ("updated_at", "updated_at + interval '1 second'"),
     ],
 )

@@ -62,11 +62,22 @@ class RunningHub:
             **environment,
         }
         self.log = self.directory / "log"
-        command = [sys.executable, "manage.py", "up", "--no-demo", "--data-dir", str(self.data), "--port", str(self.port)]
+        command = [
+            sys.executable,
+            "manage.py",
+            "up",
+            "--no-demo",
+            "--data-dir",
+            str(self.data),
+            "--port",
+            str(self.port),
+        ]
         for spec in servers:
             command += ["--server", spec]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen([*command, *options], cwd=ROOT, env=self.environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [*command, *options], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
         try:
             wait_until(self._listed, f"a ready hub:\n{self.log.read_text()}", START_SECONDS)
         except BaseException:
@@ -123,7 +134,13 @@ class RunningHub:
     def _connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
         parts = urlsplit(os.environ["DATABASE_URL"])
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        given = {"user": parts.username, "password": parts.password, "host": parts.hostname, "port": parts.port, **query}
+        given = {
+            "user": parts.username,
+            "password": parts.password,
+            "host": parts.hostname,
+            "port": parts.port,
+            **query,
+        }
         return psycopg.connect(
             dbname=database, autocommit=True, **{key: value for key, value in given.items() if value}
         )

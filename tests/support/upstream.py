@@ -57,7 +57,9 @@ def visit_page(ctx: Ctx) -> str | InputRequiredResult:
     """Send the caller to a page."""
     answer = (ctx.input_responses or {}).get("visit")
     if not isinstance(answer, ElicitResult):
-        params = ElicitRequestURLParams(message="Please sign in", url="https://example.com/sign-in", elicitation_id="e1")
+        params = ElicitRequestURLParams(
+            message="Please sign in", url="https://example.com/sign-in", elicitation_id="e1"
+        )
         return InputRequiredResult(input_requests={"visit": ElicitRequest(params=params)})
     return f"Visited: {answer.action}"
 

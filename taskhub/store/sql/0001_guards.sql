@@ -58,8 +58,10 @@ BEGIN
             RAISE EXCEPTION 'a task with a cancel request is not claimed' USING ERRCODE = 'TH005';
         END IF;
     END IF;
-    -- Polling marks and ttl slides are not changes that a client sees as news.
-    IF (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
+    -- Polling marks and ttl slides are not changes that a client sees as news. One question more is,
+    -- and no column shows it: who asks counts the version up.
+    IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
+       OR (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
        IS DISTINCT FROM
        (OLD.state, OLD.message, OLD.progress, OLD.total, OLD.cancel_requested_at, OLD.lease_epoch) THEN
         NEW.version := OLD.version + 1;

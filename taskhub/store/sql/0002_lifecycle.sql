@@ -320,7 +320,7 @@ BEGIN
         RETURN true;
     END IF;
     PERFORM th_open_questions(p_id, owner.tenant_id, p_questions, p_live);
-    UPDATE task SET state = 'input_required', message = left(p_message, 1024),
+    UPDATE task SET state = 'input_required', message = left(p_message, 1024), version = version + 1,
            upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
            lease_until = CASE WHEN p_live THEN lease_until END
     WHERE id = p_id;

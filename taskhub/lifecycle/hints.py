@@ -76,7 +76,8 @@ def _work() -> None:
                     cursor.execute("SET synchronous_commit = off")
                 ready = True
             call.rows(
-                "SELECT pg_notify(%s, string_agg(th_hint(t), ';'))::text FROM task t WHERE t.id = ANY(%s::bigint[])"
+                "SELECT pg_notify(%s, string_agg(h.hint, ';'))::text FROM unnest(%s::bigint[]) AS i(id)"
+                " CROSS JOIN LATERAL (SELECT th_hint(t) AS hint FROM task t WHERE t.id = i.id LIMIT 1) h"
                 " HAVING count(*) > 0",
                 (HINT_CHANNEL, list(waiting)),
             )

@@ -17,7 +17,9 @@ _BY_OWNER = f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s 
 _MANY_BY_OWNER = (
     f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"
     " FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w(public_id, context_id, place)"
-    " JOIN task_view v ON v.public_id = w.public_id AND v.context_id = w.context_id"
+    # LIMIT keeps this a look-up by key per id, also in a plan that was made on an empty table.
+    " CROSS JOIN LATERAL (SELECT * FROM task_view t WHERE t.public_id = w.public_id"
+    " AND t.context_id = w.context_id LIMIT 1) v"
 )
 _BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"
 _BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"

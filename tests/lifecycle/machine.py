@@ -175,7 +175,8 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.tasks)
     @rule(n=pick)
     def cancel(self, n: int) -> None:
-        task_id, model = self.some(n)
+        live = n % 4 != 0 and self.any_task(lambda model: not model.ended)
+        task_id, model = self.some(n // 4, lambda model: not (live and model.ended))
         state = self.do(lambda: request_cancel(task_id, actor=ACTOR))
         if not model.ended and not model.cancel:
             model.cancel = True

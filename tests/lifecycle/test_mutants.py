@@ -24,7 +24,7 @@ class Mutant:
 
 
 BOUNDED = settings(
-    max_examples=120,
+    max_examples=80,
     stateful_step_count=40,
     derandomize=True,
     deadline=None,

@@ -291,7 +291,9 @@ def _agree(
     try:
         wire.check_param_headers(wire.param_headers(SCHEMA), arguments, _incoming(headers or {}, repeated))
     except WireError as error:
-        return (error.status, error.code) != (400, -32020)
+        if (error.status, error.code) != (400, -32020):
+            raise
+        return False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ TASKS: Final[dict[str, Any]] = {"extensions": {EXTENSION: {}}}
 FORMS: Final[dict[str, Any]] = {"elicitation": {}}
 EVERYTHING: Final[dict[str, Any]] = {**TASKS, "elicitation": {}, "sampling": {}, "roots": {}}
 WITHOUT_TASKS: Final[dict[str, Any]] = {"elicitation": {}, "sampling": {}, "roots": {}}
+_NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+# Never used: a client of its own would read all certificate authorities for nothing.
 PATIENCE: Final = 20.0
 """No answer takes longer than this many seconds."""
 TERMINAL: Final = ("completed", "failed", "cancelled")
@@ -123,7 +126,7 @@ class Client:
         self.base = base
         self.token = token
         self._ids = itertools.count(1)
-        self._http = httpx2.Client(timeout=httpx2.Timeout(15.0))
+        self._http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=_NO_TLS)
 
     def __enter__(self) -> Client:
         return self

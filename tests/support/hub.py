@@ -96,6 +96,9 @@ class RunningHub:
             with urllib.request.urlopen(f"{self.base}/readyz", timeout=5) as answer:
                 if answer.status != 200:
                     return False
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
         except (urllib.error.URLError, OSError):
             return False
         # Ready means that a worker lives; the tools come when it has listed each server once.

@@ -97,8 +97,9 @@ CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int)
--- Its plan may be made, and kept, while the table is still empty: never a whole scan.
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- Its plan may be made, and kept, while the table is still empty: never a whole scan. And no
+-- bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     chosen bigint[] := '{}';
     batch bigint[];
@@ -107,8 +108,11 @@ BEGIN
     PERFORM set_config('th.who', p_who, true);
     LOOP
         -- What each context runs is counted once per round, not once per candidate.
-        WITH held AS MATERIALIZED (
-            SELECT context_id, count(*) AS running FROM task WHERE lease_until IS NOT NULL GROUP BY context_id
+        -- Ordered and compared by lease_until, so that the scan stays on the index of leases.
+        WITH leased AS MATERIALIZED (
+            SELECT context_id FROM task WHERE lease_until > '-infinity' ORDER BY lease_until
+        ), held AS MATERIALIZED (
+            SELECT context_id, count(*) AS running FROM leased GROUP BY context_id
         ), full_up AS MATERIALIZED (
             SELECT context_id FROM held WHERE running >= p_per_context
         ), free AS MATERIALIZED (
@@ -154,7 +158,7 @@ END $$;
 -- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
 -- that is not in the answer is no longer this worker's.
 CREATE FUNCTION renew_leases_v1(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
-RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql AS $$
+RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
     UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
     FROM unnest(p_ids, p_epochs) AS held(id, epoch)
     WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND t.lease_until IS NOT NULL

@@ -161,6 +161,8 @@ async def _resumed(
     task = await hub.lanes.run(owned_task, request.principal.context_id, sealed[0])
     if task is None:
         raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
+    if responses:
+        calls.need_scope(request.principal, "tasks:answer")
     await tasks.store_answers(hub, request, task, responses)
     return await _fresh(hub, task)
 

@@ -1,0 +1,98 @@
+"""Real Chromium in front of a real hub."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.e2e.visits import Visits, go
+from tests.support.client import Client
+from tests.support.hub import RunningHub
+
+PLACES = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+DEMO = "python:taskhub.demo.server:server"
+# Two at once for each agent: a third task shows what a queued one looks like.
+RUNNING = "2"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """The browser's binary. Without one the tests are skipped, or fail where it is said to be needed."""
+    for place in PLACES:
+        if found := shutil.which(place):
+            return Path(found)
+    missing = f"no Chromium here: looked for {', '.join(PLACES)}"
+    if os.environ.get("TASKHUB_TESTS_NEED_CHROMIUM") == "1":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+# Per module: while Playwright's own event loop is there, no other test could run one.
+@pytest.fixture(scope="module")
+def browser(chromium: Path) -> Iterator[Browser]:
+    """A running browser."""
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@pytest.fixture(scope="session")
+def plain_hub(chromium: Path) -> Iterator[RunningHub]:
+    """The hub of the session, with the demo server behind it and no policy set."""
+    running = RunningHub(servers=(DEMO,), TASKHUB_CONTEXT_RUNNING=RUNNING)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
+    """The hub after the administrator's first errand: deployments to production need an approval."""
+    [(server, tool, approval)] = plain_hub.sql("SELECT server_id, id, policy_approval FROM tool WHERE name = 'deploy'")
+    if approval:
+        return plain_hub
+    errand = Visits(plain_hub, browser)
+    page = errand.of("admin")
+    go(page, f"/servers/{server}/?tool={tool}")
+    page.get_by_label("People approve a call before the tool runs").check()
+    page.get_by_label("Further argument 1").fill("environment")
+    page.get_by_label("Further value 1").fill("production")
+    page.get_by_label("Group that approves").fill("ops")
+    page.get_by_role("button", name="Save policy").click()
+    expect(page.get_by_label("Argument 1", exact=True)).to_have_value("environment")
+    expect(page.locator(".tool-list li", has_text="deploy")).to_contain_text("Approval")
+    errand.end()
+    return plain_hub
+
+
+@pytest.fixture
+def visits(hub: RunningHub, browser: Browser) -> Iterator[Visits]:
+    """Windows for this test; see `Visits`."""
+    found = Visits(hub, browser)
+    yield found
+    found.end()
+
+
+@pytest.fixture
+def agent(hub: RunningHub) -> Iterator[Client]:
+    """The client `agent-a`."""
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        yield client

@@ -1,0 +1,87 @@
+"""People in front of the console: who signs in, what the browser complained about, when a page is live."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+
+from tests.support.hub import RunningHub
+
+PATIENCE: Final = 20_000
+"""Milliseconds that anything expected of a page may take: the two cores are shared."""
+STATUS: Final = re.compile(r"^Failed to load resource: the server responded with a status of (\d{3}) ")
+# The page marks the first round of hints itself: from then on its socket is open.
+MARK: Final = """
+addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective}`));
+addEventListener("hint", () => { document.documentElement.dataset.hinted = ""; });
+"""
+LIVE: Final = """() => document.body.dataset.live === undefined
+    || (document.documentElement.dataset.hinted !== undefined && !document.querySelector(".htmx-request"))"""
+
+expect.set_options(timeout=PATIENCE)
+
+
+class Visits:
+    """Windows of one test. `end` closes them and fails on whatever a browser complained about."""
+
+    signed_in: Final[dict[tuple[str, str], Any]] = {}
+    """Cookies by hub and username: one sign-in per person is enough."""
+
+    def __init__(self, hub: RunningHub, browser: Browser) -> None:
+        self.hub = hub
+        self.browser = browser
+        self.expected: set[int] = set()
+        """HTTP statuses this test provokes; the browser reports each as an error."""
+        self._contexts: list[BrowserContext] = []
+        self._complaints: list[str] = []
+
+    def window(self, **options: Any) -> Page:
+        """A new browser profile's first page, watched."""
+        context = self.browser.new_context(base_url=self.hub.base, **options)
+        context.set_default_timeout(PATIENCE)
+        context.add_init_script(MARK)
+        context.on("console", self._said)
+        context.on("weberror", lambda broken: self._complaints.append(f"page error: {broken.error}"))
+        self._contexts.append(context)
+        return context.new_page()
+
+    def of(self, username: str, **options: Any) -> Page:
+        """A page of a person who has signed in some time before."""
+        known = (self.hub.base, username)
+        if known not in self.signed_in:
+            page = self.window()
+            self.sign_in(page, username)
+            self.signed_in[known] = page.context.storage_state()
+            page.context.close()
+        return self.window(storage_state=self.signed_in[known], **options)
+
+    def sign_in(self, page: Page, username: str, next_path: str = "/") -> None:
+        """Through the sign-in page, as a person does it."""
+        users = json.loads((self.hub.data / "credentials.json").read_text())["users"]
+        page.goto(f"/accounts/login/?next={next_path}")
+        page.get_by_label("Username").fill(username)
+        page.get_by_label("Password").fill(users[username]["password"])
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url(next_path)
+
+    def end(self) -> None:
+        """Close every window. No complaint may be left."""
+        for context in self._contexts:
+            context.close()
+        assert not self._complaints, "\n".join(self._complaints)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type not in ("error", "warning"):
+            return
+        status = STATUS.match(message.text)
+        if status is None or int(status[1]) not in self.expected:
+            self._complaints.append(f"{message.type} on {message.page and message.page.url}: {message.text}")
+
+
+def go(page: Page, path: str) -> None:
+    """Open a page and wait until it is live: hints arrive, and the first round was fetched."""
+    page.goto(path)
+    page.wait_for_function(LIVE)

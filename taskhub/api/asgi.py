@@ -34,6 +34,11 @@ class Lean:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
+        if scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
+            # Not there, and said in JSON: a client of /mcp must never meet HTML.
+            why = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Not found"}}'
+            await _send_whole(HttpResponse(why, status=404, content_type="application/json"), send)
+            return
         if scope["type"] != "http" or scope["path"] != self.path:
             await self.rest(scope, receive, send)
             return

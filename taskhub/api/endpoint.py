@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
+from taskhub.core.records import Principal
 from taskhub.lib import jsonx
 from taskhub.protocol.calls import ScopeMissing
 from taskhub.protocol.dispatch import error_reply, handle
@@ -36,10 +37,21 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """One JSON-RPC message of an MCP client."""
     lean = cast("McpRequest", request)
     headers, repeated = _headers(lean.scope["headers"])
-    try:
-        principal = await authenticate(
-            headers.get("authorization"), address=peer(lean), lanes=lean.hub.lanes, anonymous=settings.TASKHUB_ANONYMOUS
+    address, lanes = peer(lean), lean.hub.lanes
+
+    async def caller() -> Principal:
+        return await authenticate(
+            headers.get("authorization"), address=address, lanes=lanes, anonymous=settings.TASKHUB_ANONYMOUS
         )
+
+    async def valid() -> bool:
+        try:
+            return (await caller()).context_id == principal.context_id
+        except Unauthorized:
+            return False
+
+    try:
+        principal = await caller()
     except Unauthorized as error:
         return challenge(error)
     incoming = Incoming(
@@ -47,8 +59,9 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         headers=headers,
         repeated=repeated,
         principal=principal,
-        address=peer(lean),
+        address=address,
         gone=lean.gone,
+        valid=valid,
     )
     try:
         answer = await handle(lean.hub, incoming)

@@ -32,11 +32,12 @@ class Guard:
     address the request itself was sent to.
     """
 
-    def __init__(self, app: App, *, hosts: list[str], origins: list[str], max_body: int) -> None:
+    def __init__(self, app: App, *, hosts: list[str], origins: list[str], max_body: int, proxies: int = 0) -> None:
         self.app = app
         self.hosts = hosts
         self.origins = frozenset(origin.lower() for origin in origins)
         self.max_body = max_body
+        self.proxies = proxies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is acceptable; answer the rest here."""
@@ -47,6 +48,8 @@ class Guard:
         if refusal is not None:
             await _refuse(scope, send, *refusal)
             return
+        if self.proxies:
+            scope["client"] = (_peer(scope, self.proxies), 0)
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -111,6 +114,18 @@ class Guard:
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _peer(scope: Scope, proxies: int) -> str:
+    """The address the outermost trusted proxy saw: counted from the right, because everything
+    further left came from the peer and may be invented."""
+    seen = [
+        part.strip()
+        for name, value in scope["headers"]
+        if name == b"x-forwarded-for"
+        for part in value.decode("latin-1").split(",")
+    ]
+    return (seen[-proxies] if len(seen) >= proxies else (scope.get("client") or ("",))[0])[:64]
 
 
 class _TooLarge(Exception):

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from django.conf import settings
 from django.core.management.base import CommandError
-from django.db import OperationalError, connection
+from django.db import OperationalError, ProgrammingError, connection
+from psycopg.errors import UndefinedFunction, UndefinedTable
 
 from taskhub.cli.embedded import Embedded
 
@@ -32,6 +33,12 @@ def need_database() -> Iterator[None]:
         raise CommandError(f"The database is away: {str(error).strip().splitlines()[0]}") from None
     try:
         yield
+    except ProgrammingError as error:
+        if isinstance(error.__cause__, (UndefinedTable, UndefinedFunction)):
+            raise CommandError("The database is not migrated: run `manage.py migrate`.") from None
+        raise
+    except (UndefinedTable, UndefinedFunction):
+        raise CommandError("The database is not migrated: run `manage.py migrate`.") from None
     finally:
         if started is not None:
             connection.close()

@@ -69,7 +69,7 @@ class Embedded:
             try:
                 pgexec(
                     "pg_ctl",
-                    ("-w", "-t", "8", "-m", "fast", "-D", str(self.data_dir / "pg"), "stop"),
+                    ("-w", "-t", "3", "-m", "fast", "-D", str(self.data_dir / "pg"), "stop"),
                     bin_path=self._server.bin_path,
                     user="pgserver" if os.geteuid() == 0 else None,
                 )

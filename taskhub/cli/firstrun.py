@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+from django.db import transaction
+
 from taskhub.core.records import Actor
 from taskhub.core.states import Door, Role
-from taskhub.identity.people import add_person
+from taskhub.identity.people import add_person, has_people
 from taskhub.identity.principals import default_tenant
 from taskhub.identity.tokens import issue_token
 from taskhub.lifecycle.catalogue import connect_server, preset_approval
@@ -33,7 +35,8 @@ def read_credentials(data_dir: Path) -> dict[str, object]:
 
 def make_people(data_dir: Path, url: str) -> dict[str, object]:
     """One person per role and two agents' tokens, written to `credentials.json` (mode 0600). Does
-    nothing when the file exists, except to keep its URL right."""
+    nothing when the file exists, except to keep its URL right. Where people exist already but the
+    file is gone, it gets new tokens and no sign-ins: passwords cannot be read back."""
     path = credentials_file(data_dir)
     known = read_credentials(data_dir)
     if known:
@@ -42,17 +45,27 @@ def make_people(data_dir: Path, url: str) -> dict[str, object]:
             _write(path, known)
         return known
     tenant = default_tenant()
+    users: dict[str, dict[str, str]] = {}
+    # All or nothing: a start that dies half-way leaves no people whose passwords nobody knows.
+    with transaction.atomic():
+        if not has_people(tenant.pk):
+            users = _add_people(tenant.pk)
+        tokens = {
+            name: issue_token(tenant_id=tenant.pk, client=name, days=365, actor=ACTOR)[0]
+            for name in ("agent-a", "agent-b")
+        }
+        made: dict[str, object] = {"url": url, "users": users, "tokens": tokens}
+        _write(path, made)
+    return made
+
+
+def _add_people(tenant_id: int) -> dict[str, dict[str, str]]:
     users = {}
     for role in (Role.ADMIN, Role.OPERATOR, Role.APPROVER, Role.AUDITOR, Role.VIEWER):
         groups = ["ops"] if role in (Role.ADMIN, Role.APPROVER, Role.OPERATOR) else []
-        _, password = add_person(tenant_id=tenant.pk, username=str(role), role=role, groups=groups, actor=ACTOR)
+        _, password = add_person(tenant_id=tenant_id, username=str(role), role=role, groups=groups, actor=ACTOR)
         users[str(role)] = {"username": str(role), "password": password}
-    tokens = {
-        name: issue_token(tenant_id=tenant.pk, client=name, days=365, actor=ACTOR)[0] for name in ("agent-a", "agent-b")
-    }
-    made: dict[str, object] = {"url": url, "users": users, "tokens": tokens}
-    _write(path, made)
-    return made
+    return users
 
 
 def _write(path: Path, content: dict[str, object]) -> None:

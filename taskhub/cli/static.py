@@ -21,5 +21,5 @@ def collect_if_changed() -> None:
     stamp = Path(settings.STATIC_ROOT) / ".stamp"
     if stamp.exists() and stamp.read_text() == fingerprint.hexdigest():
         return
-    call_command("collectstatic", verbosity=0, interactive=False, clear=True)
+    call_command("collectstatic", verbosity=0, interactive=False)
     stamp.write_text(fingerprint.hexdigest())

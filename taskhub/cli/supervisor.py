@@ -14,7 +14,7 @@ from types import FrameType
 
 from taskhub.cli.embedded import Embedded
 
-STOP_SECONDS = 8.0
+STOP_SECONDS = 6.5
 
 
 @dataclass

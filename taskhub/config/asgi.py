@@ -16,6 +16,7 @@ django_app = get_asgi_application()
 from channels.auth import AuthMiddlewareStack  # noqa: E402 - apps must be loaded first
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.db import connection  # noqa: E402
 from django.urls import path  # noqa: E402
 
@@ -26,6 +27,7 @@ from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
 from taskhub.protocol.hub import Hub  # noqa: E402
+from taskhub.protocol.registry import DOORS  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 
@@ -49,6 +51,12 @@ def _drop_broken() -> None:
 
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
+    known = {door.version for door in DOORS}
+    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in known]
+    if unknown or not settings.TASKHUB_REVISIONS:
+        raise ImproperlyConfigured(
+            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(sorted(known))}"
+        )
     return Hub(
         lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=_close),
         sealer=Sealer(settings.SECRET_KEY.encode()),
@@ -70,6 +78,7 @@ class Application:
             hosts=settings.ALLOWED_HOSTS,
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
             max_body=settings.TASKHUB_MAX_BODY,
+            proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

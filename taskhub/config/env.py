@@ -50,6 +50,14 @@ def integer(name: str, default: int, about: str, *, low: int, high: int) -> int:
     return int(value)
 
 
+def choice(name: str, default: str, about: str, choices: tuple[str, ...]) -> str:
+    """One of `choices`."""
+    value = text(name, default, about)
+    if value not in choices:
+        raise ImproperlyConfigured(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
+    return value
+
+
 def words(name: str, default: str, about: str) -> list[str]:
     """A comma-separated list."""
     return [word.strip() for word in text(name, default, about).split(",") if word.strip()]
@@ -63,6 +71,10 @@ def database(url: str) -> dict[str, object]:
     parts = urlsplit(url)
     if parts.scheme not in ("postgres", "postgresql"):
         raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://, not {parts.scheme or url[:12]!r}://")
+    try:
+        port = parts.port
+    except ValueError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL has a bad port: {error}") from None
     options: dict[str, object] = dict(parse_qsl(parts.query))
     host = str(options.pop("host", "") or parts.hostname or "")
     return {
@@ -71,7 +83,7 @@ def database(url: str) -> dict[str, object]:
         "USER": unquote(parts.username or str(options.pop("user", ""))),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
-        "PORT": str(parts.port or options.pop("port", "") or ""),
+        "PORT": str(port or options.pop("port", "") or ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {

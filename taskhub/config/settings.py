@@ -38,6 +38,8 @@ PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, suc
     "/"
 )
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "Host names this server answers to")
+if not ALLOWED_HOSTS:
+    raise ImproperlyConfigured("ALLOWED_HOSTS names no host: nobody could reach this server")
 TASKHUB_REVISIONS = env.words("TASKHUB_REVISIONS", "2026-07-28", "Protocol revisions served on /mcp, comma separated")
 TASKHUB_ANONYMOUS = env.boolean(
     "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"
@@ -60,7 +62,7 @@ TASKHUB_RETENTION_DAYS = env.integer(
 TASKHUB_MAX_BODY = env.integer(
     "TASKHUB_MAX_BODY", 1_048_576, "Largest request body in bytes", low=1_024, high=4_194_304
 )
-LOG_LEVEL = env.text("LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
+LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
 
 _database_url = (
     env.secret(

@@ -32,7 +32,7 @@ def parse_spec(text: str) -> ServerSpec:
     if not text or len(text) > MAX_SPEC or not text.isprintable():
         raise Invalid(f"A server is given as one line of at most {MAX_SPEC:,} characters.", field="spec")
     name, equals, rest = text.partition("=")
-    if not equals or not _NAME.match(name) or ":" in name:
+    if not equals or not _NAME.fullmatch(name) or ":" in name:
         name, rest = "", text
     if rest.startswith("python:"):
         target = rest.removeprefix("python:")

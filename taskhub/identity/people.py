@@ -125,3 +125,8 @@ def _groups(groups: Sequence[str]) -> list[str]:
 def _announce() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, 'p')", [HINT_CHANNEL])
+
+
+def has_people(tenant_id: int) -> bool:
+    """Whether anybody may sign in to the tenant."""
+    return Membership.objects.filter(tenant_id=tenant_id).exists()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from taskhub.core.errors import KeyReused, LimitReached, Refused
+from taskhub.core.errors import KeyReused, Refused
 from taskhub.core.records import Actor, NewQuestion
 from taskhub.lib import jsonx
 from taskhub.lifecycle.hints import announce
@@ -51,7 +51,7 @@ def questions(asked: Sequence[NewQuestion]) -> str:
 def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
     """Run one change, and announce the task it changed.
 
-    Raises `KeyReused`, `LimitReached`, `Refused` or `Unavailable`; any other
+    Raises `KeyReused`, `Refused` or `Unavailable`; any other
     database error is a bug and stays loud."""
     try:
         found = call.row(sql, params)
@@ -59,8 +59,6 @@ def change(sql: str, params: Sequence[object], task_id: int | None = None) -> ca
         message = error.diag.message_primary or str(error)
         if error.sqlstate == "TH010":
             raise KeyReused(message) from None
-        if error.sqlstate == "TH011":
-            raise LimitReached(message, retry_after=5) from None
         if error.sqlstate in _REFUSALS:
             raise Refused(message) from None
         raise

@@ -8,10 +8,15 @@ from dataclasses import dataclass, field
 from taskhub.core.records import Principal
 
 
+async def _always() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Incoming:
     """One POST. `headers` maps lower-case names to trimmed values; `repeated` names the headers
-    that came more than once. `gone` returns when the peer has left."""
+    that came more than once. `gone` returns when the peer has left; `valid` tells whether the token
+    it came with is still good, for streams that outlive the check at the door."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -19,6 +24,7 @@ class Incoming:
     principal: Principal
     address: str
     gone: Callable[[], Awaitable[None]]
+    valid: Callable[[], Awaitable[bool]] = _always
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ class Feeder:
             self._note("*", {"servers"})
         elif kind == "p":
             forget_principals()
+            # Streams look whether their token is still good: revocation ends them at once.
+            self.hub.hints.ring_all()
             self._note("*", {"clients"})
         elif kind == "k":
             self._note("*", {"workers"})

@@ -18,6 +18,10 @@ GUARDS = {
     "event_append_only",
     "event_no_truncate",
     "seal_append_only",
+    "seal_no_truncate",
+    "decision_append_only",
+    "decision_stays",
+    "question_stays",
     "task_delete_guard",
 }
 

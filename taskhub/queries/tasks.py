@@ -14,6 +14,9 @@ _COLUMNS = (
     " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions"
 )
 _BY_OWNER = f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"
+PAGE = 100
+"""Log lines read at once."""
+
 _MANY_BY_OWNER = (
     f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"
     " FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w(public_id, context_id, place)"
@@ -66,7 +69,7 @@ def tenant_task(tenant_id: int, public_id: str) -> TaskRecord | None:
     return record(found[0]) if found else None
 
 
-def lines_after(task_id: int, line_id: int, limit: int = 100) -> list[StoredLine]:
+def lines_after(task_id: int, line_id: int, limit: int = PAGE) -> list[StoredLine]:
     """Log lines of a task with ids above `line_id`, oldest first."""
     found = call.reread(
         "SELECT id, level, text, progress, total, at FROM task_log WHERE task_id = %s AND id > %s ORDER BY id LIMIT %s",

@@ -103,7 +103,8 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
     result = await connection.client.session.call_tool(
         claim.tool_name,
         claim.arguments,
-        read_timeout_seconds=float(claim.run_seconds),
+        # No limit here: the worker counts the running time, and stops its clock while people answer.
+        read_timeout_seconds=None,
         progress_callback=note,
         input_responses=answers,
         request_state=claim.upstream_state,

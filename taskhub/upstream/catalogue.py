@@ -160,7 +160,7 @@ def vetted(definition: dict[str, Any]) -> Listed:
 
 def _fault(name: str, definition: dict[str, Any]) -> str:
     schema = definition.get("inputSchema")
-    if not _NAME.match(name):
+    if not _NAME.fullmatch(name):
         return "the name is not 1 to 128 characters of A-Z a-z 0-9 _ . -"
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return 'inputSchema must have "type": "object"'

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as types
+from django.conf import settings
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
@@ -24,7 +25,6 @@ from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
 
 CONNECT_SECONDS = 15.0
-CLIENT_INFO = types.Implementation(name="taskhub", version="0.1.0")
 
 R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -124,7 +124,7 @@ class Connection:
             logging_callback=self._log,
             log_level="debug",
             message_handler=self._message,
-            client_info=CLIENT_INFO,
+            client_info=types.Implementation(name="taskhub", version=settings.VERSION),
             cache=None,
         )
 

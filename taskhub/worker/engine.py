@@ -58,6 +58,7 @@ class Running:
     cancelling: bool = False
     lost: bool = False
     live_questions: int = 0
+    clock: asyncio.Timeout | None = None
 
 
 class Engine:
@@ -178,7 +179,7 @@ class Engine:
         loop = asyncio.get_running_loop()
         calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask)))
         try:
-            async with asyncio.timeout(claim.run_seconds):
+            async with asyncio.timeout(claim.run_seconds) as held.clock:
                 outcome = await asyncio.shield(calling)
         except TimeoutError:
             await _abandon(calling)
@@ -248,7 +249,12 @@ class Engine:
         if not asked:
             held.lost = True
             raise ConnectionError("the task is no longer ours")
+        asked_at = asyncio.get_running_loop().time()
+        limit = held.clock.when() if held.clock is not None else None
         while True:
+            # The tool's time stands still while it waits for an answer.
+            if held.clock is not None and limit is not None:
+                held.clock.reschedule(limit + asyncio.get_running_loop().time() - asked_at + 10.0)
             response = await self.lanes.run(response_to, claim.task_id, question.key)
             if response is not None:
                 return response

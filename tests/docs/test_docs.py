@@ -60,7 +60,7 @@ def declared() -> dict[str, tuple[str, str]]:
             and isinstance(node.func, ast.Attribute)
             and isinstance(node.func.value, ast.Name)
             and node.func.value.id == "env"
-            and node.func.attr in ("text", "boolean", "integer", "words", "secret")
+            and node.func.attr in ("text", "boolean", "integer", "words", "secret", "choice")
         ):
             name, *rest = (ast.literal_eval(argument) for argument in node.args if isinstance(argument, ast.Constant))
             bounds = {word.arg: ast.literal_eval(word.value) for word in node.keywords}

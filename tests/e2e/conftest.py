@@ -60,13 +60,14 @@ def plain_hub(chromium: Path) -> Iterator[RunningHub]:
     try:
         yield running
     finally:
+        print(running.log.read_text())
         running.stop()
 
 
 @pytest.fixture(scope="module")
 def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
     """The hub after the administrator's first errand: deployments to production need an approval."""
-    [(server, tool, approval)] = plain_hub.sql("SELECT server_id, id, policy_approval FROM tool WHERE name = 'deploy'")
+    [(server, tool, approval)] = plain_hub.sql("SELECT server_id, id, approval FROM tool WHERE name = 'deploy'")
     if approval:
         return plain_hub
     errand = Visits(plain_hub, browser)

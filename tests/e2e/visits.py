@@ -16,7 +16,7 @@ STATUS: Final = re.compile(r"^Failed to load resource: the server responded with
 # The page marks the first round of hints itself: from then on its socket is open.
 MARK: Final = """
 addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective}`));
-addEventListener("hint", () => { document.documentElement.dataset.hinted = ""; });
+addEventListener("hint", () => { document.documentElement.dataset.hinted = ""; }, true);
 """
 LIVE: Final = """() => document.body.dataset.live === undefined
     || (document.documentElement.dataset.hinted !== undefined && !document.querySelector(".htmx-request"))"""

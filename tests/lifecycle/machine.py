@@ -26,12 +26,13 @@ from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.create import create_task, forget_counts
 from taskhub.lifecycle.sweep import sweep
 from taskhub.queries.tasks import owned_tasks
+from taskhub.store.models import AuthContext
 from tests import factories
 from tests.factories import WORKER, make_question
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
 
-MOST_TASKS = 5
+MOST_LIVE = 4
 ACTOR = Actor(name="machine", door=Door.SQL)
 FORM = make_question().params
 
@@ -44,6 +45,16 @@ BY_HAND = {
     ],
 }
 """For tasks that have ended and for live ones: what the guards answer to a statement."""
+
+WRITES: dict[str, Callable[[Claim], bool]] = {
+    "finish": kit.finish,
+    "fault": kit.fault,
+    "release": lambda claim: run.release(claim, started=False, delay_seconds=0.0, reason="", actor=WORKER),
+    "release started": lambda claim: run.release(claim, started=True, delay_seconds=0.0, reason="", actor=WORKER),
+    "settle cancel": lambda claim: run.settle_cancel(claim, message="", actor=WORKER),
+    "note": lambda claim: run.note(claim, [LogLine("progress", "on", 1.0, 9.0)]),
+}
+ENDS = {"finish": State.FINISHED, "fault": State.FAULTED, "settle cancel": State.CANCELLED}
 
 pick = st.integers(0, 1_000)
 
@@ -91,6 +102,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.tasks: dict[int, Model] = {}
         self.keys: dict[tuple[int, str], int] = {}
         self.claims: list[Claim] = []
+        self.contexts: list[AuthContext] = []
         forget_counts()
 
     def teardown(self) -> None:
@@ -121,7 +133,11 @@ class TaskMachine(RuleBasedStateMachine):
         return outcome
 
     def some(self, n: int, suits: Callable[[Model], bool] = lambda model: True) -> tuple[int, Model]:
+        """A task, a live one if there is any, three times in four."""
         fitting = [(task_id, model) for task_id, model in self.tasks.items() if suits(model)]
+        if n % 4 and any(not model.ended for _, model in fitting):
+            fitting = [(task_id, model) for task_id, model in fitting if not model.ended]
+        n //= 4
         return fitting[n % len(fitting)]
 
     def some_claim(self, n: int) -> tuple[Claim, Model, bool]:
@@ -150,7 +166,8 @@ class TaskMachine(RuleBasedStateMachine):
         key=st.sampled_from([None, "k", "k", "l"]),
     )
     def create(self, owner: int, tool: int, argument: int, key: str | None) -> None:
-        if len(self.tasks) >= MOST_TASKS and (owner, key) not in self.keys:
+        live = sum(not model.ended for model in self.tasks.values())
+        if live >= MOST_LIVE and (owner, key) not in self.keys:
             return
         new = kit.new_task(
             World(self.contexts[owner], self.tools[tool]), arguments={"n": argument}, idempotency_key=key
@@ -173,10 +190,13 @@ class TaskMachine(RuleBasedStateMachine):
             self.keys[owner, key] = made.task.id
 
     @precondition(lambda self: self.tasks)
-    @rule(n=pick)
-    def cancel(self, n: int) -> None:
-        live = n % 4 != 0 and self.any_task(lambda model: not model.ended)
-        task_id, model = self.some(n // 4, lambda model: not (live and model.ended))
+    @rule(n=pick, limit=st.integers(0, 2))
+    def cancel_or_claim(self, n: int, limit: int) -> None:
+        """Mostly a claim: with every second step a cancellation, no task would live to be run."""
+        if limit:
+            self.claim(limit)
+            return
+        task_id, model = self.some(n)
         state = self.do(lambda: request_cancel(task_id, actor=ACTOR))
         if not model.ended and not model.cancel:
             model.cancel = True
@@ -210,9 +230,15 @@ class TaskMachine(RuleBasedStateMachine):
 
     # --- what workers do
 
+    @rule(count=st.integers(1, 2), live=st.booleans())
+    def claim_and_ask(self, count: int, live: bool) -> None:
+        self.claim(2)
+        if self.claims:
+            self._ask(self.claims[-1], count, live)
+
     @rule(limit=st.integers(1, 3))
     def claim(self, limit: int) -> None:
-        waiting = {id for id, model in self.tasks.items() if model.state is State.QUEUED and not model.cancel}
+        waiting = {task_id for task_id, model in self.tasks.items() if model.state is State.QUEUED and not model.cancel}
         taken = self.do(lambda: kit.claim(limit=limit))
         assert len(taken) == min(limit, len(waiting))
         for claim in taken:
@@ -226,7 +252,11 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(n=pick, count=st.integers(1, 2), live=st.booleans())
     def ask(self, n: int, count: int, live: bool) -> None:
-        claim, model, holds = self.some_claim(n)
+        claim, _, _ = self.some_claim(n)
+        self._ask(claim, count, live)
+
+    def _ask(self, claim: Claim, count: int, live: bool) -> None:
+        model, holds = self.tasks[claim.task_id], self.holds(claim)
         keys = [f"q{len(model.questions) + place}" for place in range(count)]
         assert self.do(lambda: kit.ask(claim, *(make_question(key=key) for key in keys), live=live)) is holds
         if not holds:
@@ -239,63 +269,38 @@ class TaskMachine(RuleBasedStateMachine):
         model.held = live
 
     @precondition(lambda self: self.claims)
-    @rule(n=pick)
-    def finish(self, n: int) -> None:
+    @rule(n=pick, how=st.sampled_from(["finish", "fault", "release", "release started", "settle cancel", "note"]))
+    def write(self, n: int, how: str) -> None:
+        """All that a worker may report, in time or not."""
         claim, model, holds = self.some_claim(n)
-        assert self.do(lambda: kit.finish(claim)) is holds
-        if holds:
-            model.let_go(State.FINISHED)
-
-    @precondition(lambda self: self.claims)
-    @rule(n=pick)
-    def fault(self, n: int) -> None:
-        claim, model, holds = self.some_claim(n)
-        assert self.do(lambda: kit.fault(claim)) is holds
-        if holds:
-            model.let_go(State.FAULTED)
-
-    @precondition(lambda self: self.claims)
-    @rule(n=pick)
-    def settle_cancel(self, n: int) -> None:
-        claim, model, holds = self.some_claim(n)
-        done = self.do(lambda: run.settle_cancel(claim, message="", actor=WORKER))
-        assert done is (holds and model.cancel)
-        if done:
-            model.let_go(State.CANCELLED)
-
-    @precondition(lambda self: self.claims)
-    @rule(n=pick, started=st.booleans())
-    def release(self, n: int, started: bool) -> None:
-        claim, model, holds = self.some_claim(n)
-        done = self.do(lambda: run.release(claim, started=started, delay_seconds=0.0, reason="", actor=WORKER))
-        assert done is holds
-        if not holds:
+        done = self.do(lambda: WRITES[how](claim))
+        assert done is (holds and (model.cancel or how != "settle cancel"))
+        if not done or how == "note":
             return
-        if model.cancel:
+        if how in ENDS:
+            model.let_go(ENDS[how])
+        elif model.cancel:
             model.let_go(State.CANCELLED)
         else:
-            model.let_go(State.FAULTED if started and model.tool == 1 else State.QUEUED)
-
-    @precondition(lambda self: self.claims)
-    @rule(n=pick)
-    def note(self, n: int) -> None:
-        claim, _, holds = self.some_claim(n)
-        assert self.do(lambda: run.note(claim, [LogLine("progress", "on", float(n), 9.0)])) is holds
+            model.let_go(State.FAULTED if how == "release started" and model.tool == 1 else State.QUEUED)
 
     @precondition(lambda self: self.any_task(lambda model: model.held))
-    @rule(n=pick, again=st.booleans())
-    def lose_the_lease_and_sweep(self, n: int, again: bool) -> None:
+    @rule(n=pick, late=st.sampled_from([None, *WRITES]))
+    def lose_a_worker_and_sweep(self, n: int, late: str | None) -> None:
+        """The lost worker may not know, and write once somebody else has its task."""
         task_id, model = self.some(n, lambda model: model.held)
+        (zombie,) = [claim for claim in self.claims if claim.task_id == task_id and self.holds(claim)]
         self.do(lambda: kit.turn_back(task_id, "lease_until", 1))
         assert self.do(sweep) == 1
         assert self.do(sweep) == 0
         if model.cancel:
             model.let_go(State.CANCELLED)
-            return
-        model.crashes += 1
-        model.let_go(State.QUEUED if model.tool == 0 and model.crashes < 2 else State.FAULTED)
-        if again:
-            self.claim(limit=3)
+        else:
+            model.crashes += 1
+            model.let_go(State.QUEUED if model.tool == 0 and model.crashes < 2 else State.FAULTED)
+        if late is not None:
+            self.claim(limit=4)
+            assert self.do(lambda: WRITES[late](zombie)) is False
 
     # --- what nobody may do
 
@@ -321,26 +326,26 @@ class TaskMachine(RuleBasedStateMachine):
     # --- what must hold after every step
 
     @invariant()
-    def the_tasks_are_as_the_model_says(self) -> None:
-        for task_id, model in self.tasks.items():
-            now = kit.look(task_id)
+    def the_tasks_are_as_the_model_says_and_only_their_owners_see_them(self) -> None:
+        pairs = [
+            (self.contexts[owner].pk, model.public_id)
+            for model in self.tasks.values()
+            for owner in (model.owner, 1 - model.owner)
+        ]
+        found = owned_tasks(pairs)
+        assert found[1::2] == [None] * len(self.tasks), "a client sees another's task"
+        for model, now in zip(self.tasks.values(), found[::2], strict=True):
+            assert now is not None
             assert now.state is model.state
             assert {question.key for question in now.questions} == set(model.open)
             assert (now.state is State.INPUT_REQUIRED) == bool(model.open)
             assert (now.cancel_requested_at is not None) == model.cancel
             before = model.seen
             if before is not None and now != before:
-                assert not (before.state in TERMINAL), "an ended task changed"
+                assert before.state not in TERMINAL, "an ended task changed"
                 assert now.version > before.version, "a change without a new version"
                 assert now.updated_at >= before.updated_at
             model.seen = now
-
-    @invariant()
-    def nobody_sees_anothers_task(self) -> None:
-        for place, context in enumerate(getattr(self, "contexts", [])):
-            pairs = [(context.pk, model.public_id) for model in self.tasks.values()]
-            for model, found in zip(self.tasks.values(), owned_tasks(pairs), strict=True):
-                assert (found is not None) == (model.owner == place)
 
     @invariant()
     def history_is_complete(self) -> None:

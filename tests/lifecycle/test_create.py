@@ -27,7 +27,9 @@ def test_a_created_task_is_queued_with_the_arguments_it_came_with(world: World) 
     assert (taken.answers, taken.upstream_state, taken.trace) == (None, None, {"traceparent": "00-1"})
 
 
-@pytest.mark.parametrize("policy", [{}, {"approval": True, "approval_group": "ops", "approval_when": {"z": 1, "a": "x"}}])
+@pytest.mark.parametrize(
+    "policy", [{}, {"approval": True, "approval_group": "ops", "approval_when": {"z": 1, "a": "x"}}]
+)
 def test_what_creation_answers_is_what_a_reader_finds(transactional_db: None, policy: dict[str, Any]) -> None:
     task = kit.create(kit.make_world(**policy), arguments={"a": "x", "z": 1}, ttl_ms=5, poll_interval_ms=700)
     assert task == kit.look(task.id)

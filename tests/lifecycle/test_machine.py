@@ -14,7 +14,7 @@ def test_no_history_leaves_the_model() -> None:
     run_state_machine_as_test(
         TaskMachine,
         settings=settings(
-            max_examples=40,
+            max_examples=60,
             stateful_step_count=30,
             deadline=None,
             database=None,

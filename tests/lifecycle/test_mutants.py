@@ -47,7 +47,9 @@ MUTANTS: dict[str, list[Mutant]] = {
     ],
     "a zombie may fault": [Mutant("fault_v1", r"AND lease_epoch = p_epoch AND", "AND")],
     "a zombie may release": [Mutant("release_v1", r"AND lease_epoch = p_epoch AND", "AND")],
-    "a closed question takes answers": [Mutant("answer_v1", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")],
+    "a closed question takes answers": [
+        Mutant("answer_v1", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")
+    ],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
     "a key is everybody's": [
         Mutant("create_task_v1", r"WHERE context_id = p_context AND idempotency_key", "WHERE idempotency_key"),
@@ -63,7 +65,9 @@ MUTANTS: dict[str, list[Mutant]] = {
     "a released task that was to be cancelled waits for ever": [
         Mutant("release_v1", r"IF held\.cancel_requested_at IS NOT NULL THEN", "IF false THEN"),
     ],
-    "every lost task runs again": [Mutant("sweep_v1", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")],
+    "every lost task runs again": [
+        Mutant("sweep_v1", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")
+    ],
     "asking does not change the state": [Mutant("ask_v1", r"SET state = 'input_required', message", "SET message")],
     "an answer leaves the task waiting": [Mutant("answer_v1", r"IF left_open = 0 THEN", "IF false THEN")],
     "the version may stand still": [
@@ -97,7 +101,9 @@ def test_the_machine_finds_the_fault(name: str) -> None:
     whole = {mutant.function: definition(mutant.function) for mutant in MUTANTS[name]}
     try:
         for mutant in MUTANTS[name]:
-            text, cuts = re.subn(mutant.cut, lambda _, put=mutant.put: put, definition(mutant.function), count=1, flags=re.S)
+            text, cuts = re.subn(
+                mutant.cut, lambda _, put=mutant.put: put, definition(mutant.function), count=1, flags=re.S
+            )
             assert cuts == 1, "the function has changed; so must the mutant"
             install(text)
         with pytest.raises(VIOLATIONS):

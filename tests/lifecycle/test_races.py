@@ -175,9 +175,7 @@ def test_four_claimers_of_many_tasks_take_each_once(world: World, crew: Crew) ->
     """Every task is taken in the end; which claimer takes how many is luck."""
     for _ in range(ROUNDS // 5):
         ids = {kit.create(world).id for _ in range(6)}
-        claims = [
-            found for each in crew.race(*(partial(kit.claim, f"w{n}", 2) for n in range(4))) for found in each
-        ]
+        claims = [found for each in crew.race(*(partial(kit.claim, f"w{n}", 2) for n in range(4))) for found in each]
         taken = [found.task_id for found in claims]
         assert len(taken) == len(set(taken))
         # A claimer skips what a neighbour has locked, so a few may be left for the next look.
@@ -240,10 +238,7 @@ def test_two_sweeps_count_a_lost_lease_once(transactional_db: None, crew: Crew) 
 def test_eight_creations_with_one_key_make_one_task(world: World, crew: Crew) -> None:
     for number in range(ROUNDS // 2):
         made = crew.race(
-            *(
-                partial(create_task, kit.new_task(world, idempotency_key=f"k{number}"), named(f"c{n}"))
-                for n in range(8)
-            )
+            *(partial(create_task, kit.new_task(world, idempotency_key=f"k{number}"), named(f"c{n}")) for n in range(8))
         )
         assert len({created.task.id for created in made}) == 1
         assert sorted(created.existed for created in made) == [False] + [True] * 7

@@ -185,7 +185,10 @@ def test_a_talkative_tool_is_cut_short(world: World, monkeypatch: pytest.MonkeyP
 
 
 def test_a_result_is_stored_as_it_came(world: World) -> None:
-    result = {"content": [{"type": "text", "text": "é\U0001f600"}], "structuredContent": {"n": 2**64, "z": 1, "a": -0.0}}
+    result = {
+        "content": [{"type": "text", "text": "é\U0001f600"}],
+        "structuredContent": {"n": 2**64, "z": 1, "a": -0.0},
+    }
     task = kit.create(world)
     assert kit.finish(kit.claim_one(), result) is True
     now = kit.look(task.id)

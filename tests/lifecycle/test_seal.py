@@ -90,7 +90,7 @@ def test_events_without_a_task_are_sealed_too(sealed: World) -> None:
         "task_version = task_version + 1",
         "context_id = NULL",
         "user_id = 1",
-        "before = '{\"state\": \"queued\", \"x\": 1}'",
+        'before = \'{"state": "queued", "x": 1}\'',
         "after = '{}'",
     ],
 )

@@ -150,18 +150,22 @@ def test_a_new_token_of_the_same_client_keeps_its_tasks(hub: RunningHub) -> None
         assert first.until(task_id, "cancelled")["status"] == "cancelled"
 
 
+def _end(hub: RunningHub, token: str, change: str) -> None:
+    """As `identity.tokens.revoke_token` does it: the change and its hint in one transaction."""
+    hub.sql(
+        f"WITH changed AS (UPDATE access_token SET {change} WHERE digest = %s RETURNING id)"
+        " SELECT pg_notify('taskhub', 'p') FROM changed",
+        [hashlib.sha256(token.encode()).digest()],
+    )
+
+
 @pytest.mark.req("AU-03", "AU-07")
 def test_a_revoked_or_expired_token_is_refused_at_once(hub: RunningHub) -> None:
     for change in ("revoked_at = now()", "expires_at = now() - interval '1 second'"):
         token = hub.token(f"gone-{secrets.token_hex(4)}")
         with Client(hub.base, token) as client:
             assert client.tool("greet", {"name": "x"}).status == 200
-            # As `identity.tokens.revoke_token` does it: the change and its hint in one transaction.
-            hub.sql(
-                f"WITH changed AS (UPDATE access_token SET {change} WHERE digest = %s RETURNING id)"
-                " SELECT pg_notify('taskhub', 'p') FROM changed",
-                [hashlib.sha256(token.encode()).digest()],
-            )
+            _end(hub, token, change)
             wait_until(lambda: client.call("server/discover").status == 401, "the token to be refused", 2.0)
             answer = client.tool("greet", {"name": "x"})
             assert answer.status == 401
@@ -183,6 +187,23 @@ def test_a_stream_ends_with_its_token(hub: RunningHub) -> None:
         (last,) = stream.rest()
         assert last["result"]["resultType"] == "complete"
         assert client.call("server/discover").status == 401
+
+
+@pytest.mark.req("AU-03", "AU-16", "B26-74")
+def test_a_stream_of_a_revoked_token_tells_nothing_more(hub: RunningHub) -> None:
+    name = f"cut-{secrets.token_hex(4)}"
+    token = hub.token(name)
+    with Client(hub.base, token) as client, Client(hub.base, hub.token(name)) as other:
+        task_id = other.create("confirm_delete", {"filename": "x"})
+        other.until(task_id, "input_required")
+        with client.stream("subscriptions/listen", {"notifications": {"taskIds": [task_id]}}, caps=TASKS) as stream:
+            assert stream.next()["params"]["notifications"] == {"taskIds": [task_id]}
+            assert stream.next()["params"]["status"] == "input_required"
+            _end(hub, token, "revoked_at = now()")
+            wait_until(lambda: client.call("server/discover").status == 401, "the token to be refused", 2.0)
+            other.cancel(task_id)
+            (last,) = stream.rest()
+            assert last["result"]["resultType"] == "complete"
 
 
 @pytest.mark.req("AU-08")

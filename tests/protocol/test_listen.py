@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import secrets
+import threading
 from typing import Any
 
 import pytest
@@ -197,6 +199,26 @@ def test_there_is_a_limit_to_the_streams_of_one_client(hub: RunningHub) -> None:
         assert client.call("server/discover").status == 200
         open_streams.close()
         wait_until(lambda: _can_listen(client), "the streams to be gone")
+
+
+@pytest.mark.req("B26-75")
+def test_streams_opened_at_once_do_not_slip_past_the_limit(hub: RunningHub) -> None:
+    token = hub.token(f"crowd-{secrets.token_hex(4)}", "tasks:read")
+    together = threading.Barrier(30)
+
+    def one(_: int) -> int:
+        with Client(hub.base, token) as client:
+            client.call("server/discover")
+            message = client.message(LISTEN, _filter())
+            together.wait(20)
+            with client._http.stream(
+                "POST", f"{client.base}/mcp", json=message, headers=client.headers(message)
+            ) as response:
+                together.wait(20)
+                return response.status_code
+
+    with concurrent.futures.ThreadPoolExecutor(30) as pool:
+        assert sorted(pool.map(one, range(30))) == [200] * 20 + [429] * 10
 
 
 def _can_listen(client: Client) -> bool:

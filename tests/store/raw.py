@@ -26,7 +26,9 @@ _number = itertools.count(1)
 def connect(**options: Any) -> Raw:
     """A connection of its own, as the role the application uses."""
     settings = connection.settings_dict
-    return psycopg.connect(host=str(settings["HOST"]), user=str(settings["USER"]), dbname=str(settings["NAME"]), **options)
+    return psycopg.connect(
+        host=str(settings["HOST"]), user=str(settings["USER"]), dbname=str(settings["NAME"]), **options
+    )
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,8 @@ class RunningHub:
         try:
             wait_until(self._listed, f"a ready hub:\n{self.log.read_text()}", START_SECONDS)
         except BaseException:
-            self.process.kill()
+            self.process.terminate()  # its children follow it
+            self.process.wait(STOP_SECONDS)
             raise
         self.tokens: dict[str, str] = json.loads((self.data / "credentials.json").read_text())["tokens"]
 

@@ -58,6 +58,11 @@ BEGIN
             RAISE EXCEPTION 'a task with a cancel request is not claimed' USING ERRCODE = 'TH005';
         END IF;
     END IF;
+    -- However it ends, its owner has at least an hour to read how.
+    IF NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.expires_at < NEW.ended_at + interval '1 hour' THEN
+        NEW.expires_at := NEW.ended_at + interval '1 hour';
+        NEW.ttl_ms := least(2592000000, (extract(epoch FROM NEW.expires_at - NEW.created_at) * 1000)::bigint);
+    END IF;
     -- Polling marks and ttl slides are not changes that a client sees as news. One question more is,
     -- and no column shows it: who asks counts the version up.
     IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
@@ -194,6 +199,19 @@ CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON event FOR EACH STATEMENT EXE
 CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE ON seal FOR EACH ROW EXECUTE FUNCTION append_only();
 CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
+
+-- What hangs on a task goes with it and never alone.
+CREATE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'decision' AND EXISTS (SELECT 1 FROM question WHERE id = (to_jsonb(OLD) ->> 'question_id')::bigint)
+       OR TG_TABLE_NAME = 'question' AND EXISTS (SELECT 1 FROM task WHERE id = (to_jsonb(OLD) ->> 'task_id')::bigint) THEN
+        RAISE EXCEPTION '% is deleted with its task only', TG_TABLE_NAME USING ERRCODE = 'TH008';
+    END IF;
+    RETURN OLD;
+END $$;
+
+CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+CREATE TRIGGER question_stays BEFORE DELETE ON question FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
 
 -- A live task is never deleted; purge removes ended ones.
 CREATE FUNCTION task_delete_guard() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -217,11 +217,7 @@ BEGIN
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     UPDATE task SET state = 'finished', result = p_result, is_error = p_is_error, message = left(p_message, 1024),
-           ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
-           expires_at = CASE WHEN expires_at IS NOT NULL
-               THEN greatest(expires_at, clock_timestamp() + interval '1 hour') END,
-           ttl_ms = CASE WHEN expires_at < clock_timestamp() + interval '1 hour' THEN least(2592000000,
-               (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint) ELSE ttl_ms END
+           ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL
     WHERE id = p_id;
     PERFORM th_close_attempt(p_id, p_epoch, 'finished', '');
     RETURN true;

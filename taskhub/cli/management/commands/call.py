@@ -17,6 +17,8 @@ from django.core.management.base import BaseCommand, CommandError
 from taskhub.cli.firstrun import read_credentials
 
 VERSION = "2026-07-28"
+WAITING = ("Waiting for approval", "Waiting for an answer")
+"""How the hub begins a status message when people are waited for."""
 EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 
@@ -111,7 +113,7 @@ class Command(BaseCommand):
             while True:
                 task = client.request("tasks/get", {"taskId": task_id}, task_id)
                 line = task.get("statusMessage") or task["status"]
-                if "aiting" in line:
+                if line.startswith(WAITING):
                     line += f"  ->  {console}/inbox/"
                 if line != last:
                     self.stderr.write(f"  {task['status']:<15} {line}")

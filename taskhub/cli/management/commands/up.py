@@ -53,6 +53,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Start, say so, watch, stop."""
         host, port = options["host"], options["port"]
+        if not 1 <= port <= 65_535:
+            raise CommandError(f"--port is a number from 1 to 65535, not {port}.")
         specs = self._specs(options["server"])
         self._need_port(host, port)
         data_dir = self._data_dir()
@@ -61,7 +63,7 @@ class Command(BaseCommand):
         supervisor = Supervisor(database, lambda line: self.stderr.write(f"taskhub: {line}"))
         try:
             self._migrate()
-            url = settings.PUBLIC_URL or f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{port}"  # noqa: S104
+            url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
             fresh = not credentials_file(data_dir).exists()
             credentials = make_people(data_dir, url)
             if not options["no_demo"]:
@@ -146,6 +148,8 @@ class Command(BaseCommand):
 
     def _migrate(self) -> None:
         # DDL may take its time; requests may not.
+        with connection.cursor() as cursor:
+            cursor.execute("SET statement_timeout = 0")
         call_command("migrate", verbosity=0, interactive=False)
 
     def _seed(self) -> None:
@@ -157,13 +161,12 @@ class Command(BaseCommand):
             connections.close_all()
 
     def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int) -> bool:
-        reachable = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline and not supervisor.stopping:
             supervisor.check()
             try:
                 request = urllib.request.Request(
-                    f"http://{reachable}:{port}/readyz", headers={"Host": settings.ALLOWED_HOSTS[0]}
+                    f"http://{_reachable(host)}:{port}/readyz", headers={"Host": _own_host()}
                 )
                 with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - our own address
                     if response.status == 200:
@@ -192,3 +195,15 @@ class Command(BaseCommand):
             lines += ["", "  Try:", f"    {runner} call deploy service=web version=1.4.2 environment=production{where}"]
         self.stdout.write("\n".join([*lines, "", "  Ctrl-C stops everything.", ""]))
         self.stdout.flush()
+
+
+def _reachable(host: str) -> str:
+    """An address of this machine at which a server that listens on `host` answers."""
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
+    return f"[{host}]" if ":" in host else host
+
+
+def _own_host() -> str:
+    """A Host this server answers to."""
+    return next((name for name in settings.ALLOWED_HOSTS if "*" not in name and name[0] != "."), "localhost")

@@ -64,8 +64,7 @@ class Command(BaseCommand):
                 server_header=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=4,
-                proxy_headers=settings.ALLAUTH_TRUSTED_PROXY_COUNT > 0,
-                forwarded_allow_ips="*" if settings.ALLAUTH_TRUSTED_PROXY_COUNT > 0 else None,
+                proxy_headers=False,  # the guard reads them, counting the proxies it may believe
             )
         )
         server.owner = application

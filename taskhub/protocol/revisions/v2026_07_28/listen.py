@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,26 +41,40 @@ async def listen(hub: Hub, request: Request) -> Stream:
             raise WireError(INVALID_PARAMS, "notifications.taskIds must be an array of strings")
         if len(task_ids) > MAX_TASKS:
             raise WireError(INVALID_PARAMS, f"At most {MAX_TASKS} taskIds in one subscription")
-    context = request.principal.context_id
-    if hub.streams.get(context, 0) >= MAX_STREAMS:
-        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
     mine: dict[str, TaskRecord] = {}
     for public_id in dict.fromkeys(task_ids or []):
         task = await known_task(hub, request, public_id)
         if task is not None:
             mine[public_id] = task
     tools = wanted.get("toolsListChanged") is True
-    return Stream(_stream(hub, request, tools, None if task_ids is None else mine))
+    frames = _stream(hub, request, tools, None if task_ids is None else mine)
+    # The first frame takes the place among the caller's streams, or raises: checked and counted in
+    # one step, so that streams opened at once cannot slip past the limit together.
+    return Stream(_after(await anext(frames), frames))
 
 
-async def _stream(hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None) -> AsyncIterator[bytes]:
+async def _after(first: bytes, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        async for frame in frames:
+            yield frame
+    finally:
+        await frames.aclose()
+
+
+async def _stream(
+    hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None
+) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
     honoured: dict[str, Any] = {}
     if tools:
         honoured["toolsListChanged"] = True
     if mine is not None:
         honoured["taskIds"] = list(mine)
-    hub.streams[principal.context_id] = hub.streams.get(principal.context_id, 0) + 1
+    held = hub.streams.get(principal.context_id, 0)
+    if held >= MAX_STREAMS:
+        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
+    hub.streams[principal.context_id] = held + 1
     loop = asyncio.get_running_loop()
     until = loop.time() + MAX_AGE_SECONDS
     if principal.expires_at is not None:
@@ -75,15 +89,9 @@ async def _stream(hub: Hub, request: Request, tools: bool, mine: dict[str, TaskR
                 )
             )
             shown: dict[str, int] = {}
-            while True:
-                for public_id, known in list((mine or {}).items()):
-                    task = await hub.lanes.run(owned_task, principal.context_id, public_id)
-                    task = task or known
-                    if shown.get(public_id) != task.version:
-                        shown[public_id] = task.version
-                        yield event(_task_changed(task, meta))
-                    if task.state in TERMINAL and mine is not None:
-                        del mine[public_id]
+            while await request.incoming.valid():
+                for task in await _changed(hub, principal.context_id, mine or {}, shown):
+                    yield event(_task_changed(task, meta))
                 if tools:
                     fresh = (await calls.tools_of(hub, principal.tenant_id)).digest
                     if fresh != digest:
@@ -99,6 +107,19 @@ async def _stream(hub: Hub, request: Request, tools: bool, mine: dict[str, TaskR
         hub.streams[principal.context_id] -= 1
         if not hub.streams[principal.context_id]:
             del hub.streams[principal.context_id]
+
+
+async def _changed(hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int]) -> list[TaskRecord]:
+    """The tasks that differ from what was `shown`, which is brought up to date; ended ones leave `mine`."""
+    found = []
+    for public_id, known in list(mine.items()):
+        task = await hub.lanes.run(owned_task, context_id, public_id) or known
+        if shown.get(public_id) != task.version:
+            shown[public_id] = task.version
+            found.append(task)
+        if task.state in TERMINAL:
+            del mine[public_id]
+    return found
 
 
 def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
+from taskhub.core.records import State, StoredLine, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
@@ -30,7 +30,7 @@ from taskhub.protocol.revisions.v2026_07_28.wire import (
     missing_capability,
     param_headers,
 )
-from taskhub.queries.tasks import lines_after, owned_task, task_by_id
+from taskhub.queries.tasks import PAGE, lines_after, owned_task, task_by_id
 
 STATE_SECONDS = 86_400
 KEEP_ALIVE_SECONDS = 15.0
@@ -221,7 +221,7 @@ async def _stream(
             while True:
                 now = await _fresh(hub, task)
                 if token is not None or log_level is not None:
-                    for line in await hub.lanes.run(lines_after, task.id, seen):
+                    for line in await _lines(hub, task.id, seen):
                         seen = line.id
                         if line.level == "progress":
                             if token is not None and line.progress is not None and line.progress > loudest:
@@ -244,6 +244,14 @@ async def _stream(
     finally:
         if not finished and leaves:
             await asyncio.shield(calls.abandon(hub, request.incoming, task))
+
+
+async def _lines(hub: Hub, task_id: int, seen: int) -> list[StoredLine]:
+    found = page = await hub.lanes.run(lines_after, task_id, seen)
+    while len(page) == PAGE:
+        page = await hub.lanes.run(lines_after, task_id, page[-1].id)
+        found = found + page
+    return found
 
 
 def _loud(level: str, wanted: str) -> bool:

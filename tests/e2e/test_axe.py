@@ -1,0 +1,199 @@
+"""Every page, wide and narrow, light and dark: no serious fault that axe finds, and nothing sticks out.
+
+With `TASKHUB_SHOTS=directory` each is saved as `page-width-scheme.png`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_journeys import LONG, PRODUCTION, waiting
+from tests.e2e.visits import Visits, go
+from tests.support.client import TASKS, Client
+from tests.support.hub import RunningHub, wait_until
+
+pytestmark = pytest.mark.browser
+
+WIDTHS: Final = ((1440, 900), (390, 844))
+SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
+GRAVE: Final = ("serious", "critical")
+PLACES: Final = (
+    "overview",
+    "tasks",
+    "tasks-none",
+    "task-queued",
+    "task-working",
+    "task-waiting",
+    "task-approval",
+    "task-finished",
+    "task-error",
+    "task-faulted",
+    "task-cancelled",
+    "task-timeline",
+    "task-questions",
+    "task-log",
+    "task-wire",
+    "task-cancel",
+    "inbox",
+    "inbox-form",
+    "inbox-approval",
+    "inbox-sampling",
+    "inbox-link",
+    "inbox-decided",
+    "audit",
+    "audit-event",
+    "clients",
+    "clients-new",
+    "client",
+    "client-revoke",
+    "servers",
+    "servers-new",
+    "server",
+    "server-tool",
+    "workers",
+    "settings",
+    "password",
+    "missing",
+)
+FITS: Final = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
+    """A hub with a task of each state and a question of each kind: the path of every page."""
+    with Client(hub.base, hub.tokens["agent-a"]) as client, Client(hub.base, hub.tokens["agent-b"]) as busy:
+        running = [busy.create("countdown", LONG) for _ in range(2)]
+        wait_until(lambda: hub.sql("SELECT count(*) = 2 FROM task WHERE state = 'working'")[0][0], "two running tasks")
+        queued = busy.create("countdown", LONG)
+        finished = client.create("deploy", {**PRODUCTION, "environment": "staging"})
+        client.until(finished, "input_required")
+        [key] = client.get(finished).result["inputRequests"]
+        client.update(finished, {key: {"action": "accept", "content": {"confirm": True}}})
+        error = client.create("fail", {"kind": "tool_error"})
+        faulted = client.create("fail", {"kind": "crash"})
+        cancelled = client.create("countdown", LONG)
+        client.cancel(cancelled)
+        ended = ((finished, "completed"), (error, "completed"), (faulted, "failed"), (cancelled, "cancelled"))
+        for task, status in ended:
+            client.until(task, status)
+        form = client.create("survey", {}, caps=TASKS)
+        sampling = client.create("summarize", {"text": "Tasks outlive the connection that made them."}, caps=TASKS)
+        link = client.create("visit", {}, caps=TASKS)
+        approval = client.create("deploy", PRODUCTION, caps=TASKS)
+        [(server, deploy)] = hub.sql("SELECT server_id, id FROM tool WHERE name = 'deploy'")
+        [(agent, token)] = hub.sql(
+            "SELECT auth_context.id, token.id FROM auth_context JOIN token ON context_id = auth_context.id"
+            " WHERE name = 'agent-a'"
+        )
+        [(event,)] = hub.sql("SELECT max(id) FROM event WHERE action = 'tool.policy'")
+        yield {
+            "overview": "/",
+            "tasks": "/tasks/",
+            "tasks-none": "/tasks/?q=no-such-thing",
+            "task-queued": f"/tasks/{queued}/",
+            "task-working": f"/tasks/{running[0]}/",
+            "task-waiting": f"/tasks/{form}/",
+            "task-approval": f"/tasks/{approval}/",
+            "task-finished": f"/tasks/{finished}/",
+            "task-error": f"/tasks/{error}/",
+            "task-faulted": f"/tasks/{faulted}/",
+            "task-cancelled": f"/tasks/{cancelled}/",
+            "task-timeline": f"/tasks/{finished}/?view=timeline",
+            "task-questions": f"/tasks/{finished}/?view=questions",
+            "task-log": f"/tasks/{finished}/?view=log",
+            "task-wire": f"/tasks/{form}/?view=wire",
+            "task-cancel": f"/tasks/{form}/cancel",
+            "inbox": "/inbox/",
+            "inbox-form": f"/inbox/{waiting(hub, form)}/",
+            "inbox-approval": f"/inbox/{waiting(hub, approval)}/",
+            "inbox-sampling": f"/inbox/{waiting(hub, sampling)}/",
+            "inbox-link": f"/inbox/{waiting(hub, link)}/",
+            "inbox-decided": "/inbox/?queue=decided",
+            "audit": "/audit/",
+            "audit-event": f"/audit/?event={event}",
+            "clients": "/clients/",
+            "clients-new": "/clients/?new",
+            "client": f"/clients/{agent}/",
+            "client-revoke": f"/clients/{agent}/?revoke={token}",
+            "servers": "/servers/",
+            "servers-new": "/servers/?new",
+            "server": f"/servers/{server}/",
+            "server-tool": f"/servers/{server}/?tool={deploy}",
+            "workers": "/workers/",
+            "settings": "/settings/",
+            "password": "/accounts/password/change/",
+            "missing": "/no-such-page/",
+        }
+        for task in (*running, queued, form, sampling, link, approval):
+            busy.cancel(task) if task in (*running, queued) else client.cancel(task)
+
+
+def look(page: Page, name: str) -> list[str]:
+    """What is wrong with the page as it stands, in each width and scheme."""
+    faults: list[str] = []
+    for width, height in WIDTHS:
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            if directory := os.environ.get("TASKHUB_SHOTS"):
+                page.screenshot(path=Path(directory) / f"{name}-{width}-{scheme}.png", full_page=True)
+            if not page.evaluate(FITS):
+                faults.append(f"{width}: wider than the window")
+            for found in Axe().run(page).response["violations"]:
+                if found["impact"] in GRAVE:
+                    nodes = "; ".join(f"{node['target']} {node['failureSummary']}" for node in found["nodes"][:3])
+                    faults.append(f"{width} {scheme}: {found['impact']} {found['id']}: {nodes}")
+    return faults
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_page_is_usable_for_everybody(visits: Visits, scene: dict[str, str], name: str) -> None:
+    if name == "missing":
+        visits.expected.add(404)
+    page = visits.of("admin")
+    go(page, scene[name])
+    assert look(page, name) == []
+
+
+def test_sign_in_page_is_usable_for_everybody(visits: Visits) -> None:
+    page = visits.window()
+    go(page, "/accounts/login/")
+    assert look(page, "login") == []
+    page.get_by_label("Username").fill("nobody")
+    page.get_by_label("Password").fill("a wrong password")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    assert look(page, "login-wrong") == []
+
+
+def test_open_dialogs_and_menu_are_usable_for_everybody(visits: Visits, scene: dict[str, str]) -> None:
+    page = visits.of("admin")
+    go(page, scene["task-working"])
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    assert look(page, "keys") == []
+    page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.get_by_role("link", name="Cancel …").click()
+    expect(page.get_by_role("dialog", name="Cancel this task?")).to_be_visible()
+    assert look(page, "cancel-dialog") == []
+    page.keyboard.press("Escape")
+    page.get_by_text("Menu", exact=True).click()
+    expect(page.get_by_role("navigation", name="Main menu")).to_be_visible()
+    assert look(page, "menu") == []
+
+
+def test_form_with_errors_is_usable_for_everybody(visits: Visits, scene: dict[str, str]) -> None:
+    visits.expected.add(422)
+    page = visits.of("admin")
+    go(page, scene["inbox-form"])
+    page.get_by_role("button", name="Send the answer").click()
+    expect(page.locator(".field .error").first).to_be_visible()
+    assert look(page, "inbox-form-errors") == []

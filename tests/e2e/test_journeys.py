@@ -1,0 +1,240 @@
+"""What people do with the console, from the call of an agent to the line in the timeline."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.visits import Visits, go
+from tests.support.client import TASKS, Client
+from tests.support.hub import RunningHub, wait_until
+
+pytestmark = pytest.mark.browser
+
+PRODUCTION = {"service": "checkout", "version": "1.4.2", "environment": "production"}
+LONG = {"seconds": 600, "steps": 600}
+
+
+def waiting(hub: RunningHub, task: str) -> int:
+    """The id of the task's open question, as soon as it has one."""
+    ask = (
+        "SELECT question.id FROM question JOIN task ON task.id = task_id WHERE public_id = %s AND question.state = 'open'"
+    )
+    found: int = wait_until(lambda: hub.sql(ask, [task]), f"an open question of {task}")[0][0]
+    return found
+
+
+def moment(page: Page, words: str) -> str:
+    """The line of the timeline that begins with these words."""
+    return page.locator("ol.moments li", has=page.locator("b", has_text=re.compile(f"^{words}$"))).first.inner_text()
+
+
+def test_call_to_production_is_approved_confirmed_and_answered(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    page = visits.of("approver")
+    go(page, "/inbox/")
+    task = agent.create("deploy", PRODUCTION, caps=TASKS)
+    approval = waiting(hub, task)
+    assert agent.get(task).result["status"] == "working"
+    page.locator(f"#question-{approval}").click()
+    expect(page.get_by_role("heading", name="Approve this call?")).to_be_visible()
+    decision = page.locator(".decision")
+    expect(decision).to_contain_text("agent-a called deploy")
+    for value in PRODUCTION.values():
+        expect(decision.get_by_label("The call")).to_contain_text(value)
+    expect(decision).to_contain_text("when environment = production needs one approval from group ops")
+    page.get_by_label("Reason").fill("Release day")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator("#notices")).to_contain_text("Approved. The tool runs now.")
+
+    confirm = wait_until(lambda: (now := waiting(hub, task)) != approval and now, "the form")
+    page.locator(f"#question-{confirm}").click()
+    expect(decision.locator(".ask")).to_have_text("Deploy checkout 1.4.2 to production?")
+    page.get_by_label("Deploy").check()
+    page.get_by_role("button", name="Send the answer").click()
+    expect(page.locator("#notices")).to_contain_text("Answered. The task goes on.")
+
+    done = agent.until(task, "completed")
+    assert done["result"]["structuredContent"]["deployed"] is True
+    go(page, f"/tasks/{task}/?view=timeline")
+    assert "by agent-a as a client" in moment(page, "Created")
+    assert "by approver in the console" in moment(page, "Approved")
+    assert "Release day" in moment(page, "Approved")
+    assert "by approver in the console" in moment(page, "Answered")
+    assert "as a worker" in moment(page, "Finished")
+
+
+def test_call_to_staging_needs_no_approval(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    task = agent.create("deploy", {**PRODUCTION, "environment": "staging"}, caps=TASKS)
+    question = waiting(hub, task)
+    page = visits.of("operator")
+    go(page, f"/inbox/{question}/")
+    expect(page.get_by_role("heading", name="The tool asks a question")).to_be_visible()
+    page.get_by_role("button", name="Decline").click()
+    expect(page.locator("#notices")).to_contain_text("Declined. The tool was told.")
+    assert agent.until(task, "completed")["result"]["structuredContent"]["deployed"] is False
+
+
+def test_rejection_needs_a_reason_and_the_agent_reads_it(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    task = agent.create("deploy", PRODUCTION, caps=TASKS)
+    page = visits.of("approver")
+    go(page, f"/inbox/{waiting(hub, task)}/")
+    visits.expected.add(422)
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator(".field .error")).to_have_text("Say why: the caller reads it.")
+    expect(page.get_by_label("Reason")).to_be_focused()
+    page.get_by_label("Reason").fill("Frozen until Monday")
+    page.get_by_role("button", name="Reject").click()
+    expect(page.locator("#notices")).to_contain_text("Rejected.")
+    done = agent.until(task, "completed")
+    assert done["result"]["isError"] is True
+    assert "Frozen until Monday" in done["result"]["content"][0]["text"]
+    assert hub.sql("SELECT count(*) FROM attempt JOIN task ON task.id = task_id WHERE public_id = %s", [task]) == [(0,)]
+    go(page, f"/tasks/{task}/")
+    expect(page.locator("#task .why")).to_contain_text("approver did not approve the call, so the tool never ran.")
+
+
+def test_list_shows_a_new_call_and_its_end_without_a_reload(visits: Visits, agent: Client) -> None:
+    page = visits.of("viewer")
+    go(page, "/tasks/")
+    page.evaluate("window.stayed = true")
+    moves: list[str] = []
+    page.on("framenavigated", lambda frame: moves.append(frame.url))
+    task = agent.create("countdown", {"seconds": 3, "steps": 6})
+    row = page.locator(f"#row-{task}")
+    expect(row.locator(".badge")).to_have_text("Working")
+    expect(row.locator("progress")).to_be_visible()
+    expect(row.locator(".badge")).to_have_text("Finished")
+    assert page.evaluate("window.stayed") is True
+    assert moves == []
+
+
+def test_open_form_survives_what_happens_around_it(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    task = agent.create("survey", {}, caps=TASKS)
+    page = visits.of("operator")
+    go(page, f"/inbox/{waiting(hub, task)}/")
+    page.get_by_label("Name").fill("Half typ")
+    other = waiting(hub, agent.create("survey", {}, caps=TASKS))
+    expect(page.locator(f"#question-{other}")).to_be_attached()
+    expect(page.get_by_label("Name")).to_have_value("Half typ")
+    expect(page.get_by_label("Name")).to_be_focused()
+
+
+def test_cancel_asks_first_and_stops_the_tool(visits: Visits, agent: Client) -> None:
+    task = agent.create("countdown", LONG)
+    page = visits.of("operator")
+    go(page, f"/tasks/{task}/")
+    badge = page.locator("#task .now .badge").first
+    expect(badge).to_have_text("Working")
+    opener = page.get_by_role("link", name="Cancel …")
+    dialog = page.get_by_role("dialog", name="Cancel this task?")
+    opener.click()
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("link", name="Keep it").click()
+    expect(dialog).to_be_hidden()
+    expect(badge).to_have_text("Working")
+    opener.click()
+    dialog.get_by_label("Reason").fill("Started by mistake")
+    dialog.get_by_role("button", name="Cancel the task").click()
+    expect(badge).to_have_text("Cancelled")
+    expect(opener).to_have_count(0)
+    assert agent.until(task, "cancelled")["status"] == "cancelled"
+    go(page, f"/tasks/{task}/?view=timeline")
+    asked = moment(page, "Cancel requested")
+    assert "by operator in the console" in asked
+    assert "Started by mistake" in asked
+
+
+@pytest.mark.parametrize("path", ["/tasks/", "/inbox/", "/"])
+def test_lost_sign_in_leads_to_the_sign_in_page(hub: RunningHub, visits: Visits, agent: Client, path: str) -> None:
+    page = visits.window()
+    visits.sign_in(page, "operator", path)
+    go(page, path)
+    [session] = [cookie for cookie in page.context.cookies() if cookie.get("name") == "sessionid"]
+    hub.sql("DELETE FROM django_session WHERE session_key = %s", [session.get("value")])
+    agent.tool("echo", {"text": "anything"}, caps=TASKS)
+    page.wait_for_url(re.compile(r"/accounts/login/\?next="))
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    expect(page.locator("input[type=password]")).to_have_count(1)
+    expect(page.locator("table, .rail, .topbar")).to_have_count(0)
+
+
+def test_token_is_shown_once_and_refused_when_revoked(hub: RunningHub, visits: Visits) -> None:
+    page = visits.of("admin")
+    go(page, "/clients/")
+    page.get_by_role("link", name="New client").click()
+    page.get_by_label("Name", exact=True).fill("night-job")
+    page.get_by_role("button", name="Issue token").click()
+    expect(page.get_by_role("heading", name="Token issued")).to_be_visible()
+    token = page.locator("#token").inner_text()
+    expect(page.get_by_role("region", name="Configuration for").first).to_contain_text(token)
+    with Client(hub.base, token) as client:
+        assert client.tool("echo", {"text": "good morning"}, caps=TASKS).text == "good morning"
+        page.reload()
+        expect(page.locator("#notices")).to_contain_text("That token was issued already and is not shown again.")
+        assert token not in page.content()
+        page.get_by_role("link", name="night-job").click()
+        expect(page.get_by_role("heading", name="night-job", exact=True)).to_be_visible()
+        assert token not in page.content()
+        row = page.get_by_role("row").filter(has_text="Live")
+        row.get_by_role("link", name="Revoke").click()
+        page.get_by_role("button", name="Revoke token").click()
+        expect(page.locator("#notices")).to_contain_text("The token is revoked.")
+        refused = wait_until(
+            lambda: (answer := client.call("tools/list")).status == 401 and answer, "the token to be refused"
+        )
+        assert refused.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_keys_lead_everywhere_and_leave_typing_alone(visits: Visits, agent: Client) -> None:
+    tasks = [agent.create("countdown", {"seconds": 0, "steps": 1}) for _ in range(2)]
+    page = visits.of("operator")
+    go(page, "/")
+    sheet = page.get_by_role("dialog", name="Keyboard")
+    page.keyboard.press("?")
+    expect(sheet).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+    page.keyboard.press("g")
+    page.keyboard.press("t")
+    page.wait_for_url("/tasks/")
+    page.wait_for_function("document.documentElement.dataset.hinted !== undefined")
+    for task in tasks:
+        expect(page.locator(f"#row-{task} .badge")).to_have_text("Finished")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Search")).to_be_focused()
+    page.keyboard.type("?gi")
+    expect(page.get_by_label("Search")).to_have_value("?gi")
+    expect(sheet).to_be_hidden()
+    page.get_by_label("Search").fill("countdown")
+    page.wait_for_url("/tasks/?q=countdown")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("tr a.row-link").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"/tasks/{tasks[-1]}/")
+
+
+def test_viewer_watches_but_changes_nothing(hub: RunningHub, visits: Visits, agent: Client) -> None:
+    task = agent.create("countdown", LONG)
+    try:
+        page = visits.of("viewer")
+        go(page, f"/tasks/{task}/")
+        expect(page.locator("#task .now .badge").first).to_have_text("Working")
+        expect(page.get_by_role("link", name="Cancel …")).to_have_count(0)
+        expect(page.get_by_role("button", name="Run again")).to_have_count(0)
+        links = page.get_by_role("navigation", name="Main", exact=True).get_by_role("link")
+        assert {name.strip() for name in links.all_inner_texts()} == {"Overview", "Tasks", "Servers", "Workers"}
+        visits.expected.add(403)
+        for path in (f"/tasks/{task}/cancel", "/clients/", "/audit/", "/settings/"):
+            page.goto(path)
+            expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
+    finally:
+        agent.cancel(task)
+    operator = visits.of("operator")
+    go(operator, f"/tasks/{task}/")
+    expect(operator.locator("#task .now .badge").first).to_have_text("Cancelled")
+    expect(operator.get_by_role("button", name="Run again")).to_be_visible()

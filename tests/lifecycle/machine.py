@@ -140,15 +140,18 @@ class TaskMachine(RuleBasedStateMachine):
         n //= 4
         return fitting[n % len(fitting)]
 
-    def some_claim(self, n: int) -> tuple[Claim, Model, bool]:
-        """A claim, its task, and whether it still holds. Half of them do; of the others as many as
+    def some_claim(self, n: int) -> Claim:
+        """A claim. Half of them still hold; of the others as many as
         possible are zombies, whose task somebody else holds by now."""
         holding = [claim for claim in self.claims if self.holds(claim)]
         zombies = [c for c in self.claims if self.tasks[c.task_id].held and not self.holds(c)]
         stale = [claim for claim in self.claims if not self.holds(claim)]
         fitting = [zombies or stale, stale, holding, holding][n % 4] or self.claims
-        claim = fitting[-1 - n // 4 % len(fitting)]
-        return claim, self.tasks[claim.task_id], self.holds(claim)
+        return fitting[-1 - n // 4 % len(fitting)]
+
+    def _holder(self, task_id: int) -> Claim:
+        (claim,) = [claim for claim in self.claims if claim.task_id == task_id and self.holds(claim)]
+        return claim
 
     def holds(self, claim: Claim) -> bool:
         model = self.tasks[claim.task_id]
@@ -190,19 +193,23 @@ class TaskMachine(RuleBasedStateMachine):
             self.keys[owner, key] = made.task.id
 
     @precondition(lambda self: self.tasks)
-    @rule(n=pick, limit=st.integers(0, 2))
-    def cancel_or_claim(self, n: int, limit: int) -> None:
-        """Mostly a claim: with every second step a cancellation, no task would live to be run."""
+    @rule(n=pick, limit=st.integers(0, 2), then=st.sampled_from([None, *WRITES]))
+    def cancel_or_claim(self, n: int, limit: int, then: str | None) -> None:
+        """Mostly a claim: with every second step a cancellation, no task would live to be run. Of those
+        that run, most report soon after they were asked to stop."""
         if limit:
             self.claim(limit)
             return
-        task_id, model = self.some(n)
+        held = n % 2 and self.any_task(lambda model: model.held)
+        task_id, model = self.some(n // 2, lambda model: model.held or not held)
         state = self.do(lambda: request_cancel(task_id, actor=ACTOR))
         if not model.ended and not model.cancel:
             model.cancel = True
             if not model.held:
                 model.let_go(State.CANCELLED)
         assert state is model.state
+        if model.held and then is not None:
+            self._write(self._holder(task_id), then)
 
     @precondition(lambda self: self.any_task(lambda model: bool(model.questions)))
     @rule(n=pick, which=pick, response=st.sampled_from(["accept", "decline", "broken"]), stale=st.booleans())
@@ -252,8 +259,7 @@ class TaskMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.claims)
     @rule(n=pick, count=st.integers(1, 2), live=st.booleans())
     def ask(self, n: int, count: int, live: bool) -> None:
-        claim, _, _ = self.some_claim(n)
-        self._ask(claim, count, live)
+        self._ask(self.some_claim(n), count, live)
 
     def _ask(self, claim: Claim, count: int, live: bool) -> None:
         model, holds = self.tasks[claim.task_id], self.holds(claim)
@@ -272,7 +278,10 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(n=pick, how=st.sampled_from(["finish", "fault", "release", "release started", "settle cancel", "note"]))
     def write(self, n: int, how: str) -> None:
         """All that a worker may report, in time or not."""
-        claim, model, holds = self.some_claim(n)
+        self._write(self.some_claim(n), how)
+
+    def _write(self, claim: Claim, how: str) -> None:
+        model, holds = self.tasks[claim.task_id], self.holds(claim)
         done = self.do(lambda: WRITES[how](claim))
         assert done is (holds and (model.cancel or how != "settle cancel"))
         if not done or how == "note":
@@ -289,7 +298,7 @@ class TaskMachine(RuleBasedStateMachine):
     def lose_a_worker_and_sweep(self, n: int, late: str | None) -> None:
         """The lost worker may not know, and write once somebody else has its task."""
         task_id, model = self.some(n, lambda model: model.held)
-        (zombie,) = [claim for claim in self.claims if claim.task_id == task_id and self.holds(claim)]
+        zombie = self._holder(task_id)
         self.do(lambda: kit.turn_back(task_id, "lease_until", 1))
         assert self.do(sweep) == 1
         assert self.do(sweep) == 0

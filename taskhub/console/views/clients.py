@@ -266,7 +266,7 @@ def snippets(endpoint: str, token: str) -> tuple[Snippet, ...]:
             "MCP Inspector",
             "Run in a terminal",
             f"npx @modelcontextprotocol/inspector --cli {endpoint} --transport http \\\n"
-            f'  --header "Authorization: Bearer {token}" --method tools/list',
+            f'  --header "Authorization: Bearer {token}" --protocol-era modern --method tools/list',
         ),
         Snippet(
             "fastmcp",

@@ -1,0 +1,61 @@
+"""Who can be asked: B26-62, T26-31, design idea 4."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskhub.core.capabilities import audience_for, can_answer
+from taskhub.core.states import Audience, QuestionKind
+
+E, S, R, A = QuestionKind.ELICITATION, QuestionKind.SAMPLING, QuestionKind.ROOTS, QuestionKind.APPROVAL
+FORM: dict[str, Any] = {"message": "m", "requestedSchema": {}}
+URL: dict[str, Any] = {"mode": "url", "url": "https://example.com"}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "kind", "params", "can"),
+    [
+        ({}, E, FORM, False),
+        ({"elicitation": {}}, E, FORM, True),
+        ({"elicitation": {"form": {}}}, E, FORM, True),
+        ({"elicitation": {"form": {}}}, E, {**FORM, "mode": "form"}, True),
+        ({"elicitation": {"url": {}}}, E, FORM, False),
+        ({"elicitation": {}}, E, URL, False),
+        ({"elicitation": {"form": {}}}, E, URL, False),
+        ({"elicitation": {"url": {}}}, E, URL, True),
+        ({"elicitation": {"form": {}, "url": {}}}, E, URL, True),
+        ({"elicitation": None}, E, FORM, False),
+        ({"elicitation": True}, E, FORM, False),
+        ({"sampling": {}}, S, {}, True),
+        ({"sampling": {}}, S, {"tools": []}, False),
+        ({"sampling": {"tools": {}}}, S, {"tools": []}, True),
+        ({"sampling": []}, S, {}, False),
+        ({}, S, {}, False),
+        ({"roots": {}}, R, {}, True),
+        ({"roots": {"listChanged": True}}, R, {}, True),
+        ({"roots": "yes"}, R, {}, False),
+        ({}, R, {}, False),
+        ({"elicitation": {}, "sampling": {}, "roots": {}, "approval": {}}, A, {}, False),
+    ],
+)
+def test_a_client_can_answer_what_it_said_it_can(
+    capabilities: dict[str, Any], kind: QuestionKind, params: dict[str, Any], can: bool
+) -> None:
+    assert can_answer(capabilities, kind, params) is can
+
+
+@pytest.mark.parametrize("policy", [None, *Audience])
+def test_a_client_that_cannot_answer_is_never_asked(policy: Audience | None) -> None:
+    assert audience_for({}, E, FORM, policy) is Audience.OPERATOR
+    assert audience_for({"elicitation": {}}, A, {}, policy) is Audience.OPERATOR
+
+
+@pytest.mark.parametrize("policy", list(Audience))
+def test_otherwise_the_policy_has_its_word(policy: Audience) -> None:
+    assert audience_for({"elicitation": {}}, E, FORM, policy) is policy
+
+
+def test_without_a_policy_whoever_is_first_answers() -> None:
+    assert audience_for({"elicitation": {}}, E, FORM, None) is Audience.EITHER

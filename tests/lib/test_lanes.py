@@ -1,0 +1,132 @@
+"""Lanes: a few threads that run ordinary calls for async callers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from taskhub.lib.lanes import Lanes
+
+BOUND = 5.0
+
+
+@pytest.fixture
+def lanes() -> Iterator[Lanes]:
+    made = Lanes(2, name="test")
+    yield made
+    made.close()
+
+
+def boom(error: BaseException) -> None:
+    raise error
+
+
+async def test_a_call_runs_in_a_lane_with_its_arguments(lanes: Lanes) -> None:
+    def work(one: int, *, two: int) -> tuple[int, str]:
+        return one + two, threading.current_thread().name
+
+    result, name = await lanes.run(work, 1, two=2)
+    assert result == 3
+    assert name in ("test-0", "test-1")
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("k"), SystemExit(1), KeyboardInterrupt()])
+async def test_what_a_call_raises_its_caller_gets(lanes: Lanes, error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        await asyncio.wait_for(_bare(lanes, error), BOUND)
+    assert caught.value is error
+
+
+async def _bare(lanes: Lanes, error: BaseException) -> None:
+    # asyncio lets SystemExit and KeyboardInterrupt out of a task at once; here the future is awaited.
+    await lanes.run(boom, error)
+
+
+async def test_a_stop_iteration_reaches_its_caller_too(lanes: Lanes) -> None:
+    """A future refuses it; its caller must not wait for ever."""
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(lanes.run(next, iter(())), BOUND)
+
+
+async def test_a_lane_survives_what_its_calls_raise(lanes: Lanes) -> None:
+    for _ in range(6):
+        with pytest.raises(ValueError):
+            await lanes.run(boom, ValueError())
+    assert await lanes.run(int, "7") == 7
+
+
+async def test_calls_run_side_by_side_one_per_lane(lanes: Lanes) -> None:
+    both = threading.Barrier(2)
+    await asyncio.wait_for(asyncio.gather(*(lanes.run(both.wait, BOUND) for _ in range(2))), BOUND)
+
+
+async def test_more_calls_than_lanes_all_get_their_turn(lanes: Lanes) -> None:
+    assert await asyncio.gather(*(lanes.run(pow, n, 2) for n in range(200))) == [n * n for n in range(200)]
+
+
+async def test_a_caller_that_goes_away_does_not_stop_the_call(lanes: Lanes) -> None:
+    started, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        go_on.wait(BOUND)
+        done.set()
+
+    waiting = asyncio.ensure_future(lanes.run(work))
+    assert await asyncio.to_thread(started.wait, BOUND)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not done.is_set()
+    go_on.set()
+    assert await asyncio.to_thread(done.wait, BOUND)
+
+
+async def test_cleaning_up_happens_in_the_lane_after_each_call() -> None:
+    seen: list[str] = []
+    lanes = Lanes(1, name="one", after=lambda: seen.append(threading.current_thread().name))
+    await lanes.run(int)
+    with pytest.raises(ValueError):
+        await lanes.run(boom, ValueError())
+    lanes.close()
+    assert seen == ["one-0", "one-0"]
+
+
+async def test_a_lane_survives_its_cleaning_up(caplog: pytest.LogCaptureFixture) -> None:
+    lanes = Lanes(1, after=lambda: boom(RuntimeError("broken")))
+    for _ in range(3):
+        assert await asyncio.wait_for(lanes.run(int, "7"), BOUND) == 7
+    lanes.close()
+    assert "cleaning up after a call failed" in caplog.text
+
+
+async def test_closing_finishes_what_is_queued_and_says_goodbye() -> None:
+    ended: list[str] = []
+    lanes = Lanes(2, name="end", at_exit=lambda: ended.append(threading.current_thread().name))
+    waiting = [asyncio.ensure_future(lanes.run(pow, n, 2)) for n in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.to_thread(lanes.close)
+    assert await asyncio.gather(*waiting) == [n * n for n in range(20)]
+    assert sorted(ended) == ["end-0", "end-1"]
+
+
+def test_a_loop_that_is_gone_does_no_harm() -> None:
+    lanes = Lanes(1)
+    started, go_on = threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        go_on.wait(BOUND)
+
+    async def leave() -> None:
+        waiting = asyncio.ensure_future(lanes.run(work))
+        await asyncio.to_thread(started.wait, BOUND)
+        waiting.cancel()
+
+    asyncio.run(leave())
+    go_on.set()
+    assert asyncio.run(lanes.run(int, "7")) == 7
+    lanes.close()

@@ -91,9 +91,7 @@ class Floor(TypedDict):
 Reports = dict[str, list[Report]]
 
 
-def measure(
-    side: sides.Side, mode: str, plan: Plan, generator: Path, seconds: float
-) -> Report:
+def measure(side: sides.Side, mode: str, plan: Plan, generator: Path, seconds: float) -> Report:
     """One run of the load generator, in a process of its own."""
     command: Command = [generator, "-m", "bench.load", "--json", "--url", side.url]
     command += ["--mode", mode, "--label", side.name, "--duration", str(seconds)]
@@ -121,9 +119,7 @@ def prove(side: sides.Side, plan: Plan, generator: Path) -> None:
     """Waits until a task has gone all the way through `side`."""
     last = ""
     try:
-        for _ in attempts(
-            side.program, f"whole task of the {side.name}", FIRST_ANSWER_S
-        ):
+        for _ in attempts(side.program, f"whole task of the {side.name}", FIRST_ANSWER_S):
             report = measure(side, "e2e", plan, generator, 0.5)
             if report["ops"] and not report["errors"]:
                 return
@@ -132,9 +128,7 @@ def prove(side: sides.Side, plan: Plan, generator: Path) -> None:
         raise CannotRunError(f"{error}\n{last}") from None
 
 
-def measure_all(
-    both: list[sides.Side], plan: Plan, generator: Path
-) -> dict[str, Reports]:
+def measure_all(both: list[sides.Side], plan: Plan, generator: Path) -> dict[str, Reports]:
     """The reports of every mode and side, taken in turns."""
     found: dict[str, Reports] = {}
     for mode in plan.modes:
@@ -160,9 +154,7 @@ def summarise(mode: str, reports: Reports) -> Operation:
     ratio = passed = None
     if hub and peer:
         pairs = zip(reports["hub"], reports["peer"], strict=True)
-        ratio = statistics.median(
-            a["ops_s"] / b["ops_s"] if b["ops_s"] else 0.0 for a, b in pairs
-        )
+        ratio = statistics.median(a["ops_s"] / b["ops_s"] if b["ops_s"] else 0.0 for a, b in pairs)
         clean = not hub["errors"] and not peer["errors"]
         passed = clean and ratio >= BARS[mode] and hub["p99_ms"] < peer["p99_ms"]
     return Operation(
@@ -187,9 +179,7 @@ def _figures(reports: list[Report] | None) -> Figures | None:
     )
 
 
-def floor(
-    plan: Plan, work: Path, python: Path, operations: dict[str, Operation]
-) -> Floor:
+def floor(plan: Plan, work: Path, python: Path, operations: dict[str, Operation]) -> Floor:
     found = pgfloor.reads_per_second(
         work,
         python,
@@ -265,12 +255,8 @@ def versions(python: Path) -> dict[str, str]:
         "import json; from importlib.metadata import version as v; print(json.dumps("
         "{n: v(n) for n in ('fastmcp', 'fastmcp-tasks', 'pydocket', 'redis', 'mcp')}))"
     )
-    output = subprocess.run(
-        [python, "-c", ask], capture_output=True, text=True, check=True
-    ).stdout
-    redis = subprocess.run(
-        ["redis-server", "--version"], capture_output=True, text=True, check=False
-    ).stdout
+    output = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True).stdout
+    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True, check=False).stdout
     found = cast("dict[str, str]", json.loads(output))
     server = [word[2:] for word in redis.split() if word.startswith("v=")]
     return found | {"redis-server": server[0] if server else "-"}
@@ -346,9 +332,7 @@ def compare(plan: Plan) -> int:
 
 
 def parse() -> Plan:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--rounds", type=int, default=3)
     add("--seconds", type=float, default=5, help="of each round, after 1 s of warm-up")
@@ -358,8 +342,7 @@ def parse() -> Plan:
     add(
         "--peer-events",
         action="store_true",
-        help="the peer answers text/event-stream, as FastMCP does by default"
-        " (here its default is application/json)",
+        help="the peer answers text/event-stream, as FastMCP does by default (here its default is application/json)",
     )
     add("--keep", action="store_true", help="keep the temporary directory with logs")
     add("--json", type=Path, help="write everything that was measured here")

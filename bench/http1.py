@@ -77,9 +77,7 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         if complete:
-            waiter.set_result(
-                Reply(self._status, self._content_type, bytes(self._body))
-            )
+            waiter.set_result(Reply(self._status, self._content_type, bytes(self._body)))
 
     def _feed(self) -> bool:
         """Consumes the buffer; true when the reply is complete."""

@@ -129,9 +129,7 @@ class Client:
     def __init__(self, options: Options) -> None:
         url = urlsplit(options.url)
         if url.scheme != "http" or not url.hostname:
-            raise SystemExit(
-                f"--url must be http://host:port/path, not {options.url!r}"
-            )
+            raise SystemExit(f"--url must be http://host:port/path, not {options.url!r}")
         self.options = options
         self.host, self.port = url.hostname, url.port or 80
         self.connection: Connection | None = None
@@ -147,20 +145,14 @@ class Client:
         ]
         self.head = "\r\n".join(lines)
 
-    async def call(
-        self, method: str, name: str | None, params: str
-    ) -> Mapping[str, object]:
+    async def call(self, method: str, name: str | None, params: str) -> Mapping[str, object]:
         """One JSON-RPC request; `params` is empty or JSON text ending in a comma."""
         self.serial += 1
         body = (
-            f'{{"jsonrpc":"2.0","id":{self.serial},"method":"{method}",'
-            f'"params":{{{params}"_meta":{META}}}}}'
+            f'{{"jsonrpc":"2.0","id":{self.serial},"method":"{method}","params":{{{params}"_meta":{META}}}}}'
         ).encode()
         naming = f"\r\nMcp-Name: {name}" if name else ""
-        head = (
-            f"{self.head}\r\nMcp-Method: {method}{naming}\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
+        head = f"{self.head}\r\nMcp-Method: {method}{naming}\r\nContent-Length: {len(body)}\r\n\r\n"
         connection = await self._connection()
         status, kind, answer = await connection.exchange(head.encode() + body)
         if status != 200:
@@ -182,19 +174,13 @@ class Client:
         if self.connection is None or not self.connection.usable:
             if self.connection is not None:
                 self.connection.close()
-            _, self.connection = await asyncio.get_running_loop().create_connection(
-                Connection, self.host, self.port
-            )
+            _, self.connection = await asyncio.get_running_loop().create_connection(Connection, self.host, self.port)
         return self.connection
 
     def _from_events(self, text: bytes) -> Mapping[str, object]:
         for event in text.replace(b"\r\n", b"\n").split(b"\n\n"):
             lines = event.split(b"\n")
-            data = b"\n".join(
-                line[5:].removeprefix(b" ")
-                for line in lines
-                if line.startswith(b"data:")
-            )
+            data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
             if data and (message := _decode(data)).get("id") == self.serial:
                 return message
         raise AnswerError("no response event in the stream")
@@ -229,9 +215,7 @@ class Client:
         if not isinstance(inner, dict) or inner.get("isError"):
             raise AnswerError(f"completed without a result: {str(result)[:200]}")
         content = inner.get("content")
-        if made.text is not None and (
-            not content or content[0].get("text") != made.text
-        ):
+        if made.text is not None and (not content or content[0].get("text") != made.text):
             raise AnswerError(f"wrong text in the result: {str(content)[:200]}")
         return True
 
@@ -252,9 +236,7 @@ class Client:
     async def list_tools(self) -> None:
         result = await self.call("tools/list", None, "")
         tools = result.get("tools")
-        if not isinstance(tools, list) or self.options.tool not in [
-            t.get("name") for t in tools
-        ]:
+        if not isinstance(tools, list) or self.options.tool not in [t.get("name") for t in tools]:
             raise AnswerError(f"{self.options.tool} is not listed")
 
 
@@ -292,10 +274,7 @@ class Watch:
     """What the named processes, the machine and this process have used so far."""
 
     def __init__(self, options: Options) -> None:
-        self.roots = {
-            name: int(pid)
-            for name, _, pid in (item.partition("=") for item in options.watch)
-        }
+        self.roots = {name: int(pid) for name, _, pid in (item.partition("=") for item in options.watch)}
 
     def read(self) -> Snapshot:
         pids = self.roots.values()
@@ -344,18 +323,12 @@ async def _ready_tasks(options: Options, clients: list[Client]) -> list[Made]:
         return made
 
     try:
-        return [
-            one for each in await asyncio.gather(*map(some, clients)) for one in each
-        ]
+        return [one for each in await asyncio.gather(*map(some, clients)) for one in each]
     except (AnswerError, OSError) as error:
-        raise SystemExit(
-            f"{options.label}: tasks to get could not be made: {error}"
-        ) from None
+        raise SystemExit(f"{options.label}: tasks to get could not be made: {error}") from None
 
 
-async def _connection_loop(
-    client: Client, ready: list[Made], tally: Tally, start: float, end: float
-) -> None:
+async def _connection_loop(client: Client, ready: list[Made], tally: Tally, start: float, end: float) -> None:
     step = _step(client, ready, tally)
     while (now := clock()) < end:
         try:
@@ -377,9 +350,7 @@ async def _connection_loop(
             tally.polls += polls
 
 
-def _step(
-    client: Client, ready: list[Made], tally: Tally
-) -> Callable[[], Awaitable[int]]:
+def _step(client: Client, ready: list[Made], tally: Tally) -> Callable[[], Awaitable[int]]:
     """One operation of the chosen mode; it returns the number of polls."""
 
     async def create() -> int:
@@ -398,9 +369,7 @@ def _step(
         await client.list_tools()
         return 0
 
-    return {"create": create, "get": get, "e2e": e2e, "list-tools": list_tools}[
-        client.options.mode
-    ]
+    return {"create": create, "get": get, "e2e": e2e, "list-tools": list_tools}[client.options.mode]
 
 
 async def _check_created(options: Options, clients: list[Client], tally: Tally) -> None:
@@ -437,10 +406,7 @@ def _usage_report(options: Options, before: Snapshot, after: Snapshot) -> Report
         max_ms=0.0,
         polls_per_task=0.0,
         drain_s=0.0,
-        cpu={
-            name: 100 * (now.cpu_s - before.watched[name].cpu_s) / seconds
-            for name, now in after.watched.items()
-        },
+        cpu={name: 100 * (now.cpu_s - before.watched[name].cpu_s) / seconds for name, now in after.watched.items()},
         mem_mib={name: now.mem_mib for name, now in after.watched.items()},
         load_cpu=100 * (after.own_cpu_s - before.own_cpu_s) / seconds,
         idle_pct=100 * (after.machine[1] - before.machine[1]) / total,
@@ -464,10 +430,7 @@ def _complete(report: Report, options: Options, tally: Tally) -> Report:
 
 def describe(report: Report) -> str:
     """A report as one line."""
-    each = " ".join(
-        f"{name}={cpu:.0f}%/{report['mem_mib'][name]:.0f}M"
-        for name, cpu in report["cpu"].items()
-    )
+    each = " ".join(f"{name}={cpu:.0f}%/{report['mem_mib'][name]:.0f}M" for name, cpu in report["cpu"].items())
     extra = f" polls={report['polls_per_task']:.2f}" if report["polls_per_task"] else ""
     extra += f" drain={report['drain_s']:.1f}s" if report["drain_s"] else ""
     extra += f" FIRST ERROR {report['first_error']}" if report["errors"] else ""
@@ -482,9 +445,7 @@ def describe(report: Report) -> str:
 
 
 def parse(arguments: list[str] | None = None) -> Options:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--url", required=True)
     add("--token", help="sent as Authorization: Bearer")
@@ -515,9 +476,7 @@ def main() -> None:
     if options.runs > 1 and not options.json:
         reports.sort(key=lambda report: report["ops_s"])
         print("median:", describe(reports[len(reports) // 2]))
-    sys.exit(
-        1 if any(report["errors"] or not report["ops"] for report in reports) else 0
-    )
+    sys.exit(1 if any(report["errors"] or not report["ops"] for report in reports) else 0)
 
 
 if __name__ == "__main__":

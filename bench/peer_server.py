@@ -30,9 +30,7 @@ from fastmcp_tasks import TasksExtension
 token = os.environ.get("PEER_TOKEN")
 mcp = FastMCP(
     "bench-peer",
-    auth=StaticTokenVerifier({token: {"client_id": "bench", "scopes": []}})
-    if token
-    else None,
+    auth=StaticTokenVerifier({token: {"client_id": "bench", "scopes": []}}) if token else None,
 )
 mcp.add_extension(
     TasksExtension(

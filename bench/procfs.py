@@ -26,18 +26,12 @@ def _stat(pid: int) -> tuple[int, int] | None:
 
 
 def _processes() -> Iterator[int]:
-    return (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def command(pid: int) -> str:
     with suppress(OSError):
-        return (
-            Path(f"/proc/{pid}/cmdline")
-            .read_bytes()
-            .replace(b"\0", b" ")
-            .decode()
-            .strip()
-        )
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     return ""
 
 
@@ -76,7 +70,7 @@ def usage(root: int, others: Iterable[int] = ()) -> Usage:
 
 def machine_ticks() -> tuple[int, int]:
     """All CPU ticks of the machine, and those in which it was idle."""
-    with open("/proc/stat") as file:
+    with Path("/proc/stat").open() as file:
         fields = [int(value) for value in file.readline().split()[1:9]]
     return sum(fields), fields[3] + fields[4]
 
@@ -84,7 +78,7 @@ def machine_ticks() -> tuple[int, int]:
 def file_system(path: Path) -> str:
     """The type of the file system that holds `path`."""
     best, kind = "", "unknown"
-    with open("/proc/mounts") as file:
+    with Path("/proc/mounts").open() as file:
         for line in file:
             _, mount, found, *_ = line.split()
             if path.resolve().is_relative_to(mount) and len(mount) >= len(best):

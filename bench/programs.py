@@ -71,9 +71,7 @@ class Program:
     def check(self) -> None:
         """Raises `CannotRunError` with the end of the log if the process has ended."""
         if (status := self._process.poll()) is not None:
-            raise CannotRunError(
-                f"{self.name} ended with status {status}:\n{self.tail()}"
-            )
+            raise CannotRunError(f"{self.name} ended with status {status}:\n{self.tail()}")
 
     def tail(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

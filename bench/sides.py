@@ -62,8 +62,7 @@ def hub_python() -> Path:
     found = ROOT / ".venv" / "bin" / "python"
     if not found.exists():
         raise CannotRunError(
-            "TaskHub's dependencies are not installed here: run `uv sync`, or run this"
-            " with `uv run bench/compare.py`"
+            "TaskHub's dependencies are not installed here: run `uv sync`, or run this with `uv run bench/compare.py`"
         )
     return found
 
@@ -136,9 +135,7 @@ def peer(work: Path, python: Path, *, events: bool) -> Iterator[Side]:
     worker_command: Command = [python, "-m", "fastmcp_tasks.worker_cli", "worker"]
     worker_command += [BENCH / "peer_server.py"]
     with ExitStack() as stack:
-        redis = stack.enter_context(
-            Program("redis", redis_command, work / "redis.log", environment)
-        )
+        redis = stack.enter_context(Program("redis", redis_command, work / "redis.log", environment))
         for _ in attempts(redis, "answer of Redis", READY_S):
             if _redis_answers(redis_port):
                 break
@@ -150,11 +147,7 @@ def peer(work: Path, python: Path, *, events: bool) -> Iterator[Side]:
                 {**environment, "PEER_CONCURRENCY": "0"},
             )
         )
-        worker = stack.enter_context(
-            Program(
-                "peer worker", worker_command, work / "peer-worker.log", environment
-            )
-        )
+        worker = stack.enter_context(Program("peer worker", worker_command, work / "peer-worker.log", environment))
         for _ in attempts(worker, "peer worker", READY_S):
             if "Starting worker" in worker.tail():
                 break

@@ -71,7 +71,7 @@ def test_simple_text() -> str:
 def json_schema_2020_12_tool(
     name: str | None = None,
     address: dict[str, Any] | None = None,
-    contactMethod: str | None = None,  # noqa: N803 (the name is the suite's)
+    contactMethod: str | None = None,
     phone: str | None = None,
     email: str | None = None,
 ) -> str:
@@ -207,7 +207,7 @@ def _register_resources(server: MCPServer[Any]) -> None:
         description="Data for any id",
         mime_type="application/json",
     )
-    def template_data(id: str) -> str:  # noqa: A002 (the template's variable)
+    def template_data(id: str) -> str:
         data = {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
         return json.dumps(data, separators=(",", ":"))
 
@@ -228,7 +228,7 @@ def _register_prompts(server: MCPServer[Any]) -> None:
 
     @server.prompt()
     def test_prompt_with_embedded_resource(
-        resourceUri: Annotated[str, Field(description="The resource to embed")],  # noqa: N803 (the suite's)
+        resourceUri: Annotated[str, Field(description="The resource to embed")],
     ) -> list[UserMessage]:
         """A prompt with an embedded resource."""
         resource = _text_resource(resourceUri, "text/plain", "Embedded resource content for testing.")

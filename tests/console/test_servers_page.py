@@ -333,7 +333,12 @@ def test_a_refresh_is_asked_of_whoever_is_connected(tool: Tool, admin: Client) -
 
 SECRETS = (
     ("http", "https://bot:hunter2@h.example/mcp?api_key=s3cr3t&org=acme", ["hunter2", "s3cr3t", "bot:"], "org=acme"),
-    ("stdio", "npx srv --token t0ps3cret --api-key=k3ys3cret API_TOKEN=t2s3cret /srv", ["t0ps3cret", "k3ys3cret", "t2s3cret"], "/srv"),
+    (
+        "stdio",
+        "npx srv --token t0ps3cret --api-key=k3ys3cret API_TOKEN=t2s3cret /srv",
+        ["t0ps3cret", "k3ys3cret", "t2s3cret"],
+        "/srv",
+    ),
     ("stdio", "curl https://u:p4ss@h/x", ["p4ss"], "h/x"),
 )
 

@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from taskhub.core.states import PAIRS, TERMINAL, TRANSITIONS, Audience, QuestionKind, QuestionState, Role, State, TaskMode
+from taskhub.core.states import (
+    PAIRS,
+    TERMINAL,
+    TRANSITIONS,
+    Audience,
+    QuestionKind,
+    QuestionState,
+    Role,
+    State,
+    TaskMode,
+)
 from taskhub.store.models import Membership, Question, Task, Tool
 from taskhub.store.models.tasks import STATES
 from taskhub.store.models.tasks import TERMINAL as STORED_TERMINAL

@@ -20,7 +20,8 @@ LONG = {"seconds": 600, "steps": 600}
 def waiting(hub: RunningHub, task: str) -> int:
     """The id of the task's open question, as soon as it has one."""
     ask = (
-        "SELECT question.id FROM question JOIN task ON task.id = task_id WHERE public_id = %s AND question.state = 'open'"
+        "SELECT question.id FROM question JOIN task ON task.id = task_id"
+        " WHERE public_id = %s AND question.state = 'open'"
     )
     found: int = wait_until(lambda: hub.sql(ask, [task]), f"an open question of {task}")[0][0]
     return found

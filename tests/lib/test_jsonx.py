@@ -15,7 +15,9 @@ from taskhub.lib import jsonx
 from taskhub.lib.jsonx import JsonError
 
 text = st.text(alphabet=st.characters(exclude_categories=["Cs"]))
-scalars = st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | text
+scalars = (
+    st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False, allow_infinity=False) | text
+)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(text, inner, max_size=5))
 
 
@@ -57,7 +59,7 @@ def test_anybody_elses_spelling_reads_the_same(value: Any, indent: int | None, a
         (b"1e-400", 0.0),
         (b"1e308", 1e308),
         (b'"\\ud83d\\ude00"', "\U0001f600"),
-        ("\"\U0001f600\u202e\u2028\"".encode(), "\U0001f600\u202e\u2028"),
+        ('"\U0001f600\u202e\u2028"'.encode(), "\U0001f600\u202e\u2028"),
         (b'"\\u0000"', "\0"),
         (b"1" * 4_300, int("1" * 4_300)),
         (b"18446744073709551617", 2**64 + 1),
@@ -206,7 +208,11 @@ def test_other_values_have_another_canonical_form(one: Any, other: Any) -> None:
 # --- repair
 
 
-@given(st.recursive(scalars | st.text(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)))
+@given(
+    st.recursive(
+        scalars | st.text(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4)
+    )
+)
 def test_what_is_repaired_can_be_stored_and_sent(value: Any) -> None:
     fixed = jsonx.repaired(value)
     assert not jsonx.has_nul(fixed)

@@ -13,7 +13,10 @@ from taskhub.lib.sealing import Sealer, Unsealed
 
 SEALER = Sealer(b"key")
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(alphabet=st.characters(exclude_categories=["Cs"])),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5, alphabet="abc"), inner, max_size=3),
 )
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import psycopg
 from django.db import connection
 
-from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord
+from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord
 from taskhub.core.states import Door
 from taskhub.lifecycle import run
 from taskhub.lifecycle.create import create_task

@@ -152,8 +152,10 @@ def test_one_actor_does_not_leak_into_the_next_change_on_the_same_connection(wor
     with transaction.atomic():
         kit.claim_one()
         transaction.set_rollback(True)
-    kit.count_rows("WITH c AS (UPDATE task SET message = 'x', cancel_requested_at = clock_timestamp(),"
-                   " ended_at = clock_timestamp(), state = 'cancelled' RETURNING 1) SELECT count(*) FROM c")  # fmt: skip
+    kit.count_rows(
+        "WITH c AS (UPDATE task SET message = 'x', cancel_requested_at = clock_timestamp(),"
+        " ended_at = clock_timestamp(), state = 'cancelled' RETURNING 1) SELECT count(*) FROM c"
+    )
     assert Event.objects.get(task_id=task.id, action="task.cancelled").actor == "taskhub"
 
 

@@ -254,7 +254,8 @@ def test_a_result_that_took_a_month_is_stored(world: World) -> None:
     taken = kit.claim_one()
     with kit.superuser_past_the_guards() as raw:
         raw.execute(
-            "UPDATE task SET created_at = created_at - interval '31 days', expires_at = clock_timestamp() WHERE id = %s",
+            "UPDATE task SET created_at = created_at - interval '31 days', expires_at = clock_timestamp()"
+            " WHERE id = %s",
             (task.id,),
         )
     assert kit.finish(taken) is True

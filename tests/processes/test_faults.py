@@ -113,7 +113,9 @@ def test_killed_web_process_loses_no_acknowledged_task(hub: RunningHub) -> None:
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         for task in acknowledged:
             assert client.until(task, "completed", seconds=60)["status"] == "completed"
-    finished = hub.sql("SELECT task_id, count(*) FROM event WHERE action = 'task.finished' GROUP BY 1 HAVING count(*) > 1")
+    finished = hub.sql(
+        "SELECT task_id, count(*) FROM event WHERE action = 'task.finished' GROUP BY 1 HAVING count(*) > 1"
+    )
     assert finished == []
 
 
@@ -133,7 +135,9 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pa
         parent.chmod(0o755)
     port = _free_port()
     data = directory / "data"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("TASKHUB_", "DATABASE_", "SECRET_"))}
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("TASKHUB_", "DATABASE_", "SECRET_"))
+    }
     command = [sys.executable, "manage.py", "up", "--no-demo", "--data-dir", str(data), "--port", str(port)]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen([*command, "--server", DEMO], cwd=ROOT, env=environment, stdout=log, stderr=log)

@@ -484,7 +484,8 @@ def test_two_tokens_never_share_a_digest(raw: Raw) -> None:
 def test_no_column_could_hold_a_token_or_secret_in_clear(raw: Raw) -> None:
     found = raw.execute(
         "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = 'public'"
-        " AND column_name ~* '(token|secret)' AND (data_type LIKE 'char%' OR data_type IN ('text', 'json', 'jsonb', 'ARRAY'))"
+        " AND column_name ~* '(token|secret)'"
+        " AND (data_type LIKE 'char%' OR data_type IN ('text', 'json', 'jsonb', 'ARRAY'))"
     ).fetchall()
     assert found == []
     held = raw.execute(

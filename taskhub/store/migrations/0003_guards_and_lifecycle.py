@@ -10,7 +10,7 @@ SQL = Path(__file__).resolve().parents[1] / "sql"
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("store", "0001_initial"),
+        ("store", "0002_constraints"),
         ("procrastinate", "0041_post_retry_failed_job"),
     ]
 

@@ -13,6 +13,8 @@ from tests.support.hub import RunningHub
 PATIENCE: Final = 20_000
 """Milliseconds that anything expected of a page may take: the two cores are shared."""
 STATUS: Final = re.compile(r"^Failed to load resource: the server responded with a status of (\d{3}) ")
+# htmx's own words for a request that was under way when its page was left.
+LEFT: Final = re.compile(r"^htmx:(sendAbort|afterRequest), ")
 # The page marks the first round of hints itself: from then on its socket is open.
 MARK: Final = """
 addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective}`));
@@ -74,7 +76,7 @@ class Visits:
         assert not self._complaints, "\n".join(self._complaints)
 
     def _said(self, message: ConsoleMessage) -> None:
-        if message.type not in ("error", "warning"):
+        if message.type not in ("error", "warning") or LEFT.match(message.text):
             return
         status = STATUS.match(message.text)
         if status is None or int(status[1]) not in self.expected:

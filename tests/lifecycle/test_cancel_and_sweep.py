@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from taskhub.core.errors import NotFound
-from taskhub.core.records import Claim
+from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.answer import Outcome, answer_question
@@ -288,7 +288,7 @@ def test_a_sweep_does_no_more_than_its_limit(world: World) -> None:
 def test_purge_deletes_what_ended_long_ago_with_all_that_hangs_on_it(world: World) -> None:
     old, fresh, live = kit.create(world), kit.create(world), kit.create(world)
     claims = {taken.task_id: taken for taken in kit.claim(limit=2)}
-    run.note(claims[old.id], [kit.LogLine("info", "hello")])
+    run.note(claims[old.id], [LogLine("info", "hello")])
     kit.ask(claims[old.id], make_question(key="q"))
     accept = {"action": "accept", "content": {"name": "Ada"}}
     answer_question(old.id, kit.opened(old.id), accept, actor=world.actor)

@@ -481,8 +481,9 @@ BEGIN
     -- The time to live slides while people are being waited for.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
            ttl_ms = least(2592000000, (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
-    WHERE id IN (SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
-                 AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED);
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
+            AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
     -- Past its time and never run: it will not be.
     FOR t IN
         SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp() LIMIT p_limit FOR UPDATE SKIP LOCKED

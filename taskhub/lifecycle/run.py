@@ -17,18 +17,21 @@ LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
 
 
-def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor) -> list[Claim]:
-    """Up to `limit` runnable tasks, now leased to `worker`. Never a task somebody else holds,
+def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor) -> tuple[list[Claim], bool]:
+    """Up to `limit` runnable tasks, now leased to `worker`, and whether more wait for a task to end
+    (a free place here, or in what their client may run at once). Never a task somebody else holds,
     never one whose cancellation was asked for."""
     found = call.rows(
         "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s)",
         (worker, limit, lease_seconds, per_context, who(actor)),
     )
-    for row in found:
+    more = bool(found) and found[0][15]
+    taken = [row for row in found if row[0] is not None]
+    for row in taken:
         announce(row[0])
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
     # one task the whole batch would be claimed and never run.
-    return [
+    claims = [
         Claim(
             task_id=row[0],
             public_id=row[1],
@@ -46,8 +49,9 @@ def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: i
             question_audience=Audience(row[13]) if row[13] else None,
             run_seconds=row[14],
         )
-        for row in found
+        for row in taken
     ]
+    return claims, more
 
 
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:

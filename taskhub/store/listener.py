@@ -34,19 +34,51 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
         try:
             connection = await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True)
             async with connection:
+                connection.add_notify_handler(lambda notify: _pass_on(notify.payload, on_hint))
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                 pause = 0.2
                 on_gap()
                 while True:
-                    async for notify in connection.notifies(timeout=PROBE_SECONDS):
-                        for hint in notify.payload.split(";"):
-                            on_hint(hint)
+                    await _hear(connection, on_hint, PROBE_SECONDS)
                     async with asyncio.timeout(PROBE_SECONDS):
                         await connection.execute("SELECT 1")
         except (psycopg.Error, OSError, TimeoutError) as error:
             logger.warning("hints are away, trying again in %.1f s: %s", pause, str(error).splitlines()[0:1])
             await asyncio.sleep(pause)
             pause = min(pause * 2, 5.0)
+
+
+def _pass_on(payload: str, on_hint: Callable[[str], None]) -> None:
+    for hint in payload.split(";"):
+        on_hint(hint)
+
+
+async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str], None], seconds: float) -> None:
+    """Pass on what arrives within `seconds`. Raises `psycopg.Error` when the connection breaks.
+
+    Under load a notification arrives every few milliseconds in every process. psycopg's own
+    generator costs several times as much for each as this reader of its socket.
+    """
+    loop = asyncio.get_running_loop()
+    broken: asyncio.Future[None] = loop.create_future()
+
+    def read() -> None:
+        try:
+            connection.pgconn.consume_input()
+            while (notify := connection.pgconn.notifies()) is not None:
+                _pass_on(notify.extra.decode(), on_hint)
+        except Exception as error:  # noqa: BLE001 - handed to the waiting caller
+            if not broken.done():
+                broken.set_exception(error)
+
+    loop.add_reader(connection.fileno(), read)
+    try:
+        async with asyncio.timeout(seconds):
+            await broken
+    except TimeoutError:
+        pass
+    finally:
+        loop.remove_reader(connection.fileno())
 
 
 def _parameters() -> dict[str, Any]:

@@ -75,6 +75,9 @@ class Engine:
         self.servers = Servers(self.lanes)
         self._aside: set[asyncio.Task[None]] = set()
         self._awake = asyncio.Event()
+        self._more = False
+        """Whether the last claim left tasks that could run once another ends: only then does an end wake us."""
+        self._ended = 0
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -118,9 +121,11 @@ class Engine:
         while not self._stopping.is_set():
             self._awake.clear()
             free = self.slots - len(self.running)
+            self._more = free <= 0
+            ended = self._ended
             if free > 0:
                 try:
-                    claims = await self.lanes.run(
+                    claims, self._more = await self.lanes.run(
                         lifecycle.claim_tasks,
                         worker=self.name,
                         limit=free,
@@ -134,7 +139,7 @@ class Engine:
                     continue
                 for claim in claims:
                     self._start(claim)
-                if len(claims) == free:
+                if self._more and (len(claims) == free or self._ended != ended):
                     continue
             try:
                 async with asyncio.timeout(5.0):
@@ -158,7 +163,9 @@ class Engine:
             logger.exception("task %s: its outcome could not be stored", claim.public_id)
         finally:
             self.running.pop(claim.task_id, None)
-            self.wake()
+            self._ended += 1
+            if self._more:
+                self.wake()
 
     async def _outcome(self, held: Running) -> Callable[[], bool] | None:
         """What to store, as a call for a lane; `None` when the lease is lost."""

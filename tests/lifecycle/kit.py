@@ -65,6 +65,13 @@ def create(world: World, **fields: Any) -> TaskRecord:
 
 
 def claim(worker: str = "worker-1", limit: int = 1, lease: float = 60.0, per_context: int = 1_000) -> list[Claim]:
+    claims, _ = claim_and_more(worker, limit, lease, per_context)
+    return claims
+
+
+def claim_and_more(
+    worker: str = "worker-1", limit: int = 1, lease: float = 60.0, per_context: int = 1_000
+) -> tuple[list[Claim], bool]:
     return run.claim_tasks(worker=worker, limit=limit, lease_seconds=lease, per_context=per_context, actor=WORKER)
 
 

@@ -36,14 +36,14 @@ BOUNDED = settings(
 
 LATE = Mutant(
     "finish_v1",
-    r"WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE",
+    r"WHERE id = p_id AND lease_epoch = p_epoch AND th_held\(lease_until\) FOR UPDATE",
     "WHERE id = p_id AND lease_epoch = p_epoch FOR UPDATE",
 )
 NO_TERMINAL_GUARD = Mutant("task_guard", r"IF OLD\.ended_at IS NOT NULL AND", "IF false AND")
 
 MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may finish": [
-        Mutant("finish_v1", r"AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR", "FOR"),
+        Mutant("finish_v1", r"AND lease_epoch = p_epoch AND th_held\(lease_until\) FOR", "FOR"),
     ],
     "a zombie may fault": [Mutant("fault_v1", r"AND lease_epoch = p_epoch AND", "AND")],
     "a zombie may release": [Mutant("release_v1", r"AND lease_epoch = p_epoch AND", "AND")],

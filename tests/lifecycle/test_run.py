@@ -90,6 +90,20 @@ def test_a_client_at_its_share_does_not_stand_in_the_way_of_others(world: World)
     assert len(claimed) == 2
 
 
+def test_a_claim_says_whether_more_waits_for_a_task_to_end(world: World) -> None:
+    assert kit.claim_and_more(limit=3, per_context=2) == ([], False)
+    for _ in range(3):
+        kit.create(world)
+    taken, more = kit.claim_and_more(limit=1, per_context=2)
+    assert (len(taken), more) == (1, True)  # cut off by its own limit
+    taken, more = kit.claim_and_more(limit=3, per_context=2)
+    assert (len(taken), more) == (1, True)  # cut off by the client's share
+    assert kit.claim_and_more(limit=3, per_context=2) == ([], True)
+    kit.finish(taken[0])
+    taken, more = kit.claim_and_more(limit=3, per_context=2)
+    assert (len(taken), more) == (1, False)
+
+
 def test_a_claim_never_takes_a_task_whose_cancellation_was_asked_for(world: World) -> None:
     kit.create(world)
     Task.objects.update(cancel_requested_at=kit.column(Task.objects.get().pk, "clock_timestamp()"))

@@ -91,12 +91,20 @@ BEGIN
     r_existed := false;
 END $$;
 
+-- Whether a worker holds the task. Not spelled `IS NOT NULL`: a plan would then look for the one
+-- task in the index of leases, which seems tiny and is full of dead entries, and not by its id.
+CREATE FUNCTION th_held(lease_until timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(lease_until, '-infinity') > '-infinity'
+$$;
+
 -- At most p_limit runnable tasks become this worker's. Tasks locked by somebody else are
--- skipped; a context that already runs p_per_context tasks waits its turn.
+-- skipped; a context that already runs p_per_context tasks waits its turn. `r_more` tells whether
+-- more could run as soon as a task ends; where nothing was taken, a row of nulls says it.
 CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
-               client_capabilities text, trace text, question_audience text, run_seconds int)
+               client_capabilities text, trace text, question_audience text, run_seconds int,
+               r_more boolean)
 -- Its plan may be made, and kept, while the table is still empty: never a whole scan. And no
 -- bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -104,6 +112,8 @@ DECLARE
     chosen bigint[] := '{}';
     batch bigint[];
     seen bigint;
+    full_contexts bigint[];
+    more boolean;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     LOOP
@@ -125,7 +135,9 @@ BEGIN
                    + row_number() OVER (PARTITION BY f.context_id ORDER BY f.runnable_at, f.id) AS place
             FROM free f LEFT JOIN held h ON h.context_id = f.context_id
         )
-        SELECT array_agg(p.id) FILTER (WHERE p.place <= p_per_context), count(*) INTO batch, seen FROM placed p;
+        SELECT array_agg(p.id) FILTER (WHERE p.place <= p_per_context), count(*),
+               (SELECT array_agg(context_id) FROM full_up)
+        INTO batch, seen, full_contexts FROM placed p;
         EXIT WHEN batch IS NULL;
         UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
@@ -134,7 +146,14 @@ BEGIN
         -- Look again only where a context's own limit left room for others.
         EXIT WHEN cardinality(batch) = seen OR cardinality(chosen) >= p_limit;
     END LOOP;
+    more := cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (
+        SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
+            AND t.runnable_at <= clock_timestamp() AND t.context_id = ANY (full_contexts));
     IF cardinality(chosen) = 0 THEN
+        IF more THEN
+            r_more := true;
+            RETURN NEXT;
+        END IF;
         RETURN;
     END IF;
     INSERT INTO attempt (task_id, number, worker, started_at)
@@ -150,7 +169,7 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}'))::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds
+               t.run_seconds, more
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         WHERE t.id = ANY (chosen) ORDER BY t.id;
 END $$;
@@ -161,7 +180,7 @@ CREATE FUNCTION renew_leases_v1(p_worker text, p_ids bigint[], p_epochs int[], p
 RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
     UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
     FROM unnest(p_ids, p_epochs) AS held(id, epoch)
-    WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND t.lease_until IS NOT NULL
+    WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND th_held(t.lease_until)
     RETURNING t.id, t.cancel_requested_at IS NOT NULL
 $$;
 
@@ -173,7 +192,7 @@ BEGIN
     SELECT l INTO latest FROM jsonb_array_elements(p_lines) WITH ORDINALITY AS e(l, n)
     WHERE l ->> 'level' = 'progress' ORDER BY n DESC LIMIT 1;
     -- The lines go first: whoever reads the task after the hint finds them.
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -210,7 +229,7 @@ CREATE FUNCTION finish_v1(p_id bigint, p_epoch int, p_result text, p_is_error bo
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'finish');
         RETURN false;
@@ -227,7 +246,7 @@ CREATE FUNCTION fault_v1(p_id bigint, p_epoch int, p_error text, p_message text,
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'fault');
         RETURN false;
@@ -245,7 +264,7 @@ CREATE FUNCTION settle_cancel_v1(p_id bigint, p_epoch int, p_message text, p_who
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until)
         AND cancel_requested_at IS NOT NULL FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -266,7 +285,7 @@ DECLARE
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT at_least_once, cancel_requested_at INTO held FROM task
-    WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL FOR UPDATE;
+    WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -305,7 +324,7 @@ DECLARE
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT tenant_id, cancel_requested_at INTO owner FROM task
-    WHERE id = p_id AND lease_epoch = p_epoch AND lease_until IS NOT NULL AND ended_at IS NULL FOR UPDATE;
+    WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) AND ended_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'ask');
         RETURN false;

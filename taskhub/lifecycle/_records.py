@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import psycopg
 
@@ -29,23 +30,21 @@ def who(actor: Actor) -> str:
     ).decode()
 
 
-def questions(asked: Sequence[NewQuestion]) -> str:
+def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
     """New questions as `th_open_questions` reads them."""
-    return jsonx.encode(
-        [
-            {
-                "key": question.key,
-                "upstream_key": question.upstream_key,
-                "kind": question.kind,
-                "params": jsonx.repaired(question.params),
-                "audience": question.audience,
-                "group": question.group,
-                "quorum": question.quorum,
-                "due_seconds": question.due_seconds,
-            }
-            for question in asked
-        ]
-    ).decode()
+    return [
+        {
+            "key": question.key,
+            "upstream_key": question.upstream_key,
+            "kind": question.kind,
+            "params": jsonx.repaired(question.params),
+            "audience": question.audience,
+            "group": question.group,
+            "quorum": question.quorum,
+            "due_seconds": question.due_seconds,
+        }
+        for question in asked
+    ]
 
 
 def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
@@ -53,8 +52,16 @@ def change(sql: str, params: Sequence[object], task_id: int | None = None) -> ca
 
     Raises `KeyReused`, `Refused` or `Unavailable`; any other
     database error is a bug and stays loud."""
+    (found,) = changes(sql, params)  # every function returns one row
+    if task_id is not None:
+        announce(task_id)
+    return found
+
+
+def changes(sql: str, params: Sequence[object]) -> list[call.Row]:
+    """Run a change of several tasks; whoever calls announces them. Raises as `change`."""
     try:
-        found = call.row(sql, params)
+        return call.rows(sql, params)
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error)
         if error.sqlstate == "TH010":
@@ -62,7 +69,3 @@ def change(sql: str, params: Sequence[object], task_id: int | None = None) -> ca
         if error.sqlstate in _REFUSALS:
             raise Refused(message) from None
         raise
-    assert found is not None  # every function returns one row
-    if task_id is not None:
-        announce(task_id)
-    return found

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
+import psycopg
 from django.conf import settings
 
-from taskhub.core.errors import LimitReached
+from taskhub.core.errors import LimitReached, TaskHubError, Unavailable
 from taskhub.core.records import (
     Actor,
     Audience,
@@ -21,16 +26,22 @@ from taskhub.core.records import (
     ToolRecord,
 )
 from taskhub.lib import ids, jsonx
-from taskhub.lifecycle._records import change, questions, who
+from taskhub.lifecycle._records import changes, questions, who
 from taskhub.lifecycle.hints import announce
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
-_CREATE = (
-    "SELECT r_existed, r_id, r_created_at FROM create_task_v1(%s, %s, %s, %s, %s, %s,"
-    " %s::jsonb, %s, %s::jsonb, %s::json, %s, %s,"
-    " %s::int, %s, %s::jsonb, %s::jsonb, %s::jsonb, %s, %s::int, %s, %s::int, %s)"
-)
+_CREATE = """
+SELECT i.n, c.r_existed, c.r_id, c.r_created_at FROM json_to_recordset(%s::json) AS i(
+    n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text, arguments jsonb,
+    digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int, key text, client_info jsonb,
+    client_capabilities jsonb, trace jsonb, rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
+    who text)
+CROSS JOIN LATERAL create_task_v1(
+    i.public_id, i.tenant, i.context, i.tool, i.tool_name, i.revision, i.arguments, decode(i.digest, 'hex'),
+    i.answers, i.questions, i.message, i.ttl_ms, i.poll_ms, i.key, i.client_info, i.client_capabilities, i.trace,
+    i.rerun_of, i.max_attempts, i.at_least_once, i.run_seconds, i.who) c
+"""
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -44,6 +55,55 @@ def create_task(new: NewTask, actor: Actor) -> Created:
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
     `Unavailable`; nothing is stored then.
     """
+    (made,) = create_tasks([(new, actor)])
+    if isinstance(made, Exception):
+        raise made
+    return made
+
+
+def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
+    """`create_task` for each, in one transaction: what it returns or raises, in order. One that is
+    refused does not touch the others. Raises `Unavailable` for all of them."""
+    outcomes: dict[int, Created | Exception] = {}
+    drafts: list[_Draft] = []
+    for n, (new, actor) in enumerate(wanted):
+        try:
+            drafts.append(_draft(n, new, actor))
+        except LimitReached as error:
+            outcomes[n] = error
+    # One order for everybody, or two batches could wait for each other's keys for ever.
+    drafts.sort(key=lambda draft: (draft.new.context_id, draft.new.idempotency_key or ""))
+    try:
+        outcomes.update(_store(drafts))
+    except (TaskHubError, psycopg.Error) as error:
+        if isinstance(error, Unavailable):
+            raise
+        if len(drafts) == 1:
+            outcomes[drafts[0].n] = error
+            drafts = []
+        # One of them spoiled the statement for all: each by itself.
+        for draft in drafts:
+            try:
+                outcomes.update(_store([draft]))
+            except (TaskHubError, psycopg.Error) as its_own:
+                outcomes[draft.n] = its_own
+    return [outcomes[n] for n in range(len(wanted))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A task that is not stored yet."""
+
+    n: int
+    new: NewTask
+    public_id: str
+    ttl_ms: int | None
+    message: str
+    approval: NewQuestion | None
+    row: dict[str, Any]
+
+
+def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     tool = new.tool
     try:
         _check_limit(new.context_id)
@@ -54,61 +114,72 @@ def create_task(new: NewTask, actor: Actor) -> Created:
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
     message = "" if approval is None else waiting_text(approval)
-    existed, task_id, created_at = change(
-        _CREATE,
-        (
-            public_id,
-            new.tenant_id,
-            new.context_id,
-            tool.id,
-            tool.exposed_name,
-            new.revision,
-            jsonx.encode(new.arguments).decode(),
-            hashlib.sha256(jsonx.canonical(new.arguments)).digest(),
-            None if new.answers is None else jsonx.encode(new.answers).decode(),
-            None if approval is None else questions([approval]),
-            message,
-            ttl,
-            new.poll_interval_ms,
-            new.idempotency_key,
-            jsonx.encode(jsonx.repaired(new.client_info)).decode(),
-            jsonx.encode(jsonx.repaired(new.client_capabilities)).decode(),
-            jsonx.encode(jsonx.repaired(new.trace)).decode(),
-            new.rerun_of,
-            tool.max_attempts,
-            tool.at_least_once,
-            tool.run_seconds,
-            who(actor),
-        ),
-    )
-    announce(task_id)
+    row = {
+        "n": n,
+        "public_id": public_id,
+        "tenant": new.tenant_id,
+        "context": new.context_id,
+        "tool": tool.id,
+        "tool_name": tool.exposed_name,
+        "revision": new.revision,
+        "arguments": new.arguments,
+        "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
+        "answers": new.answers,
+        "questions": None if approval is None else questions([approval]),
+        "message": message,
+        "ttl_ms": ttl,
+        "poll_ms": new.poll_interval_ms,
+        "key": new.idempotency_key,
+        "client_info": jsonx.repaired(new.client_info),
+        "client_capabilities": jsonx.repaired(new.client_capabilities),
+        "trace": jsonx.repaired(new.trace),
+        "rerun_of": new.rerun_of,
+        "max_attempts": tool.max_attempts,
+        "at_least_once": tool.at_least_once,
+        "run_seconds": tool.run_seconds,
+        "who": who(actor),
+    }
+    return _Draft(n, new, public_id, ttl, message, approval, row)
+
+
+def _store(drafts: Sequence[_Draft]) -> dict[int, Created]:
+    if not drafts:
+        return {}
+    by_number = {draft.n: draft for draft in drafts}
+    found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(),))
+    for _, _, task_id, _ in found:
+        announce(task_id)
+    return {n: _created(by_number[n], existed, task_id, at) for n, existed, task_id, at in found}
+
+
+def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -> Created:
     if existed:
         known = task_by_id(task_id)
         assert known is not None  # found by its key in the statement before
         return Created(task=known, existed=True)
     # A new task is what was just written: no second round trip to read it back.
-    asked = () if approval is None else (_opened(approval),)
+    new = draft.new
     return Created(
         task=TaskRecord(
             id=task_id,
-            public_id=public_id,
+            public_id=draft.public_id,
             revision=new.revision,
-            state=State.QUEUED if approval is None else State.INPUT_REQUIRED,
-            message=message,
+            state=State.QUEUED if draft.approval is None else State.INPUT_REQUIRED,
+            message=draft.message,
             progress=None,
             total=None,
             created_at=created_at,
             updated_at=created_at,
             ended_at=None,
-            ttl_ms=ttl,
+            ttl_ms=draft.ttl_ms,
             poll_interval_ms=new.poll_interval_ms,
             result_json=None,
             error_json=None,
             is_error=False,
             cancel_requested_at=None,
             version=1,
-            tool_name=tool.exposed_name,
-            questions=asked,
+            tool_name=new.tool.exposed_name,
+            questions=() if draft.approval is None else (_opened(draft.approval),),
         ),
         existed=False,
     )

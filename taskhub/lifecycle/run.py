@@ -7,9 +7,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import psycopg
+
+from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
 from taskhub.lib import jsonx
-from taskhub.lifecycle._records import change, questions, who
+from taskhub.lifecycle._records import change, changes, questions, who
 from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
@@ -17,7 +20,9 @@ LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
 
 
-def claim_tasks(*, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor) -> tuple[list[Claim], bool]:
+def claim_tasks(
+    *, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor
+) -> tuple[list[Claim], bool]:
     """Up to `limit` runnable tasks, now leased to `worker`, and whether more wait for a task to end
     (a free place here, or in what their client may run at once). Never a task somebody else holds,
     never one whose cancellation was asked for."""
@@ -87,7 +92,15 @@ def ask(
     return bool(
         change(
             "SELECT ask_v1(%s, %s::int, %s::json, %s, %s, %s, %s)",
-            (claim.task_id, claim.epoch, questions(asked), upstream_state, message, live, who(actor)),
+            (
+                claim.task_id,
+                claim.epoch,
+                jsonx.encode(questions(asked)).decode(),
+                upstream_state,
+                message,
+                live,
+                who(actor),
+            ),
             claim.task_id,
         )[0]
     )
@@ -99,16 +112,44 @@ def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
     Text that Postgres or JSON cannot carry is repaired (U+FFFD), never refused: finished work
     is not lost to encoding (reliability D7).
     """
-    is_error = result.get("isError") is True
-    body = jsonx.encode(jsonx.repaired(result)).decode()
-    message = _first_text(result)[:200] if is_error else ""
-    return bool(
-        change(
-            "SELECT finish_v1(%s, %s::int, %s, %s, %s, %s)",
-            (claim.task_id, claim.epoch, body, is_error, message, who(actor)),
-            claim.task_id,
-        )[0]
+    (done,) = finish_tasks([(claim, result)], actor=actor)
+    if isinstance(done, Exception):
+        raise done
+    return done
+
+
+def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor) -> list[bool | Exception]:
+    """`finish` for each, in one transaction: what it returns or raises, in order. Raises
+    `Unavailable` for all of them."""
+    try:
+        return _finish(ended, actor)
+    except (Refused, psycopg.Error) as error:
+        if len(ended) == 1:
+            return [error]
+    # One of them spoiled the statement for all: each by itself.
+    return [outcome for one in ended for outcome in finish_tasks([one], actor=actor)]
+
+
+def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list[bool | Exception]:
+    claims = [claim for claim, _ in ended]
+    errors = [result.get("isError") is True for _, result in ended]
+    found = changes(
+        "SELECT i.id, finish_v1(i.id, i.epoch, i.result, i.is_error, i.message, %s)"
+        " FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bool[], %s::text[])"
+        " AS i(id, epoch, result, is_error, message)",
+        (
+            who(actor),
+            [claim.task_id for claim in claims],
+            [claim.epoch for claim in claims],
+            [jsonx.encode(jsonx.repaired(result)).decode() for _, result in ended],
+            errors,
+            [_first_text(result)[:200] if error else "" for error, (_, result) in zip(errors, ended, strict=True)],
+        ),
     )
+    for claim in claims:
+        announce(claim.task_id)
+    done: dict[int, bool | Exception] = dict(found)
+    return [done[claim.task_id] for claim in claims]
 
 
 def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:

@@ -11,7 +11,6 @@ from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.create import create_task
 from taskhub.protocol.errors import INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
@@ -67,7 +66,7 @@ async def create(
     new = NewTask(
         tenant_id=principal.tenant_id, context_id=principal.context_id, tool=tool, arguments=arguments, **details
     )
-    return (await hub.lanes.run(create_task, new, actor_of(incoming))).task
+    return (await hub.creations.run((new, actor_of(incoming)))).task
 
 
 async def wait_for(

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from taskhub.core.records import Actor, Created, NewTask, TaskRecord
+from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.sealing import Sealer
-from taskhub.protocol.reader import Reader
+from taskhub.lifecycle.create import create_tasks
+from taskhub.queries.tasks import owned_tasks
 
 CATALOGUE = "catalogue"
 """The topic that rings when any tool, server or policy changed."""
@@ -64,10 +67,14 @@ class Hub:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     polled: dict[int, float] = field(default_factory=dict)
-    reader: Reader = field(init=False)
+    reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
+    """`queries.tasks.owned_task` by context id and public id."""
+    creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
+    """`lifecycle.create.create_task`."""
     cache: dict[str, Any] = field(default_factory=dict)
     """Encoded replies that depend on nothing but the catalogue; emptied when it changes."""
 
     def __post_init__(self) -> None:
-        """The reader goes through the hub's lanes."""
-        self.reader = Reader(self.lanes)
+        """What goes through the hub's lanes together."""
+        self.reads = Batches(self.lanes, owned_tasks)
+        self.creations = Batches(self.lanes, create_tasks)

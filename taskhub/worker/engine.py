@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.states import Door
+from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
@@ -69,6 +70,9 @@ class Engine:
         self.actor = Actor(name=self.name, door=Door.WORKER)
         self.slots = slots or settings.TASKHUB_SLOTS
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close)
+        self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
+            self.lanes, lambda ended: lifecycle.finish_tasks(ended, actor=self.actor)
+        )
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close)
         self.running: dict[int, Running] = {}
@@ -167,13 +171,18 @@ class Engine:
             if self._more:
                 self.wake()
 
-    async def _outcome(self, held: Running) -> Callable[[], bool] | None:
-        """What to store, as a call for a lane; `None` when the lease is lost."""
+    async def _outcome(self, held: Running) -> Callable[[], Awaitable[bool]] | None:
+        """How to store what came of it; `None` when the lease is lost."""
         claim = held.claim
         pool = self.servers.pool(claim.server_id)
         if pool is None:
-            return lambda: lifecycle.release(
-                claim, started=False, delay_seconds=RETRY_SECONDS, reason="Waiting for its server", actor=self.actor
+            return lambda: self.lanes.run(
+                lifecycle.release,
+                claim,
+                started=False,
+                delay_seconds=RETRY_SECONDS,
+                reason="Waiting for its server",
+                actor=self.actor,
             )
 
         async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
@@ -197,32 +206,37 @@ class Engine:
                 return None
             if held.cancelling:
                 message = "Cancelled while it ran" if stopped else "Cancelled; the tool did not confirm that it stopped"
-                return lambda: lifecycle.settle_cancel(claim, message=message, actor=self.actor)
-            return lambda: lifecycle.release(
-                claim, started=True, delay_seconds=0.0, reason="Its worker was stopped", actor=self.actor
+                return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
+            return lambda: self.lanes.run(
+                lifecycle.release,
+                claim,
+                started=True,
+                delay_seconds=0.0,
+                reason="Its worker was stopped",
+                actor=self.actor,
             )
         match outcome:
             case Finished(result):
-                return lambda: lifecycle.finish(claim, result, actor=self.actor)
+                return lambda: self.results.run((claim, result))
             case Asked(asked, state, message):
-                return lambda: lifecycle.ask(
-                    claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
+                return lambda: self.lanes.run(
+                    lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
                 )
             case Faulted(error, unreached):
                 if unreached:
                     self.servers.look_again(claim.server_id)
-                return lambda: lifecycle.fault(claim, error, actor=self.actor)
+                return lambda: self.lanes.run(lifecycle.fault, claim, error, actor=self.actor)
 
-    def _fault(self, claim: Claim, message: str) -> Callable[[], bool]:
-        return lambda: lifecycle.fault(claim, {"code": -32603, "message": message}, actor=self.actor)
+    def _fault(self, claim: Claim, message: str) -> Callable[[], Awaitable[bool]]:
+        return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
 
-    async def _settle(self, held: Running, store: Callable[[], bool]) -> None:
+    async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
         """Store the outcome, for as long as the lease could still be ours: a database that is away
         for a moment must not cost a finished result."""
         pause = 0.1
         while not held.lost:
             try:
-                if not await self.lanes.run(store):
+                if not await store():
                     logger.warning("task %s: the lease was lost, the outcome is dropped", held.claim.public_id)
                 return
             except Unavailable:

@@ -59,7 +59,7 @@ async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord |
     is unknown by its shape."""
     if not _OURS.fullmatch(public_id):
         return None
-    return await hub.reader.owned_task(request.principal.context_id, public_id)
+    return await hub.reads.run((request.principal.context_id, public_id))
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:

@@ -1,0 +1,69 @@
+"""Calls that come at the same moment share one round trip.
+
+A thread hop, a query and a commit cost more than the row they move. While one batch is under
+way the next gathers; when nothing is under way a call starts at once, so nobody waits for company.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from taskhub.lib.lanes import Lanes
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Batches(Generic[A, R]):
+    """`work` gets up to `most` items in a lane and returns for each, in order, its result or the
+    error that its caller is to get; what `work` itself raises, all of them get."""
+
+    def __init__(
+        self, lanes: Lanes, work: Callable[[list[A]], Sequence[R | Exception]], *, most: int = 64, under_way: int = 2
+    ) -> None:
+        self._lanes = lanes
+        self._work = work
+        self._most = most
+        self._allowed = under_way
+        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._scheduled = False
+
+    async def run(self, item: A) -> R:
+        """The result for this item. A caller that is cancelled stops waiting; the batch goes on."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[R] = loop.create_future()
+        self._waiting.append((item, future))
+        if not self._scheduled and len(self._under_way) < self._allowed:
+            self._scheduled = True
+            # After this turn of the loop: calls that arrived with this one come along.
+            loop.call_soon(self._start)
+        return await future
+
+    def _start(self) -> None:
+        self._scheduled = False
+        if self._waiting and len(self._under_way) < self._allowed:
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            task = asyncio.ensure_future(self._run(batch))
+            self._under_way.add(task)
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._start()
+
+    async def _run(self, batch: list[tuple[A, asyncio.Future[R]]]) -> None:
+        found: Sequence[R | Exception]
+        try:
+            found = await self._lanes.run(self._work, [item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - handed to everyone who asked
+            found = [error] * len(batch)
+        for (_, future), outcome in zip(batch, found, strict=True):
+            if future.done():
+                continue
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)

@@ -17,9 +17,6 @@ CONFIG = """
 max_connections = 200
 shared_buffers = 128MB
 log_min_messages = warning
-# with two commits or more at once, one fsync for all of them (microseconds)
-commit_delay = 300
-commit_siblings = 2
 """
 
 

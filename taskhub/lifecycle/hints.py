@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 BATCH = 50
 """Hints in one notification: far below its 8,000 bytes, and one wake-up of every listener for all."""
 
-PAUSE_SECONDS = 0.005
+PAUSE_SECONDS = 0.001
 """Between two notifications. Each wakes a thread in every process: under load, a pause that nobody
 notices lets more hints share one."""
 

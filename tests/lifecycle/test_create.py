@@ -8,8 +8,9 @@ import pytest
 from django.db import connection, transaction
 
 from taskhub.core.errors import KeyReused, LimitReached, NotFound, Refused
+from taskhub.core.records import Created
 from taskhub.core.states import Audience, QuestionKind, State
-from taskhub.lifecycle.create import create_task, forget_counts
+from taskhub.lifecycle.create import create_task, create_tasks, forget_counts
 from taskhub.lifecycle.rerun import rerun_task
 from taskhub.queries.tasks import owned_task, owned_tasks
 from taskhub.store.models import Event, Task
@@ -98,6 +99,33 @@ def test_a_key_with_another_tool_is_refused(world: World) -> None:
     with pytest.raises(KeyReused):
         kit.create(other, idempotency_key="k")
     assert Task.objects.count() == 1
+
+
+def test_one_refused_creation_does_not_touch_the_others_of_its_batch(world: World) -> None:
+    earlier = kit.create(world, idempotency_key="k", arguments={"n": 1})
+    batch = [
+        kit.new_task(world, arguments={"n": 7}),
+        kit.new_task(world, idempotency_key="k", arguments={"n": 2}),
+        kit.new_task(world, idempotency_key="k", arguments={"n": 1}),
+        kit.new_task(world, idempotency_key="a", arguments={"n": 8}),
+    ]
+    plain, refused, known, keyed = create_tasks([(new, world.actor) for new in batch])
+    assert isinstance(refused, KeyReused)
+    assert isinstance(known, Created)
+    assert (known.existed, known.task.id) == (True, earlier.id)
+    assert isinstance(plain, Created)
+    assert isinstance(keyed, Created)
+    assert Task.objects.get(pk=plain.task.id).arguments == {"n": 7}
+    assert Task.objects.get(pk=keyed.task.id).idempotency_key == "a"
+    assert Task.objects.count() == 3
+
+
+def test_a_batch_stops_at_the_clients_limit_and_keeps_what_came_before(world: World, settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_LIVE = 2
+    forget_counts()
+    made = create_tasks([(kit.new_task(world), world.actor) for _ in range(3)])
+    assert [type(outcome) for outcome in made] == [Created, Created, LimitReached]
+    assert Task.objects.count() == 2
 
 
 def test_a_key_means_nothing_to_another_client(world: World) -> None:

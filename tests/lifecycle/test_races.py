@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import KeyReused
-from taskhub.core.records import Actor, TaskRecord
+from taskhub.core.records import Actor, Created, TaskRecord
 from taskhub.core.states import Door, State
 from taskhub.lifecycle.answer import Outcome, answer_question
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.create import create_task
+from taskhub.lifecycle.create import create_task, create_tasks
 from taskhub.lifecycle.run import settle_cancel
 from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Attempt, Decision, Task
@@ -244,6 +244,20 @@ def test_eight_creations_with_one_key_make_one_task(world: World, crew: Crew) ->
         assert sorted(created.existed for created in made) == [False] + [True] * 7
         end(made[0].task.id)
     assert Task.objects.count() == ROUNDS // 2
+
+
+@crew_of(2)
+def test_batches_with_the_same_keys_in_another_order_do_not_wait_for_each_other_for_ever(
+    world: World, crew: Crew
+) -> None:
+    for number in range(ROUNDS):
+        batch = [(kit.new_task(world, idempotency_key=f"{key}{number}"), named("c")) for key in "abcd"]
+        for made in crew.race(partial(create_tasks, batch), partial(create_tasks, batch[::-1])):
+            assert [type(outcome) for outcome in made] == [Created] * 4
+        tasks = Task.objects.filter(idempotency_key__in=[new.idempotency_key for new, _ in batch])
+        assert tasks.count() == 4
+        for task in tasks:
+            end(task.pk)
 
 
 @crew_of(8)

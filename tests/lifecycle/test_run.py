@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from taskhub.core.records import Claim, LogLine
@@ -209,6 +211,31 @@ def test_a_result_is_stored_as_it_came(world: World) -> None:
     assert (now.state, now.is_error, now.error_json) == (State.FINISHED, False, None)
     assert json.loads(now.result_json or "") == result
     assert now.ended_at is not None
+
+
+def test_results_stored_together_are_each_judged_alone(world: World) -> None:
+    for _ in range(3):
+        kit.create(world)
+    first, stale, last = kit.claim(limit=3)
+    kit.finish(stale)
+    error = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    ended = [(last, kit.FINAL), (stale, error), (first, error)]
+    assert run.finish_tasks(ended, actor=WORKER) == [True, False, True]
+    now = [kit.look(taken.task_id) for taken in (first, stale, last)]
+    assert [(task.is_error, task.message) for task in now] == [(True, "no"), (False, ""), (False, "")]
+    assert kit.actions(stale.task_id).count("task.write.stale") == 1
+
+
+def test_one_result_the_database_refuses_does_not_lose_the_others(world: World) -> None:
+    for _ in range(2):
+        kit.create(world)
+    good, bad = kit.claim(limit=2)
+    broken = replace(bad, epoch=2**40)  # no epoch that Postgres could read
+    stored, refused = run.finish_tasks([(good, kit.FINAL), (broken, kit.FINAL)], actor=WORKER)
+    assert stored is True
+    assert isinstance(refused, psycopg.Error)
+    assert kit.look(good.task_id).state is State.FINISHED
+    assert kit.look(bad.task_id).state is State.WORKING
 
 
 def test_a_result_that_says_error_is_finished_and_marked(world: World) -> None:

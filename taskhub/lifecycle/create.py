@@ -147,8 +147,7 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created]:
         return {}
     by_number = {draft.n: draft for draft in drafts}
     found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(),))
-    for _, _, task_id, _ in found:
-        announce(task_id)
+    announce(*(task_id for _, _, task_id, _ in found))
     return {n: _created(by_number[n], existed, task_id, at) for n, existed, task_id, at in found}
 
 

@@ -38,19 +38,20 @@ _starting = threading.Lock()
 _sending = threading.Event()
 
 
-def announce(task_id: int) -> None:
-    """Tell everybody to look at the task again, once the running transaction (if any) commits."""
-    transaction.on_commit(lambda: _enqueue(task_id))
+def announce(*task_ids: int) -> None:
+    """Tell everybody to look at the tasks again, once the running transaction (if any) commits."""
+    transaction.on_commit(lambda: _enqueue(task_ids))
 
 
-def _enqueue(task_id: int) -> None:
+def _enqueue(task_ids: tuple[int, ...]) -> None:
     if not _thread or not _thread[0].is_alive():
         with _starting:
             if not _thread or not _thread[0].is_alive():
                 _thread[:] = [threading.Thread(target=_work, name="hints", daemon=True)]
                 _thread[0].start()
                 atexit.register(flush)
-    _queue.put(task_id)
+    for task_id in task_ids:
+        _queue.put(task_id)
 
 
 def flush(seconds: float = 2.0) -> None:

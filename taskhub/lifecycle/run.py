@@ -32,8 +32,7 @@ def claim_tasks(
     )
     more = bool(found) and found[0][15]
     taken = [row for row in found if row[0] is not None]
-    for row in taken:
-        announce(row[0])
+    announce(*(row[0] for row in taken))
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
     # one task the whole batch would be claimed and never run.
     claims = [
@@ -146,8 +145,7 @@ def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list
             [_first_text(result)[:200] if error else "" for error, (_, result) in zip(errors, ended, strict=True)],
         ),
     )
-    for claim in claims:
-        announce(claim.task_id)
+    announce(*(claim.task_id for claim in claims))
     done: dict[int, bool | Exception] = dict(found)
     return [done[claim.task_id] for claim in claims]
 

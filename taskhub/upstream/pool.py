@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+import uvloop
+
 from taskhub.upstream.connection import Connection, Profile, Target
 
 logger = logging.getLogger(__name__)
@@ -34,7 +36,7 @@ class Pool:
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         if target.transport == "python":
-            self._own_loop = asyncio.new_event_loop()
+            self._own_loop = uvloop.new_event_loop()
             threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:

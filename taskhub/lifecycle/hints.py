@@ -40,7 +40,8 @@ _sending = threading.Event()
 
 def announce(*task_ids: int) -> None:
     """Tell everybody to look at the tasks again, once the running transaction (if any) commits."""
-    transaction.on_commit(lambda: _enqueue(task_ids))
+    if task_ids:
+        transaction.on_commit(lambda: _enqueue(task_ids))
 
 
 def _enqueue(task_ids: tuple[int, ...]) -> None:

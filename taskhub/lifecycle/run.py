@@ -130,24 +130,20 @@ def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor)
 
 
 def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list[bool | Exception]:
-    claims = [claim for claim, _ in ended]
-    errors = [result.get("isError") is True for _, result in ended]
-    found = changes(
-        "SELECT i.id, finish_v1(i.id, i.epoch, i.result, i.is_error, i.message, %s)"
-        " FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::bool[], %s::text[])"
-        " AS i(id, epoch, result, is_error, message)",
-        (
-            who(actor),
-            [claim.task_id for claim in claims],
-            [claim.epoch for claim in claims],
-            [jsonx.encode(jsonx.repaired(result)).decode() for _, result in ended],
-            errors,
-            [_first_text(result)[:200] if error else "" for error, (_, result) in zip(errors, ended, strict=True)],
-        ),
-    )
-    announce(*(claim.task_id for claim in claims))
-    done: dict[int, bool | Exception] = dict(found)
-    return [done[claim.task_id] for claim in claims]
+    rows = [
+        {
+            "id": claim.task_id,
+            "epoch": claim.epoch,
+            "result": jsonx.encode(jsonx.repaired(result)).decode(),
+            "is_error": result.get("isError") is True,
+            "message": _first_text(result)[:200] if result.get("isError") is True else "",
+        }
+        for claim, result in ended
+    ]
+    found = changes("SELECT finish_tasks_v1(%s::json, %s)", (jsonx.encode(rows).decode(), who(actor)))
+    done = {task_id for (task_id,) in found}
+    announce(*done)
+    return [claim.task_id in done for claim, _ in ended]
 
 
 def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:

@@ -37,15 +37,15 @@ BOUNDED = settings(
 HUNT = settings(BOUNDED, max_examples=600)
 
 LATE = Mutant(
-    "finish_v1",
-    r"WHERE id = p_id AND lease_epoch = p_epoch AND th_held\(lease_until\) FOR UPDATE",
-    "WHERE id = p_id AND lease_epoch = p_epoch FOR UPDATE",
+    "finish_tasks_v1",
+    r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER",
+    "WHERE t.lease_epoch = g.epoch ORDER",
 )
 NO_TERMINAL_GUARD = Mutant("task_guard", r"IF OLD\.ended_at IS NOT NULL AND", "IF false AND")
 
 MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may finish": [
-        Mutant("finish_v1", r"AND lease_epoch = p_epoch AND th_held\(lease_until\) FOR", "FOR"),
+        Mutant("finish_tasks_v1", r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER", "ORDER"),
     ],
     "a zombie may fault": [Mutant("fault_v1", r"AND lease_epoch = p_epoch AND", "AND")],
     "a zombie may release": [Mutant("release_v1", r"AND lease_epoch = p_epoch AND", "AND")],

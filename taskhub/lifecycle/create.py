@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from django.conf import settings
@@ -27,7 +27,7 @@ from taskhub.core.records import (
 )
 from taskhub.lib import ids, jsonx
 from taskhub.lifecycle._records import changes, questions, who
-from taskhub.lifecycle.hints import announce
+from taskhub.lifecycle.hints import Hint, announce_created
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
@@ -147,8 +147,13 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created]:
         return {}
     by_number = {draft.n: draft for draft in drafts}
     found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(),))
-    announce(*(task_id for _, _, task_id, _ in found))
+    announce_created([_hint(by_number[n], task_id) for n, existed, task_id, _ in found if not existed])
     return {n: _created(by_number[n], existed, task_id, at) for n, existed, task_id, at in found}
+
+
+def _hint(draft: _Draft, task_id: int) -> Hint:
+    word: Literal["r", "t"] = "r" if draft.approval is None else "t"
+    return Hint(word, draft.new.tenant_id, draft.new.context_id, task_id, draft.public_id)
 
 
 def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -> Created:

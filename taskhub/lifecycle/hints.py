@@ -14,7 +14,9 @@ import atexit
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
+from typing import Literal, NamedTuple
 
 import psycopg
 from django.db import connection, transaction
@@ -32,6 +34,20 @@ PAUSE_SECONDS = 0.001
 """Between two notifications. Each wakes a thread in every process: under load, a pause that nobody
 notices lets more hints share one."""
 
+
+class Hint(NamedTuple):
+    """News of a task, in the words of th_hint (store/sql/0001_guards.sql)."""
+
+    word: Literal["r", "t"]
+    tenant_id: int
+    context_id: int
+    task_id: int
+    public_id: str
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self))
+
+
 _queue: SimpleQueue[int] = SimpleQueue()
 _thread: list[threading.Thread] = []
 _starting = threading.Lock()
@@ -42,6 +58,26 @@ def announce(*task_ids: int) -> None:
     """Tell everybody to look at the tasks again, once the running transaction (if any) commits."""
     if task_ids:
         transaction.on_commit(lambda: _enqueue(task_ids))
+
+
+def announce_created(created: Sequence[Hint]) -> None:
+    """Wake the workers for new tasks once the running transaction (if any) commits. In this very
+    thread: a task waits for its worker, and the turn to the announcing thread is what it waits for."""
+    if created:
+        transaction.on_commit(lambda: _send_now(created))
+
+
+def _send_now(created: Sequence[Hint]) -> None:
+    for start in range(0, len(created), BATCH):
+        payload = ";".join(str(hint) for hint in created[start : start + BATCH])
+        try:
+            # The setting is read at the commit, which follows at once: nobody waits for a disk.
+            call.rows(
+                "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)::text",
+                (HINT_CHANNEL, payload),
+            )
+        except (Unavailable, psycopg.Error) as error:
+            logger.warning("%d hints were not sent: %s", len(created), error)
 
 
 def _enqueue(task_ids: tuple[int, ...]) -> None:

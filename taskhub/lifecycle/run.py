@@ -25,14 +25,13 @@ def claim_tasks(
 ) -> tuple[list[Claim], bool]:
     """Up to `limit` runnable tasks, now leased to `worker`, and whether more wait for a task to end
     (a free place here, or in what their client may run at once). Never a task somebody else holds,
-    never one whose cancellation was asked for."""
+    never one whose cancellation was asked for. Tells nobody: see `announce_running`."""
     found = call.rows(
         "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s)",
         (worker, limit, lease_seconds, per_context, who(actor)),
     )
     more = bool(found) and found[0][15]
     taken = [row for row in found if row[0] is not None]
-    announce(*(row[0] for row in taken))
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
     # one task the whole batch would be claimed and never run.
     claims = [
@@ -56,6 +55,12 @@ def claim_tasks(
         for row in taken
     ]
     return claims, more
+
+
+def announce_running(*task_ids: int) -> None:
+    """Tell everybody that these are being worked on. For those that take a moment: most tools are
+    done before anybody could look, and their end is news enough."""
+    announce(*task_ids)
 
 
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
+NEWS_SECONDS = 0.2
+"""A task that runs longer than this is announced as running."""
 RETRY_SECONDS = 10.0
 """How long a task waits when its server could not be reached before it is tried again."""
 
@@ -60,6 +62,7 @@ class Running:
     lost: bool = False
     live_questions: int = 0
     clock: asyncio.Timeout | None = None
+    news: asyncio.TimerHandle | None = None
 
 
 class Engine:
@@ -154,7 +157,11 @@ class Engine:
     def _start(self, claim: Claim) -> None:
         held = Running(claim=claim, notes=Notes(claim, self.lanes), started=time.monotonic())
         self.running[claim.task_id] = held
+        held.news = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._tell, claim.task_id)
         held.work = asyncio.create_task(self._work(held))
+
+    def _tell(self, task_id: int) -> None:
+        self._soon(self._guarded("news", lambda: self.lanes.run(lifecycle.announce_running, task_id)))
 
     async def _work(self, held: Running) -> None:
         claim = held.claim
@@ -167,6 +174,8 @@ class Engine:
             logger.exception("task %s: its outcome could not be stored", claim.public_id)
         finally:
             self.running.pop(claim.task_id, None)
+            if held.news is not None:
+                held.news.cancel()
             self._ended += 1
             if self._more:
                 self.wake()

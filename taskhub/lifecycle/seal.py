@@ -63,48 +63,48 @@ def seal_events() -> int:
         (start,) = cursor.fetchone()
         cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
         (safe,) = cursor.fetchone()
-        cursor.execute(
-            "SELECT e.id, e.xid, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s"
-            " ORDER BY e.xid, e.id LIMIT %s",
-            [start, safe, BATCH + 1],
-        )
-        rows = cursor.fetchall()
-        if not rows:
-            return 0
         end = safe
-        if len(rows) > BATCH:
+        cursor.execute(
+            "SELECT xid FROM event WHERE xid >= %s AND xid < %s ORDER BY xid, id OFFSET %s LIMIT 1",
+            [start, safe, BATCH],
+        )
+        if beyond := cursor.fetchone():
             # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
-            end = rows[-1][1]
-            whole = [row for row in rows if row[1] < end]
-            if not whole:
-                cursor.execute(
-                    "SELECT e.id, e.xid, event_digest_v1(e) FROM event e WHERE e.xid = %s ORDER BY e.id", [end]
-                )
-                whole, end = cursor.fetchall(), end + 1
-            rows = whole
+            end = beyond[0]
+            cursor.execute("SELECT min(xid) FROM event WHERE xid >= %s", [start])
+            if cursor.fetchone()[0] == end:
+                end += 1
+        # As one row: this process has better things to do than to read thousands.
+        cursor.execute(
+            "SELECT count(*), array_agg(e.id ORDER BY e.xid, e.id)::text,"
+            " string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) FROM event e WHERE e.xid >= %s AND e.xid < %s",
+            [start, end],
+        )
+        count, event_ids, digests = cursor.fetchone()
+        if not count:
+            return 0
         previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()
         before = _link(previous) if previous is not None else bytes(32)
-        leaves = [bytes(row[2]) for row in rows]
-        root = merkle_root(leaves)
+        leaves = bytes(digests)
+        root = merkle_root([leaves[place : place + 32] for place in range(0, len(leaves), 32)])
         key = signing_key()
-        # Not through the model: its array field converts thousands of ids one by one, in a process
-        # that has better things to do.
         cursor.execute(
             "INSERT INTO seal (from_xid, to_xid, count, event_ids, leaves, root, previous, signature, key_id)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " VALUES (%s, %s, %s, %s::bigint[], %s, %s, %s, %s, %s)",
             [
                 start,
                 end,
-                len(rows),
-                [row[0] for row in rows],
-                b"".join(leaves),
+                count,
+                event_ids,
+                leaves,
                 root,
                 before,
-                key.sign(statement(start, end, len(rows), root, before)),
+                key.sign(statement(start, end, count, root, before)),
                 key_id(key.public_key()),
             ],
         )
-        return len(rows)
+        found: int = count
+        return found
 
 
 def _link(seal: Seal) -> bytes:

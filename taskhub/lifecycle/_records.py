@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from taskhub.core.errors import KeyReused, Refused
+from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, NewQuestion
 from taskhub.lib import jsonx
 from taskhub.lifecycle.hints import announce
@@ -50,8 +50,7 @@ def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
 def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
     """Run one change, and announce the task it changed.
 
-    Raises `KeyReused`, `Refused` or `Unavailable`; any other
-    database error is a bug and stays loud."""
+    Raises `Refused` or `Unavailable`; any other database error is a bug and stays loud."""
     (found,) = changes(sql, params)  # every function returns one row
     if task_id is not None:
         announce(task_id)
@@ -64,8 +63,6 @@ def changes(sql: str, params: Sequence[object]) -> list[call.Row]:
         return call.rows(sql, params)
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error)
-        if error.sqlstate == "TH010":
-            raise KeyReused(message) from None
         if error.sqlstate in _REFUSALS:
             raise Refused(message) from None
         raise

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import psycopg
 from django.conf import settings
 
-from taskhub.core.errors import LimitReached, TaskHubError, Unavailable
+from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
 from taskhub.core.records import (
     Actor,
     Audience,
@@ -31,17 +31,7 @@ from taskhub.lifecycle.hints import Hint, announce_created
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
-_CREATE = """
-SELECT i.n, c.r_existed, c.r_id, c.r_created_at FROM json_to_recordset(%s::json) AS i(
-    n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text, arguments jsonb,
-    digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int, key text, client_info jsonb,
-    client_capabilities jsonb, trace jsonb, rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
-    who text)
-CROSS JOIN LATERAL create_task_v1(
-    i.public_id, i.tenant, i.context, i.tool, i.tool_name, i.revision, i.arguments, decode(i.digest, 'hex'),
-    i.answers, i.questions, i.message, i.ttl_ms, i.poll_ms, i.key, i.client_info, i.client_capabilities, i.trace,
-    i.rerun_of, i.max_attempts, i.at_least_once, i.run_seconds, i.who) c
-"""
+_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v1(%s::json, %s)"
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -71,8 +61,6 @@ def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exce
             drafts.append(_draft(n, new, actor))
         except LimitReached as error:
             outcomes[n] = error
-    # One order for everybody, or two batches could wait for each other's keys for ever.
-    drafts.sort(key=lambda draft: (draft.new.context_id, draft.new.idempotency_key or ""))
     try:
         outcomes.update(_store(drafts))
     except (TaskHubError, psycopg.Error) as error:
@@ -96,6 +84,7 @@ class _Draft:
 
     n: int
     new: NewTask
+    actor: Actor
     public_id: str
     ttl_ms: int | None
     message: str
@@ -137,18 +126,35 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "max_attempts": tool.max_attempts,
         "at_least_once": tool.at_least_once,
         "run_seconds": tool.run_seconds,
-        "who": who(actor),
     }
-    return _Draft(n, new, public_id, ttl, message, approval, row)
+    return _Draft(n, new, actor, public_id, ttl, message, approval, row)
 
 
-def _store(drafts: Sequence[_Draft]) -> dict[int, Created]:
+def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
     if not drafts:
         return {}
     by_number = {draft.n: draft for draft in drafts}
-    found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(),))
-    announce_created([_hint(by_number[n], task_id) for n, existed, task_id, _ in found if not existed])
-    return {n: _created(by_number[n], existed, task_id, at) for n, existed, task_id, at in found}
+    found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(), _who(drafts)))
+    announce_created([_hint(by_number[n], task_id) for n, existed, _, task_id, _ in found if not existed])
+    outcomes: dict[int, Created | Exception] = {}
+    for n, existed, reused, task_id, created_at in found:
+        if reused:
+            outcomes[n] = KeyReused("This idempotency key was used with another tool or other arguments.")
+        else:
+            outcomes[n] = _created(by_number[n], existed, task_id, created_at)
+    for n in by_number.keys() - outcomes.keys():
+        # The earlier task of this key was purged between the two looks.
+        outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
+    return outcomes
+
+
+def _who(drafts: Sequence[_Draft]) -> str:
+    """Who asks for them: one actor for all as a rule, else each by its task (see task_record)."""
+    actors = {draft.actor for draft in drafts}
+    if len(actors) == 1:
+        return who(drafts[0].actor)
+    each = ",".join(f'"{draft.public_id}":{who(draft.actor)}' for draft in drafts)
+    return f'{{"tasks":{{{each}}}}}'
 
 
 def _hint(draft: _Draft, task_id: int) -> Hint:

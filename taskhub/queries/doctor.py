@@ -11,6 +11,7 @@ from taskhub.store.models import Server
 GUARDS = {
     "task_guard",
     "task_record",
+    "task_record_new",
     "question_guard",
     "question_matches_task",
     "task_matches_questions",

@@ -54,9 +54,9 @@ MUTANTS: dict[str, list[Mutant]] = {
     ],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
     "a key is everybody's": [
-        Mutant("create_task_v1", r"WHERE context_id = p_context AND idempotency_key", "WHERE idempotency_key"),
+        Mutant("create_tasks_v1", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
     ],
-    "a key hides other arguments": [Mutant("create_task_v1", r"known\.arguments_digest <> p_digest OR")],
+    "a key hides other arguments": [Mutant("create_tasks_v1", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
     "a result after the cancellation": [LATE],
     "a result after the cancellation, and no guard": [LATE, NO_TERMINAL_GUARD],
     "a cancellation of ended tasks": [Mutant("request_cancel_v1", r"held\.ended_at IS NOT NULL OR")],
@@ -75,7 +75,7 @@ MUTANTS: dict[str, list[Mutant]] = {
     "the version may stand still": [
         Mutant("task_guard", r"NEW\.version := OLD\.version \+ 1;", "NEW.version := OLD.version;"),
     ],
-    "changes leave no event": [Mutant("task_record", r"IF verb IS NOT NULL THEN", "IF false THEN")],
+    "changes leave no event": [Mutant("task_record", r"WHERE verb IS NOT NULL", "WHERE false")],
     "an epoch may jump": [Mutant("task_guard", r"IF NEW\.lease_epoch < OLD\.lease_epoch OR", "IF false AND")],
 }
 

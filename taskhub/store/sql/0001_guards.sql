@@ -86,56 +86,68 @@ CREATE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$
                                ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
 $$;
 
--- History and hint, once per changed row.
-CREATE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql AS $$
+-- What an event keeps of a task.
+CREATE FUNCTION th_shown(state text, message text, epoch int) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
+$$;
+
+-- History and hints: an event for each changed row, written once for all that a statement changed,
+-- because starting an INSERT costs more than a row. `th.who` is the actor; a statement on behalf of
+-- several names each under "tasks", by public id.
+CREATE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
+-- Without it, a plan made for one row would compare every old row with every new one.
+SET enable_nestloop = off AS $$
 DECLARE
-    verb text;
-    who jsonb;
-    previous text;
+    who jsonb := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
 BEGIN
-    IF TG_OP = 'UPDATE' AND NEW.version = OLD.version THEN
-        RETURN NULL;
-    END IF;
     IF TG_OP = 'INSERT' THEN
-        verb := 'task.created';
+        INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
+                           target, reason, after)
+        SELECT n.tenant_id, n.id, n.version, 'task.created', coalesce(w ->> 'name', session_user),
+               coalesce(w ->> 'door', 'sql'), coalesce(w ->> 'address', ''),
+               coalesce((w ->> 'context_id')::bigint, n.context_id), (w ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(w ->> 'reason', ''), 1024), th_shown(n.state, n.message, n.lease_epoch)
+        FROM new_tasks n CROSS JOIN LATERAL (SELECT coalesce(who -> 'tasks' -> n.public_id, who)) AS actor(w)
+        ORDER BY n.id;
     ELSE
-        previous := OLD.state;
-        IF NEW.state <> OLD.state THEN
-            verb := CASE
-                WHEN NEW.state = 'working' AND OLD.state = 'queued' THEN 'task.claimed'
-                WHEN NEW.state = 'input_required' THEN 'task.asked'
-                -- A queued task whose lease was still held came back from its worker instead.
-                WHEN OLD.state = 'input_required'
-                     AND (NEW.state = 'working' OR NEW.state = 'queued' AND OLD.lease_until IS NULL)
-                     THEN 'task.answered'
-                WHEN NEW.state = 'queued' THEN 'task.released'
-                ELSE 'task.' || NEW.state
-            END;
-        ELSIF NEW.cancel_requested_at IS DISTINCT FROM OLD.cancel_requested_at THEN
-            verb := 'task.cancel.requested';
-        END IF;
-    END IF;
-    IF verb IS NOT NULL THEN
-        who := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
         INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
                            target, reason, before, after)
-        VALUES (NEW.tenant_id, NEW.id, NEW.version, verb, coalesce(who ->> 'name', session_user),
-                coalesce(who ->> 'door', 'sql'), coalesce(who ->> 'address', ''),
-                coalesce((who ->> 'context_id')::bigint, NEW.context_id), (who ->> 'user_id')::bigint,
-                NEW.tool_name, left(coalesce(who ->> 'reason', ''), 1024),
-                CASE WHEN previous IS NULL THEN NULL ELSE jsonb_build_object('state', previous) END,
-                jsonb_build_object('state', NEW.state, 'message', NEW.message, 'epoch', NEW.lease_epoch));
+        SELECT n.tenant_id, n.id, n.version, verb, coalesce(who ->> 'name', session_user),
+               coalesce(who ->> 'door', 'sql'), coalesce(who ->> 'address', ''),
+               coalesce((who ->> 'context_id')::bigint, n.context_id), (who ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(who ->> 'reason', ''), 1024),
+               jsonb_build_object('state', o.state), th_shown(n.state, n.message, n.lease_epoch)
+        FROM new_tasks n JOIN old_tasks o ON o.id = n.id AND o.version <> n.version
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN n.state = 'working' AND o.state = 'queued' THEN 'task.claimed'
+            WHEN n.state = 'input_required' AND o.state <> n.state THEN 'task.asked'
+            -- A queued task whose lease was still held came back from its worker instead.
+            WHEN o.state = 'input_required' AND (n.state = 'working' OR n.state = 'queued' AND o.lease_until IS NULL)
+                THEN 'task.answered'
+            WHEN n.state = 'queued' AND o.state <> n.state THEN 'task.released'
+            WHEN n.state <> o.state THEN 'task.' || n.state
+            WHEN n.cancel_requested_at IS DISTINCT FROM o.cancel_requested_at THEN 'task.cancel.requested'
+            END) AS news(verb)
+        WHERE verb IS NOT NULL ORDER BY n.id;
     END IF;
     -- The application announces its own changes right after the commit (lifecycle/hints.py): a
     -- NOTIFY inside would make every commit wait for every other's fsync. Anybody else's change,
     -- from psql or the sweep, is announced here.
     IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
-        PERFORM pg_notify('taskhub', th_hint(NEW));
+        IF TG_OP = 'INSERT' THEN
+            PERFORM pg_notify('taskhub', th_hint(n)) FROM new_tasks t JOIN task n ON n.id = t.id;
+        ELSE
+            PERFORM pg_notify('taskhub', th_hint(n)) FROM new_tasks t JOIN old_tasks o ON o.id = t.id
+                AND o.version <> t.version JOIN task n ON n.id = t.id;
+        END IF;
     END IF;
     RETURN NULL;
 END $$;
 
-CREATE TRIGGER task_record AFTER INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_record();
+CREATE TRIGGER task_record_new AFTER INSERT ON task REFERENCING NEW TABLE AS new_tasks
+    FOR EACH STATEMENT EXECUTE FUNCTION task_record();
+CREATE TRIGGER task_record AFTER UPDATE ON task REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
+    FOR EACH STATEMENT EXECUTE FUNCTION task_record();
 
 -- A question is closed once; what was asked never changes.
 CREATE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -39,56 +39,63 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION create_task_v1(
-    p_public_id text, p_tenant bigint, p_context bigint, p_tool bigint, p_tool_name text, p_revision text,
-    p_arguments jsonb, p_digest bytea, p_answers jsonb, p_questions json, p_message text,
-    p_ttl_ms bigint, p_poll_ms int, p_key text, p_client_info jsonb, p_client_capabilities jsonb, p_trace jsonb,
-    p_rerun_of bigint, p_max_attempts int, p_at_least_once boolean, p_run_seconds int,
-    p_who text,
-    OUT r_existed boolean, OUT r_id bigint, OUT r_created_at timestamptz
-) LANGUAGE plpgsql AS $$
+-- Makes the tasks of p_wanted (what a task is born with; n numbers them) durable, in one statement
+-- for all of them. A key that its context used before makes nothing: the row names the earlier task
+-- and r_existed, or r_reused when that was another call.
+CREATE FUNCTION create_tasks_v1(p_wanted json, p_who text)
+RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
-    known record;
-    born text := CASE WHEN p_questions IS NULL THEN 'queued' ELSE 'input_required' END;
+    made record;
+    queued boolean := false;
+    missing int[] := '{}';
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    IF p_key IS NOT NULL THEN
-        SELECT id, arguments_digest, tool_id INTO known FROM task
-        WHERE context_id = p_context AND idempotency_key = p_key;
-        IF FOUND THEN
-            IF known.arguments_digest <> p_digest OR known.tool_id <> p_tool THEN
-                RAISE EXCEPTION 'idempotency key was used with other arguments' USING ERRCODE = 'TH010';
-            END IF;
-            r_existed := true;
-            r_id := known.id;
-            RETURN;
+    FOR made IN
+        WITH wanted AS MATERIALIZED (
+            SELECT * FROM json_to_recordset(p_wanted) AS i(
+                n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
+                arguments jsonb, digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int,
+                key text, client_info jsonb, client_capabilities jsonb, trace jsonb, rerun_of bigint,
+                max_attempts int, at_least_once boolean, run_seconds int)
+        ), made AS (
+            INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
+                              arguments_digest, answers, state, message, ttl_ms, expires_at, poll_interval_ms,
+                              idempotency_key, client_info, client_capabilities, trace, rerun_of_id, max_attempts,
+                              at_least_once, run_seconds, created_at, updated_at)
+            SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'), answers,
+                   CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
+                   clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
+                   client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
+                   statement_timestamp(), statement_timestamp()
+            -- In one order for everybody, or two batches could wait for each other's keys.
+            FROM wanted ORDER BY context, key, n
+            ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+            RETURNING id, public_id, created_at
+        )
+        SELECT w.n, w.tenant, w.questions, m.id, m.created_at FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
+    LOOP
+        IF made.id IS NULL THEN
+            missing := missing || made.n;
+            CONTINUE;
         END IF;
-    END IF;
-    INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
-                      answers, state, message, ttl_ms, expires_at, poll_interval_ms, idempotency_key, client_info,
-                      client_capabilities, trace, rerun_of_id, max_attempts, at_least_once, run_seconds,
-                      created_at, updated_at)
-    VALUES (p_public_id, p_tenant, p_context, p_tool, p_tool_name, p_revision, p_arguments, p_digest,
-            p_answers, born, p_message, p_ttl_ms,
-            clock_timestamp() + p_ttl_ms * interval '1 millisecond', p_poll_ms, p_key, p_client_info,
-            p_client_capabilities, p_trace, p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds,
-            statement_timestamp(), statement_timestamp())
-    ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-    RETURNING id, created_at INTO r_id, r_created_at;
-    IF r_id IS NULL THEN
-        -- Lost the race for the key; the winner has committed, because the index made us wait.
-        SELECT c.r_existed, c.r_id, c.r_created_at INTO r_existed, r_id, r_created_at FROM create_task_v1(
-            p_public_id, p_tenant, p_context, p_tool, p_tool_name, p_revision, p_arguments, p_digest, p_answers,
-            p_questions, p_message, p_ttl_ms, p_poll_ms, p_key, p_client_info, p_client_capabilities, p_trace,
-            p_rerun_of, p_max_attempts, p_at_least_once, p_run_seconds, p_who) c;
-        RETURN;
-    END IF;
-    IF p_questions IS NOT NULL THEN
-        PERFORM th_open_questions(r_id, p_tenant, p_questions, false);
-    ELSE
+        IF made.questions IS NULL THEN
+            queued := true;
+        ELSE
+            PERFORM th_open_questions(made.id, made.tenant, made.questions, false);
+        END IF;
+        RETURN QUERY SELECT made.n, false, false, made.id, made.created_at;
+    END LOOP;
+    IF queued THEN
         PERFORM th_wake_workers();
     END IF;
-    r_existed := false;
+    IF cardinality(missing) > 0 THEN
+        -- Whoever made them has committed, because the index made us wait.
+        RETURN QUERY
+            SELECT i.n, true, t.arguments_digest <> decode(i.digest, 'hex') OR t.tool_id <> i.tool, t.id, t.created_at
+            FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
+            JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
+    END IF;
 END $$;
 
 -- Whether a worker holds the task. Not spelled `IS NOT NULL`: a plan would then look for the one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections import defaultdict
@@ -40,11 +41,39 @@ class Pool:
             threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """`work`, in the loop where this server's connections live. Cancelling the caller cancels
-        the work, and waits for it only as long as the caller does."""
-        if self._own_loop is None:
+        """`work`, in the loop where this server's connections live. Cancelling the caller cancels the
+        work and waits until it has really stopped; cancelling it once more ends the waiting.
+
+        What `run_coroutine_threadsafe` and `wrap_future` do, without the third future with its lock
+        between the two loops, and without saying "cancelled" before it is so.
+        """
+        there = self._own_loop
+        if there is None:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._own_loop))
+        here = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = here.create_future()
+        started: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            task = there.create_task(work)
+            started.append(task)
+            task.add_done_callback(report)
+
+        def report(task: asyncio.Task[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
+                here.call_soon_threadsafe(_settle, answer, task)
+
+        def stop() -> None:
+            started[0].cancel()
+
+        there.call_soon_threadsafe(start)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            if not answer.done():
+                there.call_soon_threadsafe(stop)
+                await asyncio.wait({answer})
+            raise
 
     @asynccontextmanager
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
@@ -81,11 +110,11 @@ class Pool:
         if self._own_loop is None:
             await self._close_idle()
             return
-        try:
-            async with asyncio.timeout(5):
-                await self.run(self._close_idle())
-        except TimeoutError:
+        closing = asyncio.ensure_future(self.run(self._close_idle()))
+        await asyncio.wait({closing}, timeout=5)
+        if not closing.done():
             logger.warning("server %s is busy and was left behind", self.name)
+        await give_up(closing)
         self._own_loop.call_soon_threadsafe(self._own_loop.stop)
 
     async def _close_idle(self) -> None:
@@ -93,3 +122,21 @@ class Pool:
         self._idle.clear()
         for connection in held:
             await connection.stop()
+
+
+async def give_up(running: asyncio.Future[Any]) -> None:
+    """Wait no longer for what `Pool.run` was asked to do."""
+    for _ in range(2):
+        running.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait({running}, timeout=1)
+
+
+def _settle(answer: asyncio.Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        answer.cancel()
+    elif (error := task.exception()) is not None:
+        if not answer.done():
+            answer.set_exception(error)
+    elif not answer.done():
+        answer.set_result(task.result())

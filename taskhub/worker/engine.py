@@ -34,6 +34,7 @@ from taskhub.queries.questions import response_to
 from taskhub.store.listener import listen
 from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, question_problem, waiting_message
 from taskhub.upstream.connection import Target
+from taskhub.upstream.pool import give_up
 from taskhub.worker import jobs
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers
@@ -412,6 +413,8 @@ async def _abandon(calling: asyncio.Future[Any]) -> bool:
     """Cancel a call and wait for it within the grace period; whether it really stopped."""
     calling.cancel()
     done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2)
+    if not done:
+        await give_up(calling)
     return bool(done)
 
 

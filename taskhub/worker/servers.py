@@ -10,7 +10,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle.catalogue import ServerRow, store_problem, store_snapshot
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
-from taskhub.upstream.pool import Pool
+from taskhub.upstream.pool import Pool, give_up
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class Servers:
     async def _drop(self, held: _Held) -> None:
         held.task.cancel()
         await asyncio.wait({held.task}, timeout=3)
+        await give_up(held.task)
         await held.pool.close()
 
     async def _store(self, row: ServerRow, snapshot: Snapshot) -> None:

@@ -150,7 +150,7 @@ def claim_task(task: TaskRecord, worker: str = "worker-1") -> Claim:
     later = timezone.now() + timedelta(days=2)
     others = list(Task.objects.filter(state="queued").exclude(pk=task.id).values_list("pk", "runnable_at"))
     Task.objects.filter(pk__in=[pk for pk, _ in others]).update(runnable_at=later)
-    (claim,), _ = run.claim_tasks(worker=worker, limit=1, lease_seconds=60, per_context=10_000, actor=WORKER)
+    (claim,) = run.claim_tasks(worker=worker, limit=1, lease_seconds=60, per_context=10_000, actor=WORKER).tasks
     for pk, at in others:
         Task.objects.filter(pk=pk).update(runnable_at=at)
     assert claim.task_id == task.id

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -20,15 +22,28 @@ LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
 
 
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What `claim_tasks` took: `more` tells that others wait for a task to end (a free place here, or
+    in what their client may run at once), `since` where the next claim may start."""
+
+    tasks: list[Claim]
+    more: bool
+    since: datetime | None
+
+
 def claim_tasks(
-    *, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor
-) -> tuple[list[Claim], bool]:
-    """Up to `limit` runnable tasks, now leased to `worker`, and whether more wait for a task to end
-    (a free place here, or in what their client may run at once). Never a task somebody else holds,
-    never one whose cancellation was asked for. Tells nobody: see `announce_running`."""
+    *, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor, since: datetime | None = None
+) -> Claimed:
+    """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
+    holds, never one whose cancellation was asked for. Tells nobody: see `announce_running`.
+
+    With `since` of the claim before, what became runnable more than a second earlier is not looked
+    at: every few seconds a claim must go without it, for what was locked or committed late.
+    """
     found = call.rows(
-        "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s)",
-        (worker, limit, lease_seconds, per_context, who(actor)),
+        "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s::timestamptz, %s)",
+        (worker, limit, lease_seconds, per_context, since, who(actor)),
     )
     more = bool(found) and found[0][15]
     taken = [row for row in found if row[0] is not None]
@@ -54,7 +69,7 @@ def claim_tasks(
         )
         for row in taken
     ]
-    return claims, more
+    return Claimed(claims, more, taken[0][16] if taken else None)
 
 
 def announce_running(*task_ids: int) -> None:

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -44,6 +45,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
+WHOLE_SECONDS = 5.0
+"""How often at least a claim looks at the whole queue, not only at what came since the last one."""
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
 RETRY_SECONDS = 10.0
@@ -83,6 +86,8 @@ class Engine:
         self.servers = Servers(self.lanes)
         self._aside: set[asyncio.Task[None]] = set()
         self._awake = asyncio.Event()
+        self._since: datetime | None = None
+        self._whole_at = 0.0
         self._more = False
         """Whether the last claim left tasks that could run once another ends: only then does an end wake us."""
         self._ended = 0
@@ -132,22 +137,29 @@ class Engine:
             self._more = free <= 0
             ended = self._ended
             if free > 0:
+                whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
+                if whole:
+                    self._whole_at = time.monotonic()
                 try:
-                    claims, self._more = await self.lanes.run(
+                    claimed = await self.lanes.run(
                         lifecycle.claim_tasks,
                         worker=self.name,
                         limit=free,
                         lease_seconds=settings.TASKHUB_LEASE_SECONDS,
                         per_context=settings.TASKHUB_CONTEXT_RUNNING,
                         actor=self.actor,
+                        since=None if whole else self._since,
                     )
                 except Unavailable as error:
                     logger.warning("cannot claim: %s", error)
                     await asyncio.sleep(0.5)
                     continue
-                for claim in claims:
+                for claim in claimed.tasks:
                     self._start(claim)
-                if self._more and (len(claims) == free or self._ended != ended):
+                self._more = claimed.more
+                if claimed.tasks:
+                    self._since = claimed.since
+                if self._more and (len(claimed.tasks) == free or self._ended != ended):
                     continue
             try:
                 async with asyncio.timeout(5.0):

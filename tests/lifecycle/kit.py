@@ -72,7 +72,8 @@ def claim(worker: str = "worker-1", limit: int = 1, lease: float = 60.0, per_con
 def claim_and_more(
     worker: str = "worker-1", limit: int = 1, lease: float = 60.0, per_context: int = 1_000
 ) -> tuple[list[Claim], bool]:
-    return run.claim_tasks(worker=worker, limit=limit, lease_seconds=lease, per_context=per_context, actor=WORKER)
+    taken = run.claim_tasks(worker=worker, limit=limit, lease_seconds=lease, per_context=per_context, actor=WORKER)
+    return taken.tasks, taken.more
 
 
 def claim_one(worker: str = "worker-1", lease: float = 60.0) -> Claim:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -104,6 +105,25 @@ def test_a_claim_says_whether_more_waits_for_a_task_to_end(world: World) -> None
     kit.finish(taken[0])
     taken, more = kit.claim_and_more(limit=3, per_context=2)
     assert (len(taken), more) == (1, False)
+
+
+def test_a_claim_that_starts_where_the_last_ended_takes_what_is_new_and_a_whole_one_the_rest(world: World) -> None:
+    def claimed(since: datetime | None, per_context: int = 10) -> run.Claimed:
+        return run.claim_tasks(
+            worker="w", limit=10, lease_seconds=60, per_context=per_context, actor=WORKER, since=since
+        )
+
+    kit.create(world)
+    begin = claimed(None)
+    assert begin.since is not None
+    late, new = kit.create(world), kit.create(world)
+    kit.turn_back(late.id, "runnable_at", 30)
+    assert [taken.task_id for taken in claimed(begin.since).tasks] == [new.id]
+    assert [taken.task_id for taken in claimed(None).tasks] == [late.id]
+    # Where a client's share was used up, older tasks are left: the next one looks at all.
+    for _ in range(2):
+        kit.create(world)
+    assert claimed(None, per_context=4).since is None
 
 
 def test_a_claim_never_takes_a_task_whose_cancellation_was_asked_for(world: World) -> None:

@@ -107,11 +107,16 @@ $$;
 -- At most p_limit runnable tasks become this worker's. Tasks locked by somebody else are
 -- skipped; a context that already runs p_per_context tasks waits its turn. `r_more` tells whether
 -- more could run as soon as a task ends; where nothing was taken, a row of nulls says it.
-CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_who text)
+-- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
+-- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
+-- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
+-- what was locked or committed late.
+CREATE FUNCTION claim_tasks_v1(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
+                               p_since timestamptz, p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int,
-               r_more boolean)
+               r_more boolean, r_since timestamptz)
 -- Its plan may be made, and kept, while the table is still empty: never a whole scan. And no
 -- bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -119,8 +124,10 @@ DECLARE
     chosen bigint[] := '{}';
     batch bigint[];
     seen bigint;
+    latest timestamptz;
     full_contexts bigint[];
     more boolean;
+    start timestamptz := coalesce(p_since - interval '1 second', '-infinity');
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     LOOP
@@ -134,17 +141,17 @@ BEGIN
             SELECT context_id FROM held WHERE running >= p_per_context
         ), free AS MATERIALIZED (
             SELECT t.id, t.context_id, t.runnable_at FROM task t
-            WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= clock_timestamp()
-              AND t.context_id NOT IN (SELECT context_id FROM full_up)
+            WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
+              AND t.runnable_at BETWEEN start AND clock_timestamp() AND t.context_id NOT IN (SELECT context_id FROM full_up)
             ORDER BY t.runnable_at, t.id LIMIT p_limit - cardinality(chosen) FOR UPDATE OF t SKIP LOCKED
         ), placed AS (
-            SELECT f.id, coalesce(h.running, 0)
+            SELECT f.id, f.runnable_at, coalesce(h.running, 0)
                    + row_number() OVER (PARTITION BY f.context_id ORDER BY f.runnable_at, f.id) AS place
             FROM free f LEFT JOIN held h ON h.context_id = f.context_id
         )
-        SELECT array_agg(p.id) FILTER (WHERE p.place <= p_per_context), count(*),
+        SELECT array_agg(p.id) FILTER (WHERE p.place <= p_per_context), count(*), max(p.runnable_at),
                (SELECT array_agg(context_id) FROM full_up)
-        INTO batch, seen, full_contexts FROM placed p;
+        INTO batch, seen, latest, full_contexts FROM placed p;
         EXIT WHEN batch IS NULL;
         UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
@@ -176,7 +183,8 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}'))::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, more
+               t.run_seconds, more,
+               CASE WHEN full_contexts IS NULL AND cardinality(batch) = seen THEN latest END
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         WHERE t.id = ANY (chosen) ORDER BY t.id;
 END $$;

@@ -40,6 +40,12 @@ def test_a_task_works_and_completes_with_the_result_of_the_plain_call(alice: Cli
     assert alice.get(task_id).result == done
 
 
+@pytest.mark.req("T26-22")
+def test_the_first_poll_of_a_quick_task_finds_it_ended(alice: Client) -> None:
+    firsts = [alice.get(alice.create("failing_job")).result["status"] for _ in range(20)]
+    assert firsts.count("completed") > 10, firsts
+
+
 @pytest.mark.req("T26-26", "T26-25")
 def test_a_tool_error_completes_the_task(alice: Client) -> None:
     task_id = alice.create("failing_job")

@@ -15,6 +15,8 @@ WAKE_JOB: Final = "taskhub.run"
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
+PROGRESS: Final = "io.taskhub/progress"
+"""In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
 MODE_HINT: Final = "taskhub/task"
 """A tool's own `_meta` hint: `always`, `auto` or `never`."""
 

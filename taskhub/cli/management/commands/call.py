@@ -13,8 +13,11 @@ from typing import Any
 import httpx2
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from taskhub.cli.firstrun import read_credentials
+from taskhub.core.names import PROGRESS
 
 VERSION = "2026-07-28"
 WAITING = ("Waiting for approval", "Waiting for an answer")
@@ -63,6 +66,49 @@ def _result(response: httpx2.Response) -> dict[str, Any]:
     return found
 
 
+class Display:
+    """What a task is doing: a line for each change, and in a terminal a bar below them."""
+
+    def __init__(self, console: Console, hub: str) -> None:
+        self._console = console
+        self._hub = hub
+        self._last = ""
+        self._bar = Progress(
+            SpinnerColumn(),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[numbers]}"),
+            TextColumn("{task.description}", markup=False),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._row = self._bar.add_task("", total=None, numbers="")
+
+    def __enter__(self) -> Display:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def show(self, task: dict[str, Any]) -> None:
+        """The task as `tasks/get` answered."""
+        text = task.get("statusMessage") or task["status"]
+        if text.startswith(WAITING):
+            text += f"  ->  {self._hub}/inbox/"
+        line = f"  {task['status']:<15} {text}"
+        if line != self._last:
+            self._console.print(line, markup=False, soft_wrap=True)
+            self._last = line
+        numbers = task.get("_meta", {}).get(PROGRESS, {})
+        done, total = numbers.get("progress"), numbers.get("total")
+        shown = "" if done is None else f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        self._bar.update(
+            self._row, total=total, completed=done or 0, description=task["status"], numbers=shown, refresh=True
+        )
+
+
 class Command(BaseCommand):
     """Exit 0 finished, 1 the tool reported an error, 2 failed, 3 cancelled."""
 
@@ -106,30 +152,26 @@ class Command(BaseCommand):
             cursor = {"cursor": page["nextCursor"]}
 
     def _watch(self, client: Client, created: dict[str, Any]) -> dict[str, Any]:
-        task_id, last = created["taskId"], ""
-        self.stderr.write(f"task {task_id}")
-        console = client.url.removesuffix("/mcp")
+        task_id = created["taskId"]
+        console = Console(stderr=True, highlight=False)
+        console.print(f"task {task_id}", soft_wrap=True)
         try:
-            while True:
-                task = client.request("tasks/get", {"taskId": task_id}, task_id)
-                line = task.get("statusMessage") or task["status"]
-                if line.startswith(WAITING):
-                    line += f"  ->  {console}/inbox/"
-                if line != last:
-                    self.stderr.write(f"  {task['status']:<15} {line}")
-                    last = line
-                if task["status"] in EXIT:
-                    break
-                time.sleep(min(0.5, task.get("pollIntervalMs", 500) / 1_000))
+            with Display(console, client.url.removesuffix("/mcp")) as display:
+                while True:
+                    task = client.request("tasks/get", {"taskId": task_id}, task_id)
+                    display.show(task)
+                    if task["status"] in EXIT:
+                        break
+                    time.sleep(min(0.5, task.get("pollIntervalMs", 500) / 1_000))
         except KeyboardInterrupt:
             client.request("tasks/cancel", {"taskId": task_id}, task_id)
-            self.stderr.write("  cancel requested; the task's page shows when it has stopped")
+            console.print("  cancel requested; the task's page shows when it has stopped")
             sys.exit(3)
         if task["status"] == "completed":
             found: dict[str, Any] = task["result"]
             return found
         if task["status"] == "failed":
-            self.stderr.write(f"failed: {task['error'].get('message')} ({task['error'].get('code')})")
+            console.print(f"failed: {task['error'].get('message')} ({task['error'].get('code')})", markup=False)
         sys.exit(EXIT[task["status"]])
 
     def _print(self, result: dict[str, Any]) -> None:

@@ -125,4 +125,4 @@ async def _changed(hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown
 def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:
     """The task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
     params = json.loads(mapping.encoded_task(task, {}))
-    return notification_message("notifications/tasks", {**params, "_meta": meta})
+    return notification_message("notifications/tasks", {**params, "_meta": {**params.get("_meta", {}), **meta}})

@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from taskhub.core.names import PROGRESS
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.lib import jsonx
 
@@ -63,10 +64,19 @@ def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
     return {q.key: {"method": METHOD[q.kind], "params": q.params} for q in questions}
 
 
+def progress(task: TaskRecord) -> dict[str, float] | None:
+    """How far a running task says it is. The extension has no field for it; `_meta` is for such."""
+    if task.progress is None or task.ended_at is not None:
+        return None
+    return {"progress": task.progress, **({} if task.total is None else {"total": task.total})}
+
+
 def encoded_task(task: TaskRecord, head: dict[str, Any]) -> bytes:
     """`head`, the flat task, and by status its payload, as JSON. Stored results and errors are
     spliced in as they lie in the database."""
     fields = {**head, **task_fields(task)}
+    if (numbers := progress(task)) is not None:
+        fields["_meta"] = {**head.get("_meta", {}), PROGRESS: numbers}
     match fields["status"]:
         case "input_required":
             fields["inputRequests"] = input_requests(for_client(task))

@@ -31,8 +31,6 @@ PATIENCE_SECONDS: Final = 0.05
 """Polls of a task in its first second wait this long for it. Below what anybody notices, and several
 times what a quick tool takes."""
 
-ACK: Final = b'{"resultType":"complete"}'
-
 
 def declares_tasks(capabilities: dict[str, Any]) -> bool:
     """Whether this very request declares the extension (T26-03); nothing is remembered."""
@@ -92,6 +90,12 @@ async def get(hub: Hub, request: Request) -> Reply:
     )
 
 
+def _acknowledged(hub: Hub, request: Request) -> Reply:
+    """Empty but for what every result says (T26-36, T26-38)."""
+    body = jsonx.encode({"resultType": "complete", "_meta": {META_SERVER: hub.server_info}})
+    return Reply(result_message(request.id, body), headers={"Content-Type": "application/json"})
+
+
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:
     """The task as it is when it does not just run any more, or when the patience is over."""
     with suppress(TimeoutError):
@@ -114,7 +118,7 @@ async def update(hub: Hub, request: Request) -> Reply:
         raise WireError(INVALID_PARAMS, "inputResponses must be an object")
     task = await owned(hub, request)
     await store_answers(hub, request, task, responses)
-    return Reply(result_message(request.id, ACK), headers={"Content-Type": "application/json"})
+    return _acknowledged(hub, request)
 
 
 async def store_answers(hub: Hub, request: Request, task: TaskRecord, responses: dict[str, Any]) -> None:
@@ -142,4 +146,4 @@ async def cancel(hub: Hub, request: Request) -> Reply:
     need_tasks(request.capabilities)
     task = await owned(hub, request)
     await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))
-    return Reply(result_message(request.id, ACK), headers={"Content-Type": "application/json"})
+    return _acknowledged(hub, request)

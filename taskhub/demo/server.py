@@ -389,7 +389,7 @@ SURVEY_SCHEMA: Final[dict[str, Any]] = {
         "satisfaction": {
             "type": "number",
             "title": "Satisfaction",
-            "description": "From 0 to 10, fractions allowed.",
+            "description": "Fractions are allowed.",
             "minimum": 0,
             "maximum": 10,
             "default": 7.5,

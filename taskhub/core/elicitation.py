@@ -193,19 +193,23 @@ def _choices_problem(field: Field, value: Any) -> str:
     if not isinstance(value, list) or any(not isinstance(item, str) or item not in known for item in value):
         return "must be chosen from the list"
     if field.min_length is not None and len(value) < field.min_length:
-        return f"needs at least {field.min_length} choices"
+        return f"needs at least {_counted(field.min_length, 'choice')}"
     if field.max_length is not None and len(value) > field.max_length:
-        return f"takes at most {field.max_length} choices"
+        return f"takes at most {_counted(field.max_length, 'choice')}"
     return ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _text_problem(field: Field, value: str) -> str:
     if len(value) > MAX_TEXT:
         return "is too long"
     if field.min_length is not None and len(value) < field.min_length:
-        return f"needs at least {field.min_length} characters"
+        return f"needs at least {_counted(field.min_length, 'character')}"
     if field.max_length is not None and len(value) > field.max_length:
-        return f"takes at most {field.max_length} characters"
+        return f"takes at most {_counted(field.max_length, 'character')}"
     if field.format == "email" and not re.fullmatch(r"[^@\s]{1,64}@[^@\s.]+(\.[^@\s.]+)+", value):
         return "must be an email address"
     if field.format == "uri" and not _is_uri(value):

@@ -173,7 +173,7 @@ def test_an_accepted_form_reaches_the_tool_with_json_types(operator: Any, contex
         ({"at": "soon"}, "Moment must be a date and time."),
         ({"size": "xl"}, "Size must be one of the choices."),
         ({"colour": "mauve"}, "Colour must be one of the choices."),
-        ({"topics": []}, "Topics needs at least 1 choices."),
+        ({"topics": []}, "Topics needs at least 1 choice."),
         ({"topics": ["ops", "dev", "art"]}, "Topics takes at most 2 choices."),
         ({"topics": ["sport"]}, "Topics must be chosen from the list."),
         ({"note": "nul\0"}, "Null characters are not allowed."),

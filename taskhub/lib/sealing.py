@@ -1,7 +1,8 @@
-"""Opaque, authenticated strings handed to clients: cursors and `requestState`.
+"""What others hold for us: strings handed to clients, and secrets that lie in the database.
 
-The holder can neither read meaning into them nor change them. HMAC-SHA256 over the
-purpose and the payload; the payload itself is not secret.
+`Sealer` makes opaque, authenticated strings (cursors, `requestState`): the holder can neither
+read meaning into them nor change them. HMAC-SHA256 over the purpose and the payload; the payload
+itself is not secret. `Vault` encrypts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from typing import Any
 
 import orjson
+from cryptography.fernet import Fernet, InvalidToken
 
 
 class Unsealed(ValueError):
@@ -53,3 +55,21 @@ class Sealer:
 
     def _mac(self, purpose: str, body: bytes) -> bytes:
         return hmac.new(self._key, purpose.encode() + b"\0" + body, hashlib.sha256).digest()
+
+
+class Vault:
+    """Encrypts short secrets under one key (Fernet: AES-128-CBC with HMAC-SHA256)."""
+
+    def __init__(self, key: bytes) -> None:
+        self._fernet = Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"taskhub.vault.v1" + key).digest()))
+
+    def lock(self, secret: str) -> bytes:
+        """What may lie in the database."""
+        return self._fernet.encrypt(secret.encode())
+
+    def unlock(self, locked: bytes) -> str:
+        """The secret. Raises `Unsealed` when it was locked with another key, or altered."""
+        try:
+            return self._fernet.decrypt(locked).decode()
+        except InvalidToken:
+            raise Unsealed("locked with another key") from None

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, TaskMode
 from taskhub.core.states import Door
+from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
 from taskhub.queries.servers import redacted
 from taskhub.store.models import Server, Tool
+
+logger = logging.getLogger(__name__)
 
 SEEN = (
     "exposed_name",
@@ -54,14 +59,32 @@ class ServerRow:
     transport: str
     target: str
     prefix: str
+    token: str = field(default="", repr=False)
+    """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
 
 
 def enabled_servers() -> list[ServerRow]:
     """All enabled servers of all tenants."""
     return [
-        ServerRow(s.pk, s.tenant_id, s.name, s.transport, s.target, s.prefix)
+        ServerRow(s.pk, s.tenant_id, s.name, s.transport, s.target, s.prefix, _token(s))
         for s in Server.objects.filter(enabled=True).order_by("id")
     ]
+
+
+def vault() -> Vault:
+    """Where tokens for servers are kept: encrypted under `SECRET_KEY`."""
+    return Vault(settings.SECRET_KEY.encode())
+
+
+def _token(server: Server) -> str:
+    if server.credentials is None:
+        return ""
+    try:
+        return vault().unlock(bytes(server.credentials))
+    except Unsealed:
+        # The server will refuse us, and its page says so; the others must not suffer from it.
+        logger.error("server %s: its token was stored under another SECRET_KEY; set it again", server.name)
+        return ""
 
 
 def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor) -> int:

@@ -19,6 +19,7 @@ from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
 from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
+from taskhub.lifecycle.catalogue import vault
 from taskhub.lifecycle.events import record_event
 from taskhub.queries.servers import POLICY_FIELDS, policy_mark, redacted
 from taskhub.store.models import Server, Tool
@@ -29,6 +30,8 @@ MAX_QUORUM: Final = 20
 MAX_ATTEMPTS: Final = 20
 MAX_RUN_SECONDS: Final = 86_400
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
+"""RFC 6750's b64token."""
 _PREFIX = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})?")
 _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
@@ -91,8 +94,9 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: 
     return True
 
 
-def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor: Actor) -> int:
-    """Connect a server from now on; returns its id. Its tools appear once it was reached.
+def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token: str = "", actor: Actor) -> int:
+    """Connect a server from now on; returns its id. Its tools appear once it was reached. `token` is
+    what an HTTP server wants as `Authorization: Bearer …`; it is stored encrypted and never shown.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -106,6 +110,7 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor:
         raise Invalid("A prefix has letters, digits, dots, dashes and underscores only.", field="prefix")
     parsed = parse_spec(spec)
     transport, target = parsed.transport, parsed.target
+    credentials = _locked_token(transport, token)
     with transaction.atomic():
         taken = list(Server.objects.filter(tenant_id=tenant_id).values_list("name", flat=True)[: MAX_SERVERS + 1])
         if name in taken:
@@ -113,7 +118,9 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor:
         if len(taken) >= MAX_SERVERS:
             raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
         server, created = Server.objects.get_or_create(
-            tenant_id=tenant_id, name=name, defaults={"transport": transport, "target": target, "prefix": prefix}
+            tenant_id=tenant_id,
+            name=name,
+            defaults={"transport": transport, "target": target, "prefix": prefix, "credentials": credentials},
         )
         if not created:
             raise Refused(f"There is a server named {name} already.", field="name")
@@ -122,10 +129,50 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", actor:
             tenant_id=tenant_id,
             target=name,
             actor=actor,
-            after={"transport": transport, "target": redacted(transport, target), "prefix": prefix},
+            after={
+                "transport": transport,
+                "target": redacted(transport, target),
+                "prefix": prefix,
+                "token": credentials is not None,
+            },
         )
         _announce("c", f"s {server.pk}")
     return int(server.pk)
+
+
+def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
+    """Send this token to the server from now on; empty: none. Raises `NotFound`, or `Invalid` naming
+    the field."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        credentials = _locked_token(server.transport, token)
+        if server.credentials is None and credentials is None:
+            return
+        before = {"token": server.credentials is not None}
+        server.credentials, server.state, server.problem = credentials, "unknown", ""
+        if not server.enabled:
+            server.state = "disabled"
+        server.save(update_fields=["credentials", "state", "problem"])
+        record_event(
+            "server.token.changed",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before=before,
+            after={"token": credentials is not None},
+        )
+        _announce("c", f"s {server_id}")
+
+
+def _locked_token(transport: str, token: str) -> bytes | None:
+    token = token.strip()
+    if not token:
+        return None
+    if transport != "http":
+        raise Invalid("Only a server with a URL is sent a token.", field="token")
+    if not _TOKEN.fullmatch(token):
+        raise Invalid("A token has up to 4,096 characters: letters, digits and -._~+/=.", field="token")
+    return vault().lock(token)
 
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:

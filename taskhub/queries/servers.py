@@ -40,6 +40,7 @@ class ServerRow:
     created_at: datetime
     tools: int
     rejected: int
+    has_token: bool
 
     @property
     def shown_state(self) -> str:
@@ -302,6 +303,7 @@ def _server(row: Any) -> ServerRow:
         created_at=row.created_at,
         tools=row.tool_count,
         rejected=row.rejected_count,
+        has_token=row.credentials is not None,
     )
 
 

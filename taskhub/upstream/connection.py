@@ -11,7 +11,7 @@ import asyncio
 import importlib
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import mcp_types as types
@@ -37,7 +37,8 @@ class Target:
 
     transport: str
     target: str
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Sent with every request to an HTTP server."""
 
 
 @dataclass(frozen=True, slots=True)

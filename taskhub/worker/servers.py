@@ -57,7 +57,7 @@ class Servers:
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
     def _connect(self, row: ServerRow) -> _Held:
-        target = Target(row.transport, row.target)
+        target = Target(row.transport, row.target, (("Authorization", f"Bearer {row.token}"),) if row.token else ())
         pool = Pool(row.name, target)
         loop = asyncio.get_running_loop()
 

@@ -32,6 +32,7 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
     ("server-add", [], "post", {"name": "x", "spec": "https://example.com/mcp"}, ADMINS),
     ("server-refresh", ["server"], "post", {}, ADMINS),
     ("server-toggle", ["server"], "post", {"enabled": "0"}, ADMINS),
+    ("server-token", ["server"], "post", {"token": ""}, ADMINS),
     (
         "tool-policy",
         ["server", "tool"],

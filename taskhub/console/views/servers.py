@@ -42,6 +42,7 @@ class ServerForm:
     name: str = ""
     spec: str = ""
     prefix: str = ""
+    token: str = ""
     problem: str = ""
     field: str = ""
 
@@ -83,18 +84,19 @@ def server_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_add(request: ConsoleRequest) -> HttpResponse:
     """Connect a server."""
-    form = ServerForm(*(request.POST.get(name, "").strip()[:2_100] for name in ("name", "spec", "prefix")))
+    form = ServerForm(*(request.POST.get(name, "").strip()[:4_200] for name in ("name", "spec", "prefix", "token")))
     try:
         pk = policies.add_server(
             tenant_id=request.person.tenant_id,
             name=form.name,
             spec=form.spec,
             prefix=form.prefix,
+            token=form.token,
             actor=actor_of(request),
         )
     except (Invalid, Refused) as error:
         field = str(error.data.get("field", ""))
-        return _list(request, ServerForm(form.name, form.spec, form.prefix, error.message, field))
+        return _list(request, replace(form, token="", problem=error.message, field=field))
     messages.success(request, f"{form.name} is added. Its tools appear here as soon as a worker has reached it.")
     return redirect("server-detail", pk)
 
@@ -105,6 +107,21 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Have the server's tools read again."""
     policies.request_refresh(tenant_id=request.person.tenant_id, server_id=_id(pk), actor=actor_of(request))
     messages.info(request, "Asked for a fresh look at the server. This page changes when it was taken.")
+    return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
+def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Send another token to the server, or none."""
+    token = request.POST.get("token", "").strip()[:4_200]
+    try:
+        policies.set_server_token(
+            tenant_id=request.person.tenant_id, server_id=_id(pk), token=token, actor=actor_of(request)
+        )
+    except Invalid as error:
+        return _detail(request, pk, None, None, token_problem=error.message, status=400)
+    messages.success(request, "The server gets the new token." if token else "The server gets no token any more.")
     return redirect("server-detail", pk)
 
 
@@ -162,7 +179,13 @@ def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
 
 
 def _detail(
-    request: ConsoleRequest, pk: int, tool_id: int | None, form: PolicyForm | None, *, status: int = 200
+    request: ConsoleRequest,
+    pk: int,
+    tool_id: int | None,
+    form: PolicyForm | None,
+    *,
+    token_problem: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     tenant_id = request.person.tenant_id
     server = servers.server_detail(tenant_id, _id(pk))
@@ -191,6 +214,8 @@ def _detail(
             "approvers": _too_few(tenant_id, tool) if can_manage else None,
             "groups": servers.known_groups(tenant_id) if tool is not None else (),
             "toggling": can_manage and "toggle" in request.GET,
+            "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_problem),
+            "token_problem": token_problem,
             "can_manage": can_manage,
             "can_audit": gate.allows(request.person, "audit.view"),
         },

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
@@ -119,7 +120,6 @@ def test_the_example_environment_shows_the_defaults() -> None:
 
 
 def compose() -> dict[str, Any]:
-    yaml = pytest.importorskip("yaml")
     parsed: dict[str, Any] = yaml.safe_load(compose_text())
     return parsed
 

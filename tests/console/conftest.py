@@ -11,6 +11,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from taskhub.core.records import Person
+from taskhub.store.models import Tenant
+from tests.console.admin import browser
+from tests.factories import make_person, make_tenant
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -33,3 +36,15 @@ def sign_in() -> Login:
         return client
 
     return login
+
+
+@pytest.fixture
+def tenant() -> Tenant:
+    """A tenant of the test's own."""
+    return make_tenant()
+
+
+@pytest.fixture
+def admin(tenant: Tenant) -> Client:
+    """The browser of its administrator, `root`."""
+    return browser(make_person("admin", tenant, username="root"))

@@ -30,11 +30,6 @@ URL = "/audit/"
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
 def auditor(tenant: Tenant) -> Client:
     return browser(make_person("auditor", tenant, username="ada"))
 

@@ -16,15 +16,10 @@ from taskhub.identity.tokens import issue_token
 from taskhub.lib import ids
 from taskhub.store.models import AccessToken, AuthContext, Event, Task, Tenant
 from tests.console.admin import ADMIN, HTMX, browser, words
-from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
+from tests.factories import make_context, make_person, make_server, make_task, make_tool
 
 pytestmark = pytest.mark.django_db
 MODERN = {"elicitation": {}, "extensions": {TASKS_EXTENSION: {}}}
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, QuestionKind, Role
 from taskhub.store.models import Decision, Question, Task
 from tests.console.conftest import Login
-from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
+from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -55,11 +55,6 @@ EVERYTHING = {
     "required": ["name", "email", "age", "topics"],
 }
 NAMES = {name: f"f{n}" for n, name in enumerate(EVERYTHING["properties"])}
-
-
-@pytest.fixture
-def tenant() -> Any:
-    return make_tenant()
 
 
 @pytest.fixture

@@ -12,16 +12,11 @@ from taskhub.console.chart import chart
 from taskhub.core.states import Audience, Role
 from taskhub.queries.stats import Hour
 from tests.console.conftest import Login
-from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
+from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
 
 pytestmark = pytest.mark.django_db
 
 OVERVIEW_QUERIES = 9
-
-
-@pytest.fixture
-def tenant() -> Any:
-    return make_tenant()
 
 
 def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> None:

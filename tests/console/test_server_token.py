@@ -8,23 +8,13 @@ from django.test import Client
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
 from taskhub.store.models import Event, Server, Tenant
-from tests.console.admin import browser, words
-from tests.factories import make_person, make_server, make_tenant
+from tests.console.admin import words
+from tests.factories import make_server
 
 pytestmark = pytest.mark.django_db
 
 SECRET = "s3cret-Token_of.the~server="
 URL = "https://tools.example.com/mcp"
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Client:
-    return browser(make_person("admin", tenant, username="root"))
 
 
 def added(admin: Client, spec: str = URL, token: str = SECRET) -> Server:

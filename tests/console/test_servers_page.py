@@ -32,16 +32,6 @@ SCHEMA = {
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Client:
-    return browser(make_person("admin", tenant, username="root"))
-
-
-@pytest.fixture
 def tool(tenant: Tenant) -> Tool:
     made = make_tool(make_server(tenant, "demo"), "deploy")
     row = Tool.objects.get(pk=made.id)

@@ -27,16 +27,6 @@ pytestmark = pytest.mark.django_db
 URL = "/settings/"
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def admin(tenant: Tenant) -> Client:
-    return browser(make_person("admin", tenant, username="root"))
-
-
 def add(admin: Client, **form: str) -> Any:
     return admin.post("/settings/people/add", {"username": "mia", "role": "operator", "groups": "ops, db", **form})
 

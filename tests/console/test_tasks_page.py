@@ -22,7 +22,6 @@ from tests.factories import (
     make_question,
     make_server,
     make_task,
-    make_tenant,
     make_tool,
 )
 
@@ -31,11 +30,6 @@ HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 8
 DETAIL_QUERIES = 11
-
-
-@pytest.fixture
-def tenant() -> Any:
-    return make_tenant()
 
 
 @pytest.fixture

@@ -20,11 +20,6 @@ URL = "/workers/"
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
 def viewer(tenant: Tenant) -> Client:
     return browser(make_person("viewer", tenant))
 

@@ -19,7 +19,12 @@ def main() -> None:
             os.environ["TASKHUB_DATA_DIR"] = sys.argv[place + 1]
         elif argument.startswith("--data-dir="):
             os.environ["TASKHUB_DATA_DIR"] = argument.partition("=")[2]
-    execute_from_command_line(sys.argv)
+    from django.core.exceptions import ImproperlyConfigured
+
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"taskhub: {error}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ def _data_file(name: str) -> str | None:
 
 DEBUG = env.boolean("DEBUG", False, "Django's debug pages; never in production")
 SECRET_KEY = (
-    env.secret("SECRET_KEY", "Signs sessions, cursors and audit seals, encrypts tokens for servers; `up` makes one in the data directory")
+    env.secret(
+        "SECRET_KEY",
+        "Signs sessions, cursors and audit seals, encrypts tokens for servers; `up` makes one in the data directory",
+    )
     or _data_file("secret_key")
     or ""
 )

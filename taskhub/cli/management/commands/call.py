@@ -3,67 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+import threading
 import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-import httpx2
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from taskhub.cli.firstrun import read_credentials
+from taskhub.cli.mcpclient import Client
 from taskhub.core.names import PROGRESS
 
-VERSION = "2026-07-28"
 WAITING = ("Waiting for approval", "Waiting for an answer")
 """How the hub begins a status message when people are waited for."""
 EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 
-class Client:
-    """Just enough of 2026-07-28 with the tasks extension."""
-
-    def __init__(self, url: str, token: str | None) -> None:
-        self.url = url
-        headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        self.http = httpx2.Client(headers=headers, timeout=60.0)
-
-    def request(self, method: str, params: dict[str, Any], name: str | None = None) -> dict[str, Any]:
-        """The result. Raises `CommandError` with the server's own words."""
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": VERSION,
-            "io.modelcontextprotocol/clientInfo": {"name": "taskhub-call", "version": settings.VERSION},
-            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
-        }
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-        headers = {"Mcp-Method": method, **({"Mcp-Name": name} if name is not None else {})}
-        try:
-            response = self.http.post(self.url, json=body, headers=headers)
-        except httpx2.HTTPError as error:
-            raise CommandError(f"Cannot reach {self.url}: {error}") from None
-        return _result(response)
-
-
-def _result(response: httpx2.Response) -> dict[str, Any]:
-    text = response.text
-    if response.headers.get("content-type", "").startswith("text/event-stream"):
-        frames = [line[6:] for line in text.splitlines() if line.startswith("data: ")]
-        text = frames[-1] if frames else ""
-    try:
-        message = json.loads(text)
-    except ValueError:
-        raise CommandError(f"The server answered {response.status_code} and no JSON") from None
-    if "error" in message:
-        raise CommandError(f"{message['error'].get('message')} ({message['error'].get('code')})", returncode=2)
-    found: dict[str, Any] = message["result"]
-    return found
+SILENT_SECONDS = 3.0
+"""How long an inline call may be silent before the inbox is named."""
 
 
 class Display:
@@ -99,7 +63,7 @@ class Display:
             text += f"  ->  {self._hub}/inbox/"
         line = f"  {task['status']:<15} {text}"
         if line != self._last:
-            self._console.print(line, markup=False, soft_wrap=True)
+            _say(self._console, line)
             self._last = line
         numbers = task.get("_meta", {}).get(PROGRESS, {})
         done, total = numbers.get("progress"), numbers.get("total")
@@ -107,6 +71,17 @@ class Display:
         self._bar.update(
             self._row, total=total, completed=done or 0, description=task["status"], numbers=shown, refresh=True
         )
+
+
+def _say(console: Console, text: str) -> None:
+    """One line, as it is. A tool's control characters stay out of the terminal."""
+    clean = "".join(letter if letter.isprintable() else " " for letter in text)
+    console.print(clean, markup=False, soft_wrap=True)
+
+
+def _hub(client: Client) -> str:
+    """The hub's address without its endpoint."""
+    return client.url.partition("/mcp")[0]
 
 
 class Command(BaseCommand):
@@ -128,35 +103,47 @@ class Command(BaseCommand):
         known: dict[str, Any] = read_credentials(settings.DATA_DIR)
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
         url = options["url"] or f"{known.get('url', 'http://127.0.0.1:8000')}/mcp"
-        client = Client(url, token)
-        tool = self._tool(client, options["tool"])
-        arguments = parsed_arguments(options["arguments"], tool.get("inputSchema", {}))
-        result = client.request("tools/call", {"name": tool["name"], "arguments": arguments}, tool["name"])
-        if result.get("resultType") == "task":
-            result = self._watch(client, result)
+        console = Console(stderr=True, highlight=False, emoji=False)
+        with Client(url, token) as client:
+            try:
+                tool = client.tool(options["tool"])
+                arguments = parsed_arguments(options["arguments"], tool.get("inputSchema", {}))
+                result = self._call(client, tool, arguments, console)
+            except KeyboardInterrupt:
+                # The hub cancels a call whose caller left before it had a handle.
+                _say(console, "  stopped")
+                sys.exit(3)
+            if result.get("resultType") == "task":
+                result = self._watch(client, result, console)
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)
 
-    def _tool(self, client: Client, name: str) -> dict[str, Any]:
-        names: list[str] = []
-        cursor: dict[str, Any] = {}
-        while True:
-            page = client.request("tools/list", cursor)
-            for tool in page["tools"]:
-                names.append(tool["name"])
-                if tool["name"] == name:
-                    found: dict[str, Any] = tool
-                    return found
-            if "nextCursor" not in page:
-                raise CommandError(f"There is no tool {name!r}. There are: {', '.join(names) or 'none'}")
-            cursor = {"cursor": page["nextCursor"]}
+    def _call(
+        self, client: Client, tool: dict[str, Any], arguments: dict[str, Any], console: Console
+    ) -> dict[str, Any]:
+        patience = threading.Timer(
+            SILENT_SECONDS,
+            _say,
+            (console, f"  waiting; if people are asked, they answer in  ->  {_hub(client)}/inbox/"),
+        )
+        patience.daemon = True
 
-    def _watch(self, client: Client, created: dict[str, Any]) -> dict[str, Any]:
-        task_id = created["taskId"]
-        console = Console(stderr=True, highlight=False)
-        console.print(f"task {task_id}", soft_wrap=True)
+        def heard(message: dict[str, Any]) -> None:
+            params = message.get("params", {})
+            text = params.get("message") if message["method"] == "notifications/progress" else params.get("data")
+            if text:
+                _say(console, f"  {text}")
+
         try:
-            with Display(console, client.url.removesuffix("/mcp")) as display:
+            return client.call(tool, arguments, waiting=patience.start, heard=heard)
+        finally:
+            patience.cancel()
+
+    def _watch(self, client: Client, created: dict[str, Any], console: Console) -> dict[str, Any]:
+        task_id = created["taskId"]
+        try:
+            _say(console, f"task {task_id}")
+            with Display(console, _hub(client)) as display:
                 while True:
                     task = client.request("tasks/get", {"taskId": task_id}, task_id)
                     display.show(task)
@@ -165,13 +152,13 @@ class Command(BaseCommand):
                     time.sleep(min(0.5, task.get("pollIntervalMs", 500) / 1_000))
         except KeyboardInterrupt:
             client.request("tasks/cancel", {"taskId": task_id}, task_id)
-            console.print("  cancel requested; the task's page shows when it has stopped")
+            _say(console, "  cancel requested; the task's page shows when it has stopped")
             sys.exit(3)
         if task["status"] == "completed":
             found: dict[str, Any] = task["result"]
             return found
         if task["status"] == "failed":
-            console.print(f"failed: {task['error'].get('message')} ({task['error'].get('code')})", markup=False)
+            _say(console, f"failed: {task['error'].get('message')} ({task['error'].get('code')})")
         sys.exit(EXIT[task["status"]])
 
     def _print(self, result: dict[str, Any]) -> None:
@@ -185,19 +172,21 @@ def parsed_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or not key:
+        if not equals or not key.removesuffix(":"):
             raise CommandError(f"key=value expected, not {word!r}")
         if key.endswith(":"):
             try:
-                found[key[:-1]] = json.loads(value)
+                found[key[:-1]] = json.loads(value, parse_constant=_no_constant)
             except ValueError as error:
                 raise CommandError(f"{key}= needs JSON: {error}") from None
             continue
         if value.startswith("@"):
             try:
-                value = Path(value[1:]).read_text()
+                value = Path(value[1:]).read_text("utf-8")
             except OSError as error:
                 raise CommandError(f"Cannot read {value[1:]}: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise CommandError(f"Cannot read {value[1:]}: it is not UTF-8 text") from None
         kind = schema.get("properties", {}).get(key, {}).get("type")
         found[key] = _typed(key, value, kind)
     return found
@@ -207,17 +196,23 @@ def _typed(key: str, value: str, kind: Any) -> Any:
     try:
         if kind == "integer":
             return int(value)
-        if kind == "number":
-            return float(value)
+        if kind == "number" and math.isfinite(number := float(value)):
+            return number
     except ValueError:
-        raise CommandError(f"{key} must be a number, not {value!r}") from None
+        pass
+    if kind in ("integer", "number"):
+        raise CommandError(f"{key} must be a number, not {value!r}")
     if kind == "boolean":
         if value not in ("true", "false"):
             raise CommandError(f"{key} must be true or false, not {value!r}")
         return value == "true"
     if kind in ("array", "object"):
         try:
-            return json.loads(value)
+            return json.loads(value, parse_constant=_no_constant)
         except ValueError as error:
             raise CommandError(f"{key} needs JSON: {error}") from None
     return value
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")

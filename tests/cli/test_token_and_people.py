@@ -1,0 +1,140 @@
+"""`manage.py token create` and `manage.py person add`: what they print is the secret, and it works."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth import authenticate
+from django.core.management.base import CommandError
+
+from taskhub.identity.principals import person_of, principal_of
+from taskhub.store.models import AccessToken, Event, Membership
+from tests.cli.shell import Command, run
+from tests.support.client import Client
+from tests.support.hub import RunningHub
+
+SCOPES = ["tasks:answer", "tasks:call", "tasks:cancel", "tasks:read"]
+
+
+# --- token create
+
+
+@pytest.mark.processes
+def test_the_token_is_all_that_is_printed_and_works_at_once(hub: RunningHub, tmp_path: Path) -> None:
+    words = ("token", "create", "from-the-shell", "--scopes", "tasks:read", "--data-dir", str(hub.data))
+    with Command(tmp_path, *words, environment=hub.environment) as command:
+        code, out = command.outcome()
+        assert (code, command.err) == (0, "")
+    assert re.fullmatch(r"thub_[\w-]{43}\n", out)
+    with Client(hub.base, out.strip()) as client:
+        assert "greet" in [tool["name"] for tool in client.call("tools/list").result["tools"]]
+        assert client.tool("greet", {"name": "x"}).status == 403
+
+
+@pytest.mark.django_db
+def test_a_token_has_all_scopes_and_ninety_days_unless_told_otherwise() -> None:
+    code, out, err = run("token", "create", "agent")
+    principal = principal_of(out.strip(), "192.0.2.1")
+    assert (code, err) == (0, "")
+    assert principal is not None
+    assert (principal.name, sorted(principal.scopes)) == ("agent", SCOPES)
+    assert principal.expires_at is not None
+    assert abs(principal.expires_at - datetime.now(UTC) - timedelta(days=90)) < timedelta(minutes=1)
+
+
+@pytest.mark.django_db
+def test_scopes_and_days_are_taken_as_given() -> None:
+    _, out, _ = run("token", "create", "agent", "--scopes", "tasks:call, tasks:read", "--days", "3")
+    principal = principal_of(out.strip(), "192.0.2.1")
+    assert principal is not None
+    assert sorted(principal.scopes) == ["tasks:call", "tasks:read"]
+    assert principal.expires_at is not None
+    assert abs(principal.expires_at - datetime.now(UTC) - timedelta(days=3)) < timedelta(minutes=1)
+
+
+@pytest.mark.django_db
+def test_a_second_token_belongs_to_the_same_client_and_the_first_still_works() -> None:
+    first, second = (run("token", "create", "agent")[1].strip() for _ in range(2))
+    one, two = principal_of(first, "192.0.2.1"), principal_of(second, "192.0.2.1")
+    assert one is not None
+    assert two is not None
+    assert first != second
+    assert one.context_id == two.context_id
+
+
+@pytest.mark.django_db
+def test_a_token_made_at_the_shell_is_on_record_without_the_secret() -> None:
+    _, out, _ = run("token", "create", "agent")
+    event = Event.objects.get(action="token.issued")
+    assert (event.actor, event.door, event.target) == ("manage.py", "cli", "agent")
+    assert out.strip() not in str(event.after)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("agent", "--scopes", "tasks:call,tasks:rule"), r"^Unknown scope tasks:rule; there are: tasks:call, "),
+        (("agent", "--scopes", " , "), r"^Unknown scope \(none\); there are: "),
+        (("agent", "--days", "0"), r"^A token lives 1 to 3650 days, not 0\.$"),
+        (("agent", "--days", "3651"), r"^A token lives 1 to 3650 days, not 3651\.$"),
+        (("agent", "--days", "soon"), r"argument --days: invalid int value"),
+        ((" ",), r"^A client needs a name of 1 to 128 characters\.$"),
+        ((), r"the following arguments are required: client"),
+    ],
+)
+@pytest.mark.django_db
+def test_a_token_that_cannot_be_made_is_refused_in_words(words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(CommandError, match=why):
+        run("token", "create", *words)
+    assert not AccessToken.objects.exists()
+
+
+# --- person add
+
+
+@pytest.mark.django_db
+def test_the_printed_password_signs_the_new_person_in() -> None:
+    code, out, err = run("person", "add", "ada", "--role", "approver", "--group", "ops", "--group", "finance")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"\w{5}(-\w{5}){3}\n", out)
+    user = authenticate(username="ada", password=out.strip())
+    assert user is not None
+    person = person_of(user.pk, "ada")
+    assert person is not None
+    assert (str(person.role), sorted(person.groups)) == ("approver", ["finance", "ops"])
+
+
+@pytest.mark.django_db
+def test_a_person_added_at_the_shell_is_on_record() -> None:
+    run("person", "add", "ada", "--role", "viewer")
+    event = Event.objects.get(action="person.added")
+    assert (event.actor, event.door, event.target) == ("manage.py", "cli", "ada")
+    assert event.after == {"role": "viewer", "groups": []}
+
+
+@pytest.mark.django_db
+def test_a_name_that_is_taken_is_refused_and_the_person_stays_as_they_are() -> None:
+    _, out, _ = run("person", "add", "ada", "--role", "viewer")
+    with pytest.raises(CommandError, match=r"^There is a person named Ada already\.$"):
+        run("person", "add", "Ada", "--role", "admin")
+    assert list(Membership.objects.values_list("user__username", "role")) == [("ada", "viewer")]
+    assert authenticate(username="ada", password=out.strip()) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("ada", "--role", "king"), r"argument --role: invalid choice: 'king'"),
+        (("ada",), r"the following arguments are required: --role"),
+        (("ada lovelace", "--role", "viewer"), r"^A username has 1 to 150 letters, "),
+        (("ada", "--role", "viewer", "--group", "a/b"), r"^'a/b' is no group's name: "),
+    ],
+)
+@pytest.mark.django_db
+def test_a_person_who_cannot_be_added_is_refused_in_words(words: tuple[str, ...], why: str) -> None:
+    with pytest.raises(CommandError, match=why):
+        run("person", "add", *words)
+    assert not Membership.objects.exists()

@@ -1,0 +1,47 @@
+"""`manage.py up` where it cannot run: one clear line, a non-zero exit, nothing started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from tests.cli.shell import Command
+
+
+def test_a_taken_port_is_refused_before_anything_is_made(
+    refused: dict[str, Command], place: Path, silent_port: int
+) -> None:
+    assert refused["port"].refusal() == (
+        f"CommandError: Cannot listen on 127.0.0.1:{silent_port}: Address already in use. Choose another --port."
+    )
+    assert not (place / "unused").exists()
+
+
+def test_a_data_directory_that_cannot_be_written_is_refused(refused: dict[str, Command], place: Path) -> None:
+    assert refused["data"].refusal() == (
+        f"CommandError: Cannot write to the data directory {place}/file/data: Not a directory"
+    )
+
+
+def test_a_database_that_is_away_is_refused_without_its_password(refused: dict[str, Command], place: Path) -> None:
+    line = refused["database"].refusal()
+    assert line.startswith("CommandError: The database of DATABASE_URL is away: ")
+    assert line.endswith("Connection refused")
+    assert "correct-horse" not in line
+    # Nobody was told of sign-ins that do not exist.
+    assert not (place / "kept" / "credentials.json").exists()
+
+
+@pytest.mark.parametrize("number", ["0", "65536", "-1"])
+def test_a_port_that_is_none_is_refused(number: str) -> None:
+    with pytest.raises(CommandError, match=rf"^--port is a number from 1 to 65535, not {number}\.$"):
+        call_command("up", f"--port={number}")
+
+
+@pytest.mark.parametrize("spec", ["nonsense", "python:nowhere", "name="])
+def test_a_server_that_cannot_be_read_is_refused(spec: str) -> None:
+    with pytest.raises(CommandError, match=r"^--server: Expected python:package\.module:object"):
+        call_command("up", "--server", spec)

@@ -34,6 +34,10 @@ class Snapshot:
     tools: tuple[Listed, ...]
 
 
+SNAPSHOT_SECONDS = 60.0
+"""Within which a server must have listed its tools."""
+
+
 class Watcher:
     """Keeps one connection to a server for its catalogue: lists the tools when it connects and
     whenever the server says they changed; tells when it is gone. Runs until cancelled."""
@@ -71,15 +75,22 @@ class Watcher:
                 self._on_problem(reason(error))
             finally:
                 await asyncio.shield(connection.stop())
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 30.0)
+            self.changed.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await self.changed.wait()
+                pause = 0.5  # somebody asked for a fresh look
+            except TimeoutError:
+                pause = min(pause * 2, 30.0)
 
     async def _watch(self, connection: Connection) -> None:
         listening = asyncio.create_task(self._listen(connection)) if connection.modern else None
         try:
             while connection.alive:
                 self.changed.clear()
-                self._on_snapshot(await _snapshot(connection))
+                async with asyncio.timeout(SNAPSHOT_SECONDS):
+                    snapshot = await _snapshot(connection)
+                self._on_snapshot(snapshot)
                 # A server that cannot announce changes is looked at once a minute.
                 try:
                     async with asyncio.timeout(60):

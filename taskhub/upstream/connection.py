@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import httpx2
 import mcp_types as types
 from django.conf import settings
 from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
@@ -82,6 +84,10 @@ class Connection:
         except TimeoutError:
             self._task.cancel()
             raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
+        except asyncio.CancelledError:
+            # Nobody else knows of it yet: a command would be left running.
+            self._task.cancel()
+            raise
 
     async def stop(self) -> None:
         """Close; never raises."""
@@ -94,7 +100,7 @@ class Connection:
     @property
     def alive(self) -> bool:
         """Whether calls can go through."""
-        return self.client is not None and self._task is not None and not self._task.done()
+        return self.client is not None and not self._stop.is_set()
 
     @property
     def modern(self) -> bool:
@@ -110,6 +116,9 @@ class Connection:
                 await self._stop.wait()
         except asyncio.CancelledError:
             raise
+        except Unavailable as error:
+            if not self._opened.done():
+                self._opened.set_exception(error)
         except BaseException as error:  # noqa: BLE001 - the SDK raises exception groups of anything
             if not self._opened.done():
                 self._opened.set_exception(Unavailable(reason(error)))
@@ -118,7 +127,7 @@ class Connection:
 
     def _build(self) -> Client:
         return Client(
-            _server(self.target),
+            self._server(),
             elicitation_callback=self._elicit,
             sampling_callback=self._sample if self.profile.sampling else None,
             list_roots_callback=self._roots if self.profile.roots else None,
@@ -160,25 +169,61 @@ class Connection:
         ):
             self.on_tools_changed()
 
+    def _server(self) -> Any:
+        if self.target.transport == "python":
+            return _imported(self.target.target)
+        # Whichever side ends first: a command that died is no connection any more.
+        return _transport(self.target, self._stop.set)
 
-def _server(target: Target) -> Any:
-    match target.transport:
-        case "python":
-            module, _, attribute = target.target.partition(":")
-            try:
-                return getattr(importlib.import_module(module), attribute)
-            except (ImportError, AttributeError) as error:
-                raise Unavailable(f"cannot import {target.target}: {error}") from None
-        case "stdio":
-            command, *arguments = shlex.split(target.target)
-            return StdioServerParameters(command=command, args=arguments)
-        case "http":
-            if not target.headers:
-                return target.target
-            return streamable_http_client(
-                target.target, http_client=create_mcp_http_client(headers=dict(target.headers))
-            )
-    raise Invalid(f"unknown transport {target.transport}")
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise Unavailable(f"cannot import {target}: {error}") from None
+
+
+@asynccontextmanager
+async def _transport(target: Target, on_end: Callable[[], None]) -> AsyncIterator[tuple[Any, Any]]:
+    async with AsyncExitStack() as stack:
+        match target.transport:
+            case "stdio":
+                command, *arguments = shlex.split(target.target)
+                opening = stdio_client(StdioServerParameters(command=command, args=arguments))
+            case "http":
+                # A tool may be silent for as long as it may run, which the worker counts.
+                http = httpx2.AsyncClient(headers=dict(target.headers), timeout=httpx2.Timeout(30.0, read=None))
+                opening = streamable_http_client(target.target, http_client=await stack.enter_async_context(http))
+            case _:
+                raise Invalid(f"unknown transport {target.transport}")
+        read, write = await stack.enter_async_context(opening)
+        yield _Watched(read, on_end), write
+
+
+class _Watched:
+    """A read stream of the SDK that tells when its reader leaves it: at its end, whatever the reason."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_end = on_end
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        self._on_end()
+        return await self._stream.__aexit__(*error)
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._stream.__anext__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def reason(error: BaseException) -> str:

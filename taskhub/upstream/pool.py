@@ -35,6 +35,8 @@ class Pool:
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
         self._room = asyncio.Semaphore(MAX_CONNECTIONS[target.transport])
         self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._working: set[asyncio.Task[Any]] = set()
+        """What runs in the server's own loop."""
         self.closed = False
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
@@ -57,9 +59,12 @@ class Pool:
         def start() -> None:
             task = there.create_task(work)
             started.append(task)
+            self._working.add(task)
             task.add_done_callback(report)
 
         def report(task: asyncio.Task[T]) -> None:
+            self._working.discard(task)
+            self._stop_when_idle()
             with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
                 here.call_soon_threadsafe(_settle, answer, task)
 
@@ -105,7 +110,7 @@ class Pool:
         return connection
 
     async def close(self) -> None:
-        """End every idle connection, and the thread."""
+        """End every idle connection, and the thread as soon as the calls in it have come to their end."""
         self.closed = True
         if self._own_loop is None:
             await self._close_idle()
@@ -115,7 +120,11 @@ class Pool:
         if not closing.done():
             logger.warning("server %s is busy and was left behind", self.name)
         await give_up(closing)
-        self._own_loop.call_soon_threadsafe(self._own_loop.stop)
+        self._own_loop.call_soon_threadsafe(self._stop_when_idle)
+
+    def _stop_when_idle(self) -> None:
+        if self.closed and not self._working and self._own_loop is not None:
+            self._own_loop.stop()
 
     async def _close_idle(self) -> None:
         held = [connection for idle in self._idle.values() for connection in idle]

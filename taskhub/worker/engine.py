@@ -50,7 +50,7 @@ WHOLE_SECONDS = 5.0
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
 RETRY_SECONDS = 10.0
-"""How long a task waits when its server could not be reached before it is tried again."""
+"""How long a task waits when this worker is not connected to its server (yet)."""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,0 +1,93 @@
+"""A server of 2025-06-18 over stdio, written by hand, with no SDK to keep it from misbehaving.
+
+`python -m tests.upstream.old_server [exit|garbage|silent]`: end at once, answer everything with
+nonsense, or answer nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+NOT_FOUND = {"code": -32601, "message": "Method not found"}
+FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
+TOOLS = ("echo", "pid", "ask", "ask_roots", "die", "nonsense", "error", "chatter")
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}]}
+
+
+def request(method: str, params: dict[str, Any]) -> str:
+    """Ask in the middle of a call; what came back, as JSON."""
+    send(id="mine", method=method, params=params)
+    for line in sys.stdin:
+        message = json.loads(line)
+        if message.get("id") == "mine":
+            return json.dumps(message.get("result", message.get("error")), sort_keys=True)
+    raise SystemExit
+
+
+def call(params: dict[str, Any]) -> dict[str, Any]:
+    arguments = params.get("arguments") or {}
+    match params["name"]:
+        case "echo":
+            return text(arguments["text"])
+        case "pid":
+            return text(str(os.getpid()))
+        case "ask":
+            return text(request("elicitation/create", {"message": "Which word?", "requestedSchema": FORM}))
+        case "ask_roots":
+            return text(request("roots/list", {}))
+        case "die":
+            os._exit(7)
+        case "nonsense":
+            return {"content": 5}
+        case "chatter":
+            send(method="notifications/message", params={"level": "warning", "data": {"depth": 3}})
+            token = params["_meta"]["progressToken"]
+            progress = {"progressToken": token, "progress": 1, "total": 4, "message": "a quarter"}
+            send(method="notifications/progress", params=progress)
+            return text("said")
+    raise LookupError
+
+
+def answer(message: dict[str, Any]) -> None:
+    number, method, params = message["id"], message["method"], message.get("params") or {}
+    if method == "initialize":
+        info = {"name": "old", "version": "0.9"}
+        found: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+        send(id=number, result=found)
+    elif method == "tools/list":
+        send(id=number, result={"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]})
+    elif method == "tools/call" and params["name"] == "error":
+        send(id=number, error={"code": -32001, "message": "no", "data": [1]})
+    elif method == "tools/call":
+        send(id=number, result=call(params))
+    else:
+        send(id=number, error=NOT_FOUND)
+
+
+def main() -> None:
+    mode = sys.argv[1] if len(sys.argv) > 1 else ""
+    if mode == "exit":
+        raise SystemExit(3)
+    for line in sys.stdin:
+        if mode == "silent":
+            continue
+        if mode == "garbage":
+            sys.stdout.write("Traceback (most recent call last):\n{}\n[]\n")
+            sys.stdout.flush()
+        elif "id" in (message := json.loads(line)):
+            answer(message)
+
+
+if __name__ == "__main__":
+    main()

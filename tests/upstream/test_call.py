@@ -1,0 +1,357 @@
+"""One call at a real server: what it answers, or fails to, becomes a plain record."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import Any
+
+import pytest
+
+from taskhub.core.records import LogLine
+from taskhub.core.states import Audience, QuestionKind
+from taskhub.lib import jsonx
+from taskhub.upstream import call as module
+from taskhub.upstream import connection
+from taskhub.upstream.call import Asked, Faulted, Finished, Outcome
+from taskhub.upstream.connection import Target
+from taskhub.upstream.pool import Pool
+from tests.upstream import kit
+from tests.upstream.kit import call, text
+from tests.upstream.servers import gates
+
+TRANSPORTS = {"python": kit.WORKSHOP, "stdio": kit.COMMAND, "old stdio": kit.OLD}
+WORD = {"type": "object", "properties": {"word": {"type": "string"}}}
+
+
+def broken(outcome: Outcome) -> str:
+    """What went wrong at the server's side, after it was reached."""
+    assert isinstance(outcome, Faulted), outcome
+    assert (outcome.error["code"], outcome.unreached) == (-32603, False)
+    message: str = outcome.error["message"]
+    return message.removeprefix("The tool's server failed: ")
+
+
+def asked(outcome: Outcome) -> Asked:
+    assert isinstance(outcome, Asked), outcome
+    return outcome
+
+
+def accept(word: str) -> dict[str, Any]:
+    return {"action": "accept", "content": {"word": word}}
+
+
+# --- results
+
+
+@pytest.mark.parametrize("name", TRANSPORTS)
+async def test_text_comes_back_over_every_transport(name: str) -> None:
+    async with kit.pool_of(TRANSPORTS[name]) as pool:
+        assert text(await call(pool, "echo", {"text": "héllo"})) == "héllo"
+
+
+async def test_text_comes_back_over_http() -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            assert text(await call(pool, "echo", {"text": "hello"})) == "hello"
+        assert server.clients() == []
+    assert server.authorizations == [None]
+
+
+async def test_credentials_go_along_over_http_and_the_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kit.HttpServer() as server:
+        with_key = Target("http", server.target.target, (("authorization", "Bearer s3cret"),))
+        async with kit.pool_of(with_key) as pool:
+            assert text(await call(pool, "echo", {"text": "hello"})) == "hello"
+        assert server.authorizations == ["Bearer s3cret"]
+        left = server.clients()
+    # Whatever was left must not be reported in another test.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    gc.collect()
+    assert left == []
+
+
+async def test_structured_output_is_kept_beside_its_text(workshop: Pool) -> None:
+    outcome = await call(workshop, "point")
+    assert isinstance(outcome, Finished)
+    assert outcome.result["structuredContent"] == {"x": 3, "y": 4}
+    assert outcome.result["content"][0]["type"] == "text"
+    assert "resultType" not in outcome.result
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("refuse", {}, "Error executing tool refuse: not today"),
+        ("crash", {}, "Error executing tool crash"),
+        ("missing", {}, "Unknown tool: missing"),
+    ],
+)
+async def test_a_tool_that_fails_has_finished_with_an_error(
+    workshop: Pool, tool: str, arguments: dict[str, Any], words: str
+) -> None:
+    outcome = await call(workshop, tool, arguments)
+    assert isinstance(outcome, Finished)
+    assert outcome.result["isError"] is True
+    assert outcome.result["content"] == [{"type": "text", "text": words}]
+
+
+async def test_a_result_as_large_as_allowed_is_kept_and_a_larger_one_is_replaced(
+    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await call(workshop, "text_of_size", {"size": 5_000})
+    assert isinstance(whole, Finished)
+    size = len(jsonx.encode(whole.result))
+    monkeypatch.setattr(module, "MAX_RESULT", size)
+    assert await call(workshop, "text_of_size", {"size": 5_000}) == whole
+    outcome = await call(workshop, "text_of_size", {"size": 5_001})
+    assert isinstance(outcome, Finished)
+    words = f"The tool's result is larger than {size} bytes and was not kept."
+    assert outcome.result == {"content": [{"type": "text", "text": words}], "isError": True}
+
+
+async def test_text_that_no_json_can_carry_does_not_fail_the_call(workshop: Pool) -> None:
+    assert text(await call(workshop, "half_a_character")).startswith("broken: ")
+
+
+# --- errors
+
+
+async def test_a_json_rpc_error_is_passed_on_as_it_is(workshop: Pool) -> None:
+    plain = await call(workshop, "protocol_error")
+    assert plain == Faulted({"code": -32042, "message": "no such luck"})
+    with_data = await call(workshop, "protocol_error", {"data": True})
+    assert with_data == Faulted({"code": -32042, "message": "no such luck", "data": {"why": "weather"}})
+
+
+async def test_an_exception_that_no_framework_catches_is_an_error_without_its_text() -> None:
+    async with kit.pool_of(kit.BARE) as pool:
+        outcome = await call(pool, "crash")
+        assert isinstance(outcome, Faulted)
+        assert (outcome.unreached, outcome.error["code"]) == (False, -32603)
+        assert "boom" not in str(outcome.error)
+        assert text(await call(pool, "fine")) == "fine"
+
+
+NOT_THERE = {
+    "no such module": (Target("python", "tests.upstream.nowhere:server"), "No module named"),
+    "no such object": (Target("python", "tests.upstream.servers:nothing"), "no attribute 'nothing'"),
+    "no server": (Target("python", "tests.upstream.servers:HELD_SECONDS"), "TypeError"),
+    "no such command": (Target("stdio", "/nowhere/at/all"), "No such file"),
+    "a command that exits at once": (Target("stdio", f"{kit.OLD.target} exit"), "Connection closed"),
+    "an empty command": (Target("stdio", ""), "ValueError"),
+    "an open quote": (Target("stdio", "'python"), "No closing quotation"),
+}
+
+
+@pytest.mark.parametrize("what", NOT_THERE)
+async def test_a_server_that_is_not_there_was_not_reached(what: str) -> None:
+    target, why = NOT_THERE[what]
+    async with kit.pool_of(target) as pool:
+        outcome = await call(pool, "echo", {"text": "hello"})
+    assert isinstance(outcome, Faulted)
+    assert (outcome.unreached, outcome.error["code"]) == (True, -32603)
+    assert outcome.error["message"].startswith("Server the-server cannot be reached: ")
+    assert why in outcome.error["message"]
+
+
+async def test_a_port_where_nobody_listens_was_not_reached() -> None:
+    async with kit.pool_of(kit.HttpServer().target) as pool:
+        outcome = await call(pool, "echo", {"text": "hello"})
+    assert isinstance(outcome, Faulted)
+    assert outcome.unreached is True
+
+
+async def test_a_command_that_never_says_anything_sensible_is_given_up_and_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.5)
+    async with kit.pool_of(Target("stdio", f"{kit.OLD.target} garbage")) as pool:
+        outcome = await call(pool, "echo", {"text": "hello"})
+    assert isinstance(outcome, Faulted)
+    assert outcome.unreached is True
+    await kit.until(lambda: kit.children() == [], "the end of the command")
+
+
+async def test_an_answer_that_is_no_tool_result_is_an_error_that_names_the_place() -> None:
+    async with kit.pool_of(kit.OLD) as pool:
+        why = broken(await call(pool, "nonsense"))
+    assert why.startswith("the server sent something that is no tool result: ")
+    assert "content" in why
+
+
+async def test_a_server_that_dies_during_the_call_was_reached_and_the_next_call_gets_a_new_one() -> None:
+    async with kit.pool_of(kit.OLD) as pool:
+        before = text(await call(pool, "pid"))
+        outcome = await call(pool, "die")
+        assert isinstance(outcome, Faulted)
+        assert outcome.unreached is False
+        assert text(await call(pool, "pid")) != before
+
+
+@pytest.mark.parametrize("failure", ["protocol_error", "ask_for_an_object"])
+async def test_only_a_connection_whose_call_failed_is_not_used_again(workshop: Pool, failure: str) -> None:
+    first = text(await call(workshop, "connection_number"))
+    await call(workshop, "refuse")  # a result like any other
+    assert text(await call(workshop, "connection_number")) == first
+    outcome = await call(workshop, failure)
+    assert isinstance(outcome, Faulted)
+    again = text(await call(workshop, "connection_number"))
+    # The server answered a question nobody can draw in good health; a JSON-RPC error could be anything.
+    assert (again == first) is (failure == "ask_for_an_object")
+
+
+# --- what the server is told
+
+
+async def test_a_callers_model_and_roots_are_declared_only_when_it_has_them(workshop: Pool) -> None:
+    assert text(await call(workshop, "declared")) == "elicitation"
+    able: dict[str, Any] = {"sampling": {}, "roots": {}}
+    assert text(await call(workshop, "declared", client_capabilities=able)) == "elicitation sampling roots"
+    assert text(await call(workshop, "declared", client_capabilities={"sampling": {}})) == "elicitation sampling"
+    assert text(await call(workshop, "declared")) == "elicitation"
+
+
+async def test_the_callers_trace_goes_along(workshop: Pool) -> None:
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+    assert text(await call(workshop, "trace", trace=trace)) == trace["traceparent"]
+    assert text(await call(workshop, "trace")) == "None"
+
+
+# --- what is said while it runs
+
+
+async def test_progress_and_log_lines_come_in_order(workshop: Pool) -> None:
+    said: list[LogLine] = []
+    assert text(await call(workshop, "chatter", {"lines": 2}, said=said)) == "said"
+    assert said == [
+        LogLine("info", "line 1"),
+        LogLine("progress", "step 1", 1, 2),
+        LogLine("info", "line 2"),
+        LogLine("progress", "step 2", 2, 2),
+    ]
+
+
+async def test_progress_without_an_end_or_words_is_a_number(workshop: Pool) -> None:
+    said: list[LogLine] = []
+    await call(workshop, "progress_without_words", said=said)
+    assert said == [LogLine("progress", "", 7, None)]
+
+
+async def test_an_old_servers_lines_are_heard_and_belong_to_their_call() -> None:
+    async with kit.pool_of(kit.OLD) as pool:
+        first: list[LogLine] = []
+        second: list[LogLine] = []
+        await call(pool, "chatter", said=first)
+        await call(pool, "echo", {"text": "quiet"}, said=second)
+    assert sorted(first, key=str) == sorted(
+        [LogLine("warning", "{'depth': 3}"), LogLine("progress", "a quarter", 1, 4)], key=str
+    )
+    assert second == []
+
+
+# --- questions
+
+
+async def test_a_question_comes_with_its_key_its_form_and_the_tools_state(workshop: Pool) -> None:
+    found = asked(await call(workshop, "ask"))
+    (question,) = found.questions
+    assert (question.key, question.upstream_key, question.kind) == ("word", "word", QuestionKind.ELICITATION)
+    assert question.params == {"mode": "form", "message": "Which word, after ''?", "requestedSchema": WORD}
+    assert question.audience is Audience.OPERATOR
+    assert found.state
+    assert found.message == "Waiting for an answer by an operator"
+
+
+async def test_a_question_asked_again_gets_another_key_and_its_answers_bring_the_tool_on(workshop: Pool) -> None:
+    first = asked(await call(workshop, "ask"))
+    again = asked(await call(workshop, "ask", answers={"word": accept("more")}, upstream_state=first.state, epoch=4))
+    (question,) = again.questions
+    assert (question.key, question.upstream_key) == ("word~4", "word")
+    assert question.params["message"] == "Which word, after 'more'?"
+    assert again.state != first.state
+    done = await call(workshop, "ask", answers={"word": accept("done")}, upstream_state=again.state, epoch=5)
+    assert text(done) == "heard done in round ++"
+
+
+async def test_a_key_that_is_too_long_is_shortened_and_the_tool_finds_its_own(workshop: Pool) -> None:
+    kept, long = "k" * 48, "k" * 49
+    assert asked(await call(workshop, "ask", {"key": kept})).questions[0].key == kept
+    found = asked(await call(workshop, "ask", {"key": long}))
+    (question,) = found.questions
+    assert len(question.key) == 32
+    assert question.upstream_key == long
+    again = asked(await call(workshop, "ask", {"key": long}, answers={long: accept("x")}, upstream_state=found.state))
+    assert again.questions[0].key == f"{question.key}~3"
+    done = await call(workshop, "ask", {"key": long}, answers={long: accept("done")}, upstream_state=found.state)
+    assert text(done) == "heard done in round +"
+
+
+async def test_several_questions_are_each_for_whoever_can_answer_them(workshop: Pool) -> None:
+    found = asked(await call(workshop, "ask_two", client_capabilities={"elicitation": {}}))
+    audiences = {question.key: (question.kind, question.audience) for question in found.questions}
+    assert audiences == {
+        "word": (QuestionKind.ELICITATION, Audience.EITHER),
+        "roots": (QuestionKind.ROOTS, Audience.OPERATOR),
+    }
+    assert (found.state, found.message) == (None, "Waiting for 2 answers")
+
+
+async def test_a_policy_says_who_is_asked_but_never_a_client_that_cannot_answer(workshop: Pool) -> None:
+    found = asked(
+        await call(workshop, "ask_two", client_capabilities={"elicitation": {}}, question_audience=Audience.CLIENT)
+    )
+    assert {question.key: question.audience for question in found.questions} == {
+        "word": Audience.CLIENT,
+        "roots": Audience.OPERATOR,
+    }
+
+
+async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_again(workshop: Pool) -> None:
+    first = asked(await call(workshop, "ask"))
+    again = asked(await call(workshop, "ask", answers={"word": {"sure": 1}}, upstream_state=first.state))
+    assert again.questions[0].params["message"] == "Which word, after ''?"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "why"),
+    [
+        ("ask_for_an_object", {}, "the tool asked with a form nobody can draw: Field 'tree'"),
+        ("ask_many", {"count": 17}, "the tool asked 17 questions at once; at most 16 are allowed"),
+        ("wait_without_question", {}, "the tool asked for input without a question"),
+    ],
+)
+async def test_what_nobody_could_answer_is_an_error(
+    workshop: Pool, tool: str, arguments: dict[str, Any], why: str
+) -> None:
+    assert broken(await call(workshop, tool, arguments)).startswith(why)
+
+
+async def test_as_many_questions_as_allowed_are_asked(workshop: Pool) -> None:
+    assert len(asked(await call(workshop, "ask_many", {"count": 16})).questions) == 16
+
+
+async def test_an_old_servers_question_is_answered_in_the_middle_of_its_call() -> None:
+    heard: list[tuple[QuestionKind, dict[str, Any]]] = []
+
+    async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        heard.append((kind, params))
+        return accept("done")
+
+    async with kit.pool_of(kit.OLD) as pool:
+        reply = text(await call(pool, "ask", ask=ask))
+    assert reply == '{"action": "accept", "content": {"word": "done"}}'
+    ((kind, params),) = heard
+    assert kind is QuestionKind.ELICITATION
+    assert (params["message"], params["requestedSchema"]) == ("Which word?", WORD)
+
+
+async def test_an_old_servers_question_that_cannot_be_asked_is_refused_and_the_call_goes_on() -> None:
+    async def refuse(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("not with me")
+
+    async with kit.pool_of(kit.OLD) as pool:
+        reply = text(await call(pool, "ask", ask=refuse))
+        assert "accept" not in reply
+        assert text(await call(pool, "echo", {"text": "still here"})) == "still here"
+    assert gates.starts == []

@@ -1,0 +1,360 @@
+"""A worker at work: it claims, runs, keeps its leases, and stores what came of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pytest_django import Settings
+
+from taskhub.core.states import State
+from taskhub.lifecycle.answer import answer_question
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.sweep import sweep
+from taskhub.store.models import Server, TaskLog, Tool, Worker
+from taskhub.upstream.connection import Target
+from taskhub.worker import engine
+from tests.lifecycle import kit
+from tests.upstream import kit as upstream
+from tests.upstream.servers import gates
+from tests.worker.kit import Hall, attempts, call, ended, hint, in_state, listening, wait_until
+
+
+def words(task_id: int) -> str:
+    """The text of its result."""
+    task = ended(task_id)
+    assert task.state is State.FINISHED, task
+    (block,) = json.loads(task.result_json or "")["content"]
+    return str(block["text"])
+
+
+def fault_of(task_id: int) -> str:
+    task = ended(task_id)
+    assert task.state is State.FAULTED, task
+    return str(json.loads(task.error_json or "")["message"])
+
+
+# --- running
+
+
+def test_tools_of_every_kind_of_server_are_run_and_their_results_stored(hall: Hall) -> None:
+    here, there = hall.server(), hall.server(upstream.OLD)
+    tasks = {
+        call(hall.tool(here, "echo"), text="sync"): "sync",
+        call(hall.tool(here, "wait_for_gate")): "let go",
+        call(hall.tool(there, "echo"), text="over stdio"): "over stdio",
+    }
+    gates.opened.set()
+    hall.start()  # tasks that were there before it are found
+    late = call(hall.tool(here, "crash"))
+    assert {task: words(task) for task in tasks} == tasks
+    assert all(attempts(task) == ["finished"] for task in tasks)
+    failed = ended(late)
+    assert (failed.state, failed.is_error) == (State.FINISHED, True)
+
+
+def test_a_json_rpc_error_faults_the_task(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "protocol_error")
+    hall.start()
+    assert fault_of(call(tool)) == "no such luck"
+
+
+def test_the_servers_catalogue_and_the_worker_can_be_read(hall: Hall) -> None:
+    server = hall.server()
+    worker = hall.start(slots=5)
+    server.refresh_from_db()
+    assert (server.state, server.protocol, server.info["name"]) == ("ready", "2026-07-28", "workshop")
+    assert Tool.objects.get(server=server, name="point").definition["outputSchema"]["required"] == ["x", "y"]
+    row = Worker.objects.get(name=worker.name)
+    assert (row.slots, row.stopped_at) == (5, None)
+    hall.stop()
+    row.refresh_from_db()
+    assert row.stopped_at is not None
+
+
+def test_a_worker_runs_no_more_tools_at_once_than_it_has_slots(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "hold")
+    hall.start(slots=2)
+    tasks = [call(tool, label=label) for label in "abc"]
+    wait_until(lambda: len(gates.starts) == 2, "two of them")
+    assert [kit.look(task).state for task in tasks] == [State.WORKING, State.WORKING, State.QUEUED]
+    request_cancel(tasks[0], actor=tool.actor)
+    wait_until(lambda: len(gates.starts) == 3, "the third")
+    assert sorted(gates.starts) == ["a", "b", "c"]
+    for task in tasks[1:]:
+        request_cancel(task, actor=tool.actor)
+
+
+def test_a_tool_that_blocks_its_thread_stops_neither_heartbeats_nor_leases_nor_other_servers(
+    hall: Hall, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "HEARTBEAT_SECONDS", 0.1)
+    settings.TASKHUB_LEASE_SECONDS = 1.5
+    blocked_tool, other = hall.tool(hall.server(), "block"), hall.tool(hall.server(), "echo")
+    worker = hall.start()
+    blocked = call(blocked_tool)
+    wait_until(gates.entered.is_set, "the tool to block")
+    lease, beat = kit.column(blocked, "lease_until"), Worker.objects.get(name=worker.name).heartbeat_at
+    assert words(call(other, text="free")) == "free"
+    wait_until(lambda: Worker.objects.get(name=worker.name).heartbeat_at > beat, "a heartbeat")
+    wait_until(lambda: kit.column(blocked, "lease_until") > lease, "a longer lease")
+    assert kit.look(blocked).state is State.WORKING
+    gates.opened.set()
+    assert words(blocked) == "let go"
+
+
+# --- what is said meanwhile
+
+
+def test_only_a_task_that_runs_for_a_moment_is_announced_as_running(hall: Hall) -> None:
+    server = hall.server()
+    slow, quick = hall.tool(server, "wait_for_gate"), hall.tool(server, "echo")
+    hall.start()
+    with listening() as ear:
+        done = call(quick, text="x")
+        ended(done)
+        wait_until(lambda: ear.about(done, "t"), "the news of its end")
+        running = call(slow)
+        wait_until(lambda: ear.about(running, "t"), "the news that it runs")
+        assert kit.look(running).state is State.WORKING
+        gates.opened.set()
+        ended(running)
+        wait_until(lambda: ear.about(running, "t") == 2, "the news of its end")
+        assert ear.about(done, "t") == 1
+
+
+def test_what_a_tool_says_is_written_in_few_steps_and_ends_in_the_task(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "chatter")
+    hall.start()
+    task = call(tool, lines=200)
+    assert words(task) == "said"
+    stored = list(TaskLog.objects.filter(task_id=task).order_by("id"))
+    assert [line.text for line in stored if line.level == "info"] == [f"line {number}" for number in range(1, 201)]
+    assert [line.progress for line in stored if line.level == "progress"] == list(range(1, 201))
+    writes = kit.count_rows("SELECT count(DISTINCT xmin::text) FROM task_log WHERE task_id = %s", (task,))
+    assert 1 <= writes <= 40
+    found = kit.look(task)
+    assert (found.progress, found.total) == (200, 200)
+
+
+def test_progress_shows_while_the_tool_still_runs(hall: Hall) -> None:
+    server = hall.server()
+    tool = hall.tool(server, "report_and_wait")
+    hall.start()
+    task = call(tool)
+    wait_until(lambda: kit.look(task).progress, "progress")
+    found = kit.look(task)
+    assert (found.state, found.progress, found.total, found.message) == (State.WORKING, 3, 4, "three of four")
+    gates.opened.set()
+    assert words(task) == "let go"
+
+
+# --- questions
+
+
+def test_a_question_parks_the_task_and_its_answer_brings_it_on(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "ask")
+    worker = hall.start()
+    task = call(tool)
+    for word, key in (("more", "word"), ("done", "word~2")):
+        in_state(task, State.INPUT_REQUIRED)
+        wait_until(lambda: not worker.running, "a free slot")  # nobody waits in the worker
+        answer = {"action": "accept", "content": {"word": word}}
+        question = kit.opened(task)
+        assert question.key == key
+        answer_question(task, question, answer, actor=tool.actor)
+    assert words(task) == "heard done in round ++"
+    assert attempts(task) == ["asked", "asked", "finished"]
+
+
+def test_a_tool_that_runs_too_long_is_stopped_but_the_time_it_waits_for_an_answer_does_not_count(hall: Hall) -> None:
+    patient = hall.tool(hall.server(upstream.OLD), "ask", run_seconds=1)
+    slow = hall.tool(hall.server(), "hold", run_seconds=1)
+    worker = hall.start()
+    asking, running = call(patient), call(slow)
+    in_state(asking, State.INPUT_REQUIRED)
+    assert fault_of(running) == "The tool ran longer than 1 s and was stopped"
+    assert gates.left.is_set()
+    assert attempts(running) == ["faulted"]
+    age = "clock_timestamp() - created_at > interval '1.3 seconds'"
+    wait_until(lambda: kit.column(asking, age), "longer than the tool may run")
+    assert [held.claim.task_id for held in worker.running.values()] == [asking]  # it keeps its slot
+    answer_question(asking, kit.opened(asking), {"action": "decline"}, actor=patient.actor)
+    assert words(asking) == '{"action": "decline"}'
+    assert attempts(asking) == ["finished"]
+
+
+def test_cancelling_a_task_whose_tool_waits_for_an_answer_closes_the_question(hall: Hall) -> None:
+    tool = hall.tool(hall.server(upstream.OLD), "ask")
+    hall.start()
+    task = call(tool)
+    in_state(task, State.INPUT_REQUIRED)
+    request_cancel(task, actor=tool.actor)
+    found = ended(task)
+    assert (found.state, found.message, found.questions) == (State.CANCELLED, "Cancelled while it ran", ())
+
+
+# --- stopping a tool
+
+
+def test_cancelling_reaches_a_tool_that_runs(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "hold")
+    hall.start()
+    task = call(tool)
+    wait_until(gates.entered.is_set, "the tool to start")
+    request_cancel(task, actor=tool.actor)
+    found = ended(task)
+    assert (found.state, found.message) == (State.CANCELLED, "Cancelled while it ran")
+    assert gates.cancelled.is_set()
+    assert gates.left.is_set()
+    assert attempts(task) == ["cancelled"]
+
+
+def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_result_is_dropped(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CANCEL_GRACE_SECONDS", 0.4)
+    server = hall.server()
+    tool, echo = hall.tool(server, "block"), hall.tool(server, "echo")
+    worker = hall.start()
+    task = call(tool)
+    wait_until(gates.entered.is_set, "the tool to block")
+    request_cancel(task, actor=tool.actor)
+    found = ended(task)
+    assert (found.state, found.message) == (State.CANCELLED, "Cancelled; the tool did not confirm that it stopped")
+    assert not gates.left.is_set()
+    wait_until(lambda: not worker.running, "a free slot")
+    gates.opened.set()
+    wait_until(gates.left.is_set, "the tool to end")
+    assert words(call(echo, text="next")) == "next"
+    now = kit.look(task)
+    assert (now.state, now.result_json) == (State.CANCELLED, None)
+
+
+def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "CANCEL_GRACE_SECONDS", 0.4)
+    server = hall.server()
+    repeatable = call(hall.tool(server, "hold", policy_at_least_once=True), label="repeatable")
+    once = call(hall.tool(server, "hold_again"), label="once")
+    soon = call(hall.tool(server, "wait_for_another"))
+    blocked = call(hall.tool(hall.server(), "block", policy_at_least_once=True), label="blocked")
+    hall.start()
+    wait_until(lambda: len(gates.starts) == 4, "all to run")
+    hall.ask_to_stop()
+    gates.another.set()
+    assert words(soon) == "let go"
+    unseen = call(hall.tool(server, "echo"), text="too late")
+    assert kit.look(once).state is State.WORKING
+    in_state(blocked, State.QUEUED)
+    assert not gates.opened.is_set(), "given back although its thread is still blocked"
+    gates.opened.set()
+    hall.stop()
+    for task in (repeatable, blocked):
+        assert (kit.look(task).state, kit.look(task).message) == (State.QUEUED, "Its worker was stopped")
+        assert attempts(task) == ["released"]
+    assert json.loads(ended(once).error_json or "")["data"] == {"reason": "outcome_unknown"}
+    assert attempts(once) == ["lost"]
+    assert kit.look(unseen).state is State.QUEUED
+
+
+# --- servers that are away
+
+
+def test_a_task_whose_server_this_worker_is_not_connected_to_waits_for_it(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "RETRY_SECONDS", 0.3)
+    server = hall.server(enabled=False)
+    task = call(hall.tool(server, "echo"), text="patience")
+    hall.start()
+    wait_until(lambda: kit.look(task).message == "Waiting for its server", "the reason")
+    assert attempts(task)[0] == "released"
+    Server.objects.filter(pk=server.pk).update(enabled=True)
+    hint("c")
+
+    def looked_again() -> bool:
+        hint("w")
+        return kit.look(task).state is State.FINISHED
+
+    wait_until(looked_again, "the task to be taken up")
+    assert words(task) == "patience"
+
+
+def test_a_call_to_a_server_that_cannot_be_reached_is_faulted_and_the_next_finds_it_again(hall: Hall) -> None:
+    server = hall.server(Target("python", "tests.upstream.nowhere:server"))
+    tool = hall.tool(server, "echo")
+    hall.start()
+    task = call(tool, text="x")
+    assert fault_of(task).startswith(f"Server {server.name} cannot be reached: ")
+    server.refresh_from_db()
+    assert server.state == "unreachable"
+    assert "No module named" in server.problem
+    Server.objects.filter(pk=server.pk).update(target=upstream.WORKSHOP.target)
+    hint("c")
+    wait_until(lambda: Server.objects.filter(pk=server.pk, state="ready").exists(), "the server")
+    assert words(call(tool, text="back")) == "back"
+
+
+def test_a_server_that_is_disabled_is_not_called_any_more(hall: Hall) -> None:
+    server = hall.server(upstream.OLD)
+    tool = hall.tool(server, "echo")
+    hall.start()
+    assert words(call(tool, text="x")) == "x"
+    Server.objects.filter(pk=server.pk).update(enabled=False)
+    hint("c")
+    wait_until(lambda: upstream.children() == [], "the end of its processes")
+    task = call(tool, text="y")
+    wait_until(lambda: kit.look(task).message == "Waiting for its server", "the reason")
+
+
+# --- losing a task, and the database
+
+
+def lose(task_id: int) -> None:
+    """Another worker takes the task, as if this one had been silent for too long."""
+    kit.turn_back(task_id, "lease_until", 1)
+    sweep()
+    assert kit.claim_one("another-worker").task_id == task_id
+
+
+def test_the_outcome_of_a_task_that_was_lost_is_dropped(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "wait_for_gate", policy_at_least_once=True)
+    worker = hall.start(slots=1)
+    task = call(tool)
+    wait_until(gates.entered.is_set, "the tool to start")
+    lose(task)
+    gates.opened.set()
+    wait_until(lambda: "task.write.stale" in kit.actions(task), "the trace of the late write")
+    wait_until(lambda: not worker.running, "a free slot")
+    now = kit.look(task)
+    assert (now.state, now.result_json) == (State.WORKING, None)
+    assert kit.column(task, "worker") == "another-worker"
+    assert attempts(task) == ["lost", ""]
+
+
+def test_a_tool_whose_task_was_lost_is_stopped(hall: Hall, settings: Settings) -> None:
+    settings.TASKHUB_LEASE_SECONDS = 1.5
+    tool = hall.tool(hall.server(), "hold", policy_at_least_once=True)
+    worker = hall.start(slots=1)
+    task = call(tool)
+    wait_until(gates.entered.is_set, "the tool to start")
+    lose(task)
+    wait_until(gates.cancelled.is_set, "the tool to be stopped")
+    wait_until(lambda: not worker.running, "a free slot")
+    assert kit.look(task).state is State.WORKING
+    assert kit.column(task, "worker") == "another-worker"
+    assert "task.write.stale" not in kit.actions(task)
+
+
+def test_a_result_survives_the_loss_of_the_workers_database_connections(hall: Hall) -> None:
+    server = hall.server()
+    tool = hall.tool(server, "wait_for_gate")
+    hall.start()
+    task = call(tool)
+    wait_until(gates.entered.is_set, "the tool to start")
+    hall.break_connections()
+    gates.opened.set()
+    assert words(task) == "let go"
+    assert words(call(hall.tool(server, "echo"), text="and on")) == "and on"

@@ -1,0 +1,3 @@
+from tests.store.flushing import _flush_past_the_guards
+
+__all__ = ["_flush_past_the_guards"]

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
-from taskhub.identity.principals import anonymous_principal, cached_principal, principal_of
+from taskhub.identity.principals import anonymous_principal, cached_anonymous, cached_principal, principal_of
 from taskhub.lib import jsonx
 from taskhub.lib.lanes import Lanes
 
@@ -40,13 +40,11 @@ async def authenticate(authorization: str | None, *, address: str, lanes: Lanes,
     return principal
 
 
-_shared: list[Principal] = []
-
-
 async def _anonymous(lanes: Lanes) -> Principal:
-    if not _shared:
-        _shared.append(await lanes.run(anonymous_principal))
-    return _shared[0]
+    principal = cached_anonymous() or await lanes.run(anonymous_principal)
+    if principal is None:
+        raise Unauthorized(bad=False)
+    return principal
 
 
 def challenge(error: Unauthorized) -> HttpResponse:

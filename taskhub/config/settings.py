@@ -136,7 +136,14 @@ TEMPLATES = [
 
 ROOT_URLCONF = "taskhub.config.urls"
 ASGI_APPLICATION = "taskhub.config.asgi.application"
-CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {"capacity": 1_000}}}
+# The layer forgets members after `group_expiry`, and a member with a message older than `expiry`: a
+# console that is open for days would fall silent.
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels.layers.InMemoryChannelLayer",
+        "CONFIG": {"capacity": 1_000, "expiry": 10**9, "group_expiry": 10**9},
+    }
+}
 
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [

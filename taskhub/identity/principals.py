@@ -20,12 +20,18 @@ from taskhub.store.models import AuthContext, Membership, Tenant
 CACHE_SECONDS = 30.0
 
 _cache: dict[bytes, tuple[float, Principal]] = {}
-_used: dict[int, str] = {}
+_ANONYMOUS = b"anonymous"
+_forgotten = 0
+"""Counts `forget_principals`: what was read before one must not be kept after it."""
 
 
 def cached_principal(token: str) -> Principal | None:
     """The principal of `token` if it is known here and still fresh; never touches the database."""
-    entry = _cache.get(ids.digest(token))
+    return _cached(ids.digest(token))
+
+
+def _cached(key: bytes) -> Principal | None:
+    entry = _cache.get(key)
     if entry is None or entry[0] < time.monotonic():
         return None
     principal = entry[1]
@@ -38,6 +44,7 @@ def principal_of(token: str, address: str) -> Principal | None:
     """The principal of a valid token, or `None` for one that is unknown, expired, revoked or
     of a disabled context: which of these is told to nobody."""
     digest = ids.digest(token)
+    forgotten = _forgotten
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -64,14 +71,22 @@ def principal_of(token: str, address: str) -> Principal | None:
         expires_at=expires_at,
         token_id=token_id,
     )
+    _keep(digest, principal, forgotten)
+    return principal
+
+
+def _keep(key: bytes, principal: Principal, forgotten: int) -> None:
+    if forgotten != _forgotten:
+        return  # changed while it was being read
     if len(_cache) > 10_000:
         _cache.clear()
-    _cache[digest] = (time.monotonic() + CACHE_SECONDS, principal)
-    return principal
+    _cache[key] = (time.monotonic() + CACHE_SECONDS, principal)
 
 
 def forget_principals() -> None:
     """Drop every cached principal: a token or a context changed."""
+    global _forgotten
+    _forgotten += 1
     _cache.clear()
 
 
@@ -80,13 +95,21 @@ def default_tenant() -> Tenant:
     return Tenant.objects.order_by("id").get_or_create(slug="main", defaults={"name": "Main"})[0]
 
 
-def anonymous_principal() -> Principal:
-    """The shared principal of `--anonymous`: every caller is the same one."""
+def cached_anonymous() -> Principal | None:
+    """`anonymous_principal` if it is known here and still fresh; never touches the database."""
+    return _cached(_ANONYMOUS)
+
+
+def anonymous_principal() -> Principal | None:
+    """The shared principal of `--anonymous`: every caller is the same one. `None` when it is locked out."""
+    forgotten = _forgotten
     tenant = default_tenant()
     context, _ = AuthContext.objects.get_or_create(
         tenant=tenant, issuer="", subject="anonymous", client_id="", defaults={"name": "anonymous"}
     )
-    return Principal(
+    if context.disabled_at is not None:
+        return None
+    principal = Principal(
         tenant_id=tenant.pk,
         context_id=context.pk,
         name=context.name,
@@ -96,6 +119,8 @@ def anonymous_principal() -> Principal:
         scopes=frozenset({"tasks:call", "tasks:read", "tasks:answer", "tasks:cancel"}),
         anonymous=True,
     )
+    _keep(_ANONYMOUS, principal, forgotten)
+    return principal
 
 
 def person_of(user_id: int, username: str) -> Person | None:

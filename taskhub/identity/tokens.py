@@ -36,14 +36,17 @@ def issue_token(
         context, _ = AuthContext.objects.get_or_create(
             tenant_id=tenant_id, issuer="taskhub", subject=client, client_id=client, defaults={"name": client}
         )
-        if AccessToken.objects.filter(context=context, revoked_at__isnull=True).count() >= MAX_LIVE_TOKENS:
+        AuthContext.objects.select_for_update(of=("self",)).get(pk=context.pk)  # one at a time counts
+        now = datetime.now(UTC)
+        live = AccessToken.objects.filter(context=context, revoked_at__isnull=True).exclude(expires_at__lte=now)
+        if live.count() >= MAX_LIVE_TOKENS:
             raise LimitReached(f"{client} already holds {MAX_LIVE_TOKENS} live tokens; revoke one first.")
         row = AccessToken.objects.create(
             context=context,
             digest=ids.digest(token),
             prefix=token[:10],
             scopes=wanted,
-            expires_at=datetime.now(UTC) + timedelta(days=days),
+            expires_at=now + timedelta(days=days),
         )
         _record("token.issued", context, actor, after={"prefix": row.prefix, "scopes": wanted, "days": days})
     return token, row

@@ -26,7 +26,6 @@ class Feeder:
         self.hub = hub
         self._news: defaultdict[str, set[str]] = defaultdict(set)
         self._due = asyncio.Event()
-        self.consoles = 0
 
     async def run(self) -> None:
         """Listen for ever."""
@@ -67,7 +66,7 @@ class Feeder:
         if len(news) < 200:
             news |= topics
         else:
-            news.add("tasks")
+            news.add("resync")
         self._due.set()
 
     async def _tell_consoles(self) -> None:

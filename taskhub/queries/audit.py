@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connection
+from taskhub.queries._read import read
 
 PAGE_ROWS = 50
 WINDOW = 100_000
@@ -137,7 +137,7 @@ def event_page(
     full, found = len(found) > limit, found[:limit]
     if ascending:
         found.reverse()
-        older = found[-1].id if found else after
+        older = found[-1].id if found else (after or 0) + 1
         return EventPage(tuple(found), older, found[0].id if full else None)
     newer = found[0].id if found and before is not None else None
     if full:
@@ -190,55 +190,53 @@ def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterato
 
 def known_actions(tenant_id: int) -> tuple[str, ...]:
     """Every action the tenant's log holds: one index step per action, however long the log."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH RECURSIVE step(action) AS (
-                (SELECT action FROM event WHERE tenant_id = %s ORDER BY action LIMIT 1)
-                UNION ALL
-                SELECT (SELECT e.action FROM event e WHERE e.tenant_id = %s AND e.action > step.action
-                        ORDER BY e.action LIMIT 1)
-                FROM step WHERE step.action IS NOT NULL
-            )
-            SELECT action FROM step WHERE action IS NOT NULL LIMIT 200
-            """,
-            [tenant_id, tenant_id],
+    found = read(
+        """
+        WITH RECURSIVE step(action) AS (
+            (SELECT action FROM event WHERE tenant_id = %s ORDER BY action LIMIT 1)
+            UNION ALL
+            SELECT (SELECT e.action FROM event e WHERE e.tenant_id = %s AND e.action > step.action
+                    ORDER BY e.action LIMIT 1)
+            FROM step WHERE step.action IS NOT NULL
         )
-        return tuple(row[0] for row in cursor.fetchall())
+        SELECT action FROM step WHERE action IS NOT NULL LIMIT 200
+        """,
+        [tenant_id, tenant_id],
+    )
+    return tuple(row[0] for row in found)
 
 
 def seal_status(tenant_id: int) -> SealStatus:
     """Up to where the tenant's log is sealed, and the latest verification on record."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH last AS (SELECT to_xid, at, (SELECT max(id) FROM unnest(event_ids) AS ids(id)) AS top
-                          FROM seal ORDER BY to_xid DESC LIMIT 1),
-                 -- From the seal's own last event downwards: a sealer that stopped long ago must
-                 -- not make this walk through everything that came since.
-                 covered AS (SELECT e.id, e.at FROM last, LATERAL (
-                                 SELECT id, at FROM event
-                                 WHERE tenant_id = %(tenant)s AND id <= last.top AND xid < last.to_xid
-                                 ORDER BY id DESC LIMIT 1) e),
-                 open AS (SELECT e.at FROM event e
-                          WHERE e.tenant_id = %(tenant)s AND e.xid >= coalesce((SELECT to_xid FROM last), 0)
-                          ORDER BY e.xid, e.id LIMIT 1000),
-                 -- One index step each; OR would leave the index and search the whole log.
-                 verified AS (SELECT * FROM (
-                     (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
-                      WHERE tenant_id = %(tenant)s AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)
-                     UNION ALL
-                     (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
-                      WHERE tenant_id IS NULL AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)) either
-                     ORDER BY id DESC LIMIT 1)
-            SELECT (SELECT id FROM covered), (SELECT at FROM covered), (SELECT at FROM last),
-                   (SELECT count(*) FROM open), (SELECT min(at) FROM open),
-                   (SELECT at FROM verified), coalesce((SELECT actor FROM verified), ''),
-                   (SELECT ok FROM verified), coalesce((SELECT to_xid FROM last), 0)
-            """,
-            {"tenant": tenant_id},
-        )
-        row = cursor.fetchone()
+    found = read(
+        """
+        WITH last AS (SELECT to_xid, at, (SELECT max(id) FROM unnest(event_ids) AS ids(id)) AS top
+                      FROM seal ORDER BY to_xid DESC LIMIT 1),
+             -- From the seal's own last event downwards: a sealer that stopped long ago must
+             -- not make this walk through everything that came since.
+             covered AS (SELECT e.id, e.at FROM last, LATERAL (
+                             SELECT id, at FROM event
+                             WHERE tenant_id = %(tenant)s AND id <= last.top AND xid < last.to_xid
+                             ORDER BY id DESC LIMIT 1) e),
+             open AS (SELECT e.at FROM event e
+                      WHERE e.tenant_id = %(tenant)s AND e.xid >= coalesce((SELECT to_xid FROM last), 0)
+                      ORDER BY e.xid, e.id LIMIT 1000),
+             -- One index step each; OR would leave the index and search the whole log.
+             verified AS (SELECT * FROM (
+                 (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
+                  WHERE tenant_id = %(tenant)s AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)
+                 UNION ALL
+                 (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
+                  WHERE tenant_id IS NULL AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)) either
+                 ORDER BY id DESC LIMIT 1)
+        SELECT (SELECT id FROM covered), (SELECT at FROM covered), (SELECT at FROM last),
+               (SELECT count(*) FROM open), (SELECT min(at) FROM open),
+               (SELECT at FROM verified), coalesce((SELECT actor FROM verified), ''),
+               (SELECT ok FROM verified), coalesce((SELECT to_xid FROM last), 0)
+        """,
+        {"tenant": tenant_id},
+    )
+    row = found[0]
     ok = None if row[7] is None else row[7] == "true"
     values: Any = (*row[:7], ok, row[8])
     return SealStatus(*values)
@@ -264,24 +262,23 @@ def _bounds(tenant_id: int, wanted: EventFilter) -> tuple[int, int] | None:
 
 def _first_id_at(tenant_id: int, moment: datetime) -> int:
     """The first id at or after `moment`, by bisection: there is no index on time."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH RECURSIVE search(lo, hi) AS (
-                SELECT min(id), max(id) + 1 FROM event WHERE tenant_id = %(tenant)s
-                UNION ALL
-                SELECT CASE WHEN probe.at < %(moment)s THEN probe.id + 1 ELSE s.lo END,
-                       CASE WHEN probe.at < %(moment)s THEN s.hi ELSE (s.lo + s.hi) / 2 END
-                FROM search s, LATERAL (
-                    SELECT id, at FROM event WHERE tenant_id = %(tenant)s AND id >= (s.lo + s.hi) / 2
-                    ORDER BY id LIMIT 1) probe
-                WHERE s.lo < s.hi
-            )
-            SELECT coalesce(max(lo), 0) FROM search
-            """,
-            {"tenant": tenant_id, "moment": moment},
+    found = read(
+        """
+        WITH RECURSIVE search(lo, hi) AS (
+            SELECT min(id), max(id) + 1 FROM event WHERE tenant_id = %(tenant)s
+            UNION ALL
+            SELECT CASE WHEN probe.at < %(moment)s THEN probe.id + 1 ELSE s.lo END,
+                   CASE WHEN probe.at < %(moment)s THEN s.hi ELSE (s.lo + s.hi) / 2 END
+            FROM search s, LATERAL (
+                SELECT id, at FROM event WHERE tenant_id = %(tenant)s AND id >= (s.lo + s.hi) / 2
+                ORDER BY id LIMIT 1) probe
+            WHERE s.lo < s.hi
         )
-        return int(cursor.fetchone()[0])
+        SELECT coalesce(max(lo), 0) FROM search
+        """,
+        {"tenant": tenant_id, "moment": moment},
+    )
+    return int(found[0][0])
 
 
 def _rows(tenant_id: int, wanted: EventFilter, low: int, high: int, limit: int, *, ascending: bool) -> list[EventRow]:
@@ -364,9 +361,7 @@ def _edge(tenant_id: int, low: int, high: int) -> tuple[int, datetime] | None:
 
 
 def _select(sql: str, params: list[Any]) -> list[EventRow]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return [_event(row) for row in cursor.fetchall()]
+    return [_event(row) for row in read(sql, params)]
 
 
 def _event(row: Any) -> EventRow:
@@ -376,9 +371,8 @@ def _event(row: Any) -> EventRow:
 
 
 def _one(sql: str, params: list[Any], missing: Any) -> Any:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return cursor.fetchone() or missing
+    found = read(sql, params)
+    return found[0] if found else missing
 
 
 def _decoded(text: str | None) -> Any:

@@ -25,6 +25,8 @@ class Catalogue:
 
 
 _cache: dict[int, tuple[float, Catalogue]] = {}
+_forgotten = 0
+"""Counts `forget_catalogues`: what was read before one must not be kept after it."""
 
 
 def cached_catalogue(tenant_id: int) -> Catalogue | None:
@@ -38,6 +40,7 @@ def catalogue(tenant_id: int) -> Catalogue:
     known = cached_catalogue(tenant_id)
     if known is not None:
         return known
+    forgotten = _forgotten
     rows = (
         Tool.objects.filter(
             server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
@@ -52,12 +55,15 @@ def catalogue(tenant_id: int) -> Catalogue:
         by_name={tool.exposed_name: tool for tool in tools},
         digest="|".join(f"{tool.exposed_name}:{tool.digest}" for tool in tools),
     )
-    _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)
+    if forgotten == _forgotten:
+        _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)
     return fresh
 
 
 def forget_catalogues() -> None:
     """Drop the cache: a server, tool or policy changed."""
+    global _forgotten
+    _forgotten += 1
     _cache.clear()
 
 

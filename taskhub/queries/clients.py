@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection
-
 from taskhub.core.names import TASKS_EXTENSION
+from taskhub.queries._read import read
 
 PAGE_ROWS = 50
 COUNT_CAP = 10_000
@@ -157,12 +156,12 @@ def client_page(
     """Clients whose name, issuer or subject holds `text`; `state` is `active`, `disabled` or empty."""
     after_name = ""
     if after is not None:
-        found = _query("SELECT name FROM auth_context WHERE id = %(id)s AND tenant_id = %(tenant)s",
+        found = read("SELECT name FROM auth_context WHERE id = %(id)s AND tenant_id = %(tenant)s",
                        {"id": after, "tenant": tenant_id})  # fmt: skip
         after_name = str(found[0][0]) if found else ""
         after = after if found else None
     like = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    rows = _query(
+    rows = read(
         _PAGE,
         {
             "tenant": tenant_id,
@@ -183,7 +182,7 @@ def client_page(
 
 def client_detail(tenant_id: int, context_id: int) -> ClientRow | None:
     """One client of the tenant."""
-    rows = _query(
+    rows = read(
         _CLIENTS + " AND c.id = %(id)s",
         {"tenant": tenant_id, "id": context_id, "tasks": ["extensions", TASKS_EXTENSION]},
     )
@@ -192,7 +191,7 @@ def client_detail(tenant_id: int, context_id: int) -> ClientRow | None:
 
 def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
     """The client's tokens, live ones first, at most 200."""
-    rows = _query(
+    rows = read(
         """
         SELECT a.id, a.prefix, a.scopes, a.created_at, a.expires_at, a.last_used_at, a.last_address, a.revoked_at
         FROM access_token a JOIN auth_context c ON c.id = a.context_id
@@ -206,18 +205,12 @@ def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:
     """Tasks of the client that have not ended and whose end was not asked for."""
-    rows = _query(
+    rows = read(
         "SELECT id FROM task WHERE context_id = %(id)s AND tenant_id = %(tenant)s AND ended_at IS NULL"
         " AND cancel_requested_at IS NULL ORDER BY id LIMIT %(limit)s",
         {"id": context_id, "tenant": tenant_id, "limit": limit},
     )
     return tuple(row[0] for row in rows)
-
-
-def _query(sql: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return list(cursor.fetchall())
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def task_detail(tenant_id: int, public_id: str) -> TaskDetail | None:
         SELECT t.tool_id, t.tool_name, o.name, s.id, s.name, c.id, c.name, t.arguments, t.worker, t.lease_until,
                t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at, t.last_polled_at,
                t.idempotency_key, t.client_info, t.trace,
-               (SELECT count(*) FROM worker WHERE stopped_at IS NULL AND heartbeat_at > now() - interval '1 minute'),
+               (SELECT count(*) FROM worker WHERE stopped_at IS NULL AND heartbeat_at > now() - interval '30 seconds'),
                t.rerun_of_id
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         JOIN auth_context c ON c.id = t.context_id WHERE t.id = %s
@@ -168,8 +168,8 @@ def _lines(task_id: int) -> tuple[StoredLine, ...]:
 def _relatives(task_id: int, origin_id: int | None) -> tuple[Relative | None, tuple[Relative, ...]]:
     found = read(
         "SELECT id, public_id, state, is_error, created_at FROM task WHERE id = %s OR rerun_of_id = %s"
-        " ORDER BY id DESC LIMIT 21",
-        [origin_id, task_id],
+        " ORDER BY id = %s DESC NULLS LAST, id DESC LIMIT 21",
+        [origin_id, task_id, origin_id],
     )
     rows = [(row[0], Relative(row[1], State(row[2]), row[3], row[4])) for row in found]
     origin = next((relative for key, relative in rows if key == origin_id), None)

@@ -38,7 +38,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
             cursor.execute("SELECT current_setting(%s)", [setting])
             (value,) = cursor.fetchone()
             found.append((setting, value == "on", f"{value} (off would lose acknowledged tasks in a crash)"))
-        cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'")
+        cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')")
         present = {row[0] for row in cursor.fetchall()}
         missing = sorted(GUARDS - present)
         found.append(("guards", not missing, "all in place" if not missing else f"missing: {', '.join(missing)}"))

@@ -32,7 +32,7 @@ def ready() -> list[str]:
         problems.append("no worker is alive: run manage.py worker")
     unseen = Server.objects.filter(enabled=True, state="unknown").count()
     if unseen:
-        problems.append(f"{unseen} servers have not been contacted yet")
+        problems.append(f"{unseen} {'server has' if unseen == 1 else 'servers have'} not been contacted yet")
     return problems
 
 

@@ -68,12 +68,13 @@ def numbers(tenant_id: int) -> Numbers:
                (SELECT count(*) FROM task WHERE tenant_id = %(tenant)s AND (state = 'faulted' OR is_error)
                 AND ended_at > now() - interval '24 hours'),
                (SELECT min(since) FROM waiting),
-               (SELECT count(*) FROM worker WHERE stopped_at IS NULL AND heartbeat_at > now() - interval '1 minute'),
+               (SELECT count(*) FROM worker WHERE stopped_at IS NULL AND heartbeat_at > now() - interval '30 seconds'),
                (SELECT count(*) FROM server WHERE tenant_id = %(tenant)s AND enabled),
                (SELECT count(*) FROM tool o JOIN server s ON s.id = o.server_id
                 WHERE s.tenant_id = %(tenant)s AND o.gone_at IS NULL),
                (SELECT count(*) FROM access_token a JOIN auth_context c ON c.id = a.context_id
-                WHERE c.tenant_id = %(tenant)s AND a.revoked_at IS NULL),
+                WHERE c.tenant_id = %(tenant)s AND a.revoked_at IS NULL
+                AND (a.expires_at IS NULL OR a.expires_at > now())),
                EXISTS (SELECT 1 FROM task WHERE tenant_id = %(tenant)s)
         """,
         {"tenant": tenant_id},

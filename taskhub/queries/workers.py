@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+
+from taskhub.queries._read import read
 
 COUNT_CAP = 10_000
 RUNNING_SHOWN = 100
@@ -92,7 +93,7 @@ def fleet(tenant_id: int) -> Fleet:
 
 
 def _workers(tenant_id: int) -> tuple[WorkerRow, ...]:
-    found = _query(
+    found = read(
         """
         SELECT w.id, w.name, w.host, w.pid, w.version, w.slots, w.busy, w.started_at, w.heartbeat_at, w.stopped_at,
                CASE WHEN w.stopped_at IS NOT NULL THEN 'stopped'
@@ -104,7 +105,7 @@ def _workers(tenant_id: int) -> tuple[WorkerRow, ...]:
         """,
         {"silent": settings.TASKHUB_LEASE_SECONDS},
     )
-    held = _query(
+    held = read(
         """
         SELECT t.worker, t.public_id, t.tool_name, t.state, coalesce(a.started_at, t.updated_at),
                t.lease_until < clock_timestamp(), t.tenant_id = %(tenant)s
@@ -131,7 +132,7 @@ def _worker(row: tuple[Any, ...], running: tuple[RunningTask, ...], others: int)
 
 
 def _queue(tenant_id: int) -> Queue:
-    row = _query(
+    row = read(
         f"""
         SELECT (SELECT count(*) FROM (SELECT 1 FROM task WHERE tenant_id = %(tenant)s AND state = 'queued'
                                       LIMIT {COUNT_CAP + 1}) waiting),
@@ -143,9 +144,3 @@ def _queue(tenant_id: int) -> Queue:
         {"tenant": tenant_id},
     )[0]
     return Queue(*row)
-
-
-def _query(sql: str, params: dict[str, Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(sql, params)
-        return list(cursor.fetchall())

@@ -311,6 +311,9 @@ def test_rerun_makes_a_linked_task_with_the_same_call(operator: Any, context: An
     assert (new.arguments, new.context_id, new.tool_id) == ({"a": [1, {"b": None}]}, context.pk, new.tool_id)
     assert f'href="/tasks/{task.public_id}/"' in response.content.decode()
     assert f'href="/tasks/{new.public_id}/"' in operator.get(f"/tasks/{task.public_id}/").content.decode()
+    for _ in range(22):  # however often the new one is run again, its own origin stays in sight
+        make_task(context, make_tool(server), rerun_of=new.id)
+    assert f'href="/tasks/{task.public_id}/"' in operator.get(f"/tasks/{new.public_id}/").content.decode()
 
 
 def test_rerun_of_a_live_task_or_a_gone_tool_is_refused_in_words(operator: Any, context: Any, server: Any) -> None:

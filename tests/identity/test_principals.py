@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from taskhub.api.auth import Unauthorized, authenticate
@@ -31,6 +31,7 @@ from taskhub.lib import ids
 from taskhub.lib.lanes import Lanes
 from taskhub.store.models import AccessToken, AuthContext, Membership, Tenant
 from tests.factories import make_person, make_tenant, make_user
+from tests.lifecycle import kit
 from tests.lifecycle.kit import wait_until
 
 ROOT = Actor(name="root", door=Door.CLI)
@@ -276,12 +277,47 @@ def test_many_callers_of_one_token_at_once_all_become_the_same_principal(transac
     assert found.count(found[0]) == 4
 
 
+def test_a_token_revoked_while_it_was_being_read_is_not_remembered(transactional_db: None) -> None:
+    token, row = issued(make_tenant())
+    read = threading.Event()
+
+    def call() -> None:
+        principal_of(token, "")
+        read.set()
+        connection.close()
+
+    with transaction.atomic():
+        AccessToken.objects.select_for_update().get(pk=row.pk)
+        thread = threading.Thread(target=call)
+        thread.start()
+        wait_until(lambda: kit.count_rows("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0)
+        forget_principals()  # the hint of the revocation arrives first
+    thread.join(5)
+    assert read.is_set()
+    assert cached_principal(token) is None
+
+
 # --- callers without a token, and people
+
+
+def test_locked_out_callers_without_a_token_are_refused(transactional_db: None) -> None:
+    def call(lanes: Lanes) -> Principal:
+        return asyncio.run(authenticate(None, address="", lanes=lanes, anonymous=True))
+
+    with lane() as lanes:
+        found = call(lanes)
+        set_context_disabled(tenant_id=found.tenant_id, context_id=found.context_id, disabled=True, actor=ROOT)
+        forget_principals()
+        with pytest.raises(Unauthorized):
+            call(lanes)
+        set_context_disabled(tenant_id=found.tenant_id, context_id=found.context_id, disabled=False, actor=ROOT)
+        assert call(lanes) == found
 
 
 def test_callers_without_a_token_are_one_and_the_same_and_have_every_scope(db: None) -> None:
     first, again = anonymous_principal(), anonymous_principal()
     assert first == again
+    assert first is not None
     assert first.anonymous
     assert first.scopes == set(SCOPES)
     assert first.token_id is None

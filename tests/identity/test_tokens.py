@@ -111,6 +111,13 @@ def test_a_client_holds_so_many_live_tokens_and_revoking_makes_room(
     assert issue_token(tenant_id=tenant.pk, client="ci", actor=ROOT)
 
 
+def test_expired_tokens_take_no_room(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("taskhub.identity.tokens.MAX_LIVE_TOKENS", 1)
+    _, row = issue_token(tenant_id=tenant.pk, client="ci", actor=ROOT)
+    AccessToken.objects.filter(pk=row.pk).update(expires_at=row.created_at)
+    issue_token(tenant_id=tenant.pk, client="ci", actor=ROOT)
+
+
 def test_the_same_name_is_one_client_in_a_tenant_and_another_in_the_next(tenant: Tenant) -> None:
     mine, again, theirs = (
         issue_token(tenant_id=of.pk, client="ci", actor=ROOT)[1].context_id for of in (tenant, tenant, make_tenant())

@@ -87,6 +87,13 @@ def test_a_page_backwards_knows_the_way_on_from_both_its_ends(tenant: Tenant) ->
     assert ids(event_page(tenant.pk, EVERYTHING, after=page.newer, limit=3)) == there[8:5:-1]
 
 
+def test_back_from_an_empty_page_leads_to_the_entry_it_came_from(tenant: Tenant) -> None:
+    there = [record(tenant) for _ in range(2)]
+    page = event_page(tenant.pk, EVERYTHING, after=there[-1], limit=3)
+    assert (ids(page), page.newer) == ([], None)
+    assert ids(event_page(tenant.pk, EVERYTHING, before=page.older, limit=3)) == there[::-1]
+
+
 def test_a_filtered_log_is_paged_in_both_directions_like_the_whole(tenant: Tenant) -> None:
     there = [record(tenant, "a.b" if n % 3 else "c.d", reason="needle" if n % 2 else "") for n in range(24)]
     for wanted, hits in (

@@ -63,7 +63,7 @@ def test_ready_says_in_words_what_is_missing() -> None:
     for name, columns in (("a", {"enabled": True}), ("b", {"enabled": False})):
         Server.objects.create(tenant=tenant, name=name, transport="stdio", target="x", **columns)
     (problem,) = health.ready()
-    assert problem.startswith("1 servers have not been contacted yet")
+    assert problem.startswith("1 server has not been contacted yet")
     Server.objects.filter(name="a").update(state="unreachable")
     assert health.ready() == []
 

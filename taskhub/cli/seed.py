@@ -25,7 +25,6 @@ STORY: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("agent-a", "survey", {}),
     ("agent-b", "fail", {"kind": "tool_error"}),
     ("agent-b", "fail", {"kind": "protocol_error"}),
-    ("agent-a", "fail", {"kind": "protocol_error"}),
     ("agent-b", "countdown", {"seconds": 300, "steps": 60}),
 )
 """(client, tool, arguments). The last one is cancelled while it runs."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import procrastinate
 from django.conf import settings
+from django.db import connection
 from procrastinate.contrib.django import app as django_app
 
 from taskhub.core.names import QUEUE, WAKE_JOB
@@ -39,8 +40,11 @@ async def run() -> None:
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
     """Delete ended tasks past the retention, in batches."""
-    while purge(retention_days=settings.TASKHUB_RETENTION_DAYS) == 1_000:
-        pass
+    try:
+        while purge(retention_days=settings.TASKHUB_RETENTION_DAYS) == 1_000:
+            pass
+    finally:
+        connection.close()  # the thread is procrastinate's, and so would be the open connection
 
 
 @django_app.periodic(cron="37 * * * *")

@@ -19,11 +19,12 @@ from django.urls import reverse
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.lifecycle.events import record_event, record_verification
+from taskhub.lifecycle.events import record_verification
 from taskhub.queries import audit
 from taskhub.store.models import Event, Seal, Tenant
 from tests.console.admin import HTMX, browser, words
 from tests.factories import make_context, make_person, make_task, make_tenant
+from tests.factories import make_event as record
 
 pytestmark = pytest.mark.django_db
 URL = "/audit/"
@@ -32,16 +33,6 @@ URL = "/audit/"
 @pytest.fixture
 def auditor(tenant: Tenant) -> Client:
     return browser(make_person("auditor", tenant, username="ada"))
-
-
-def record(tenant: Tenant, action: str = "thing.done", **parts: Any) -> int:
-    actor = Actor(
-        name=parts.pop("actor", "mia"),
-        door=parts.pop("door", Door.WEB),
-        address=parts.pop("address", "10.1.2.3"),
-        reason=parts.pop("reason", ""),
-    )
-    return record_event(action, tenant_id=tenant.pk, target=parts.pop("target", "it"), actor=actor, **parts)
 
 
 def shown(response: Any) -> list[int]:

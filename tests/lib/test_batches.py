@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,13 +11,6 @@ from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 
 BOUND = 5.0
-
-
-@pytest.fixture
-def lanes() -> Iterator[Lanes]:
-    made = Lanes(2, name="test")
-    yield made
-    made.close()
 
 
 class Work:

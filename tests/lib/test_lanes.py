@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import pytest
 
 from taskhub.lib.lanes import Lanes
 
 BOUND = 5.0
-
-
-@pytest.fixture
-def lanes() -> Iterator[Lanes]:
-    made = Lanes(2, name="test")
-    yield made
-    made.close()
 
 
 class Unusual(BaseException):

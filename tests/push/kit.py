@@ -76,6 +76,9 @@ class Heard:
     def hints(self) -> list[str]:
         return [hint for hint in self.all if hint != self.GAP]
 
+    def holds(self, what: str, times: int) -> bool:
+        return self.all.count(what) == times
+
 
 @asynccontextmanager
 async def background(work: Any) -> AsyncIterator[asyncio.Task[None]]:

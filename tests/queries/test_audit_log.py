@@ -14,12 +14,13 @@ from django.db import connection
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.lifecycle.events import record_event, record_verification
+from taskhub.lifecycle.events import record_verification
 from taskhub.lifecycle.seal import seal_events
 from taskhub.queries import audit
 from taskhub.queries.audit import EventFilter, count_newer, event_by_id, event_page, export_events, known_actions
 from taskhub.store.models import Event, Tenant
 from tests.factories import make_context, make_task, make_tenant
+from tests.factories import make_event as record
 from tests.queries.kit import statements
 
 pytestmark = pytest.mark.django_db
@@ -30,16 +31,6 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 @pytest.fixture
 def tenant() -> Tenant:
     return make_tenant()
-
-
-def record(tenant: Tenant, action: str = "thing.done", **parts: Any) -> int:
-    actor = Actor(
-        name=parts.pop("actor", "mia"),
-        door=parts.pop("door", Door.WEB),
-        address=parts.pop("address", "10.1.2.3"),
-        reason=parts.pop("reason", ""),
-    )
-    return record_event(action, tenant_id=tenant.pk, target=parts.pop("target", "it"), actor=actor, **parts)
 
 
 def ids(page: audit.EventPage) -> list[int]:

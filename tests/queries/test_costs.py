@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
+from functools import partial
 from typing import Any
 
 import pytest
@@ -66,7 +67,12 @@ class World:
         home, ours = self.tenant.pk, listing.TaskFilter(tab="faulted", tool=self.tool.exposed_name)
         newest = audit.newest_event_id(home)
         text = audit.EventFilter(text="e")
-        story: Any = lambda: detail.task_detail(home, self.long.public_id)  # noqa: E731
+
+        def story() -> detail.TaskDetail:
+            found = detail.task_detail(home, self.long.public_id)
+            assert found is not None
+            return found
+
         return {
             "tasks": lambda: listing.task_page(home, listing.TaskFilter()).rows,
             "tasks, filtered": lambda: listing.task_page(home, ours).rows,
@@ -130,10 +136,10 @@ def test_the_overviews_numbers_cost_one_statement_each_and_health_the_same_ever(
         home = world.tenant.pk
         found.append(
             [
-                statements(lambda of=home: stats.numbers(of)),  # type: ignore[misc]
-                statements(lambda of=home: stats.hours(of)),  # type: ignore[misc]
-                statements(lambda of=home: stats.failing(of)),  # type: ignore[misc]
-                statements(lambda of=home: listing.tab_counts(of, listing.TaskFilter())),  # type: ignore[misc]
+                statements(partial(stats.numbers, home)),
+                statements(partial(stats.hours, home)),
+                statements(partial(stats.failing, home)),
+                statements(partial(listing.tab_counts, home, listing.TaskFilter())),
                 statements(lambda: inbox.open_count(world.admin, approve=True)),
                 statements(backlog),
             ]

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
+from taskhub.upstream.call import Outcome
 from taskhub.upstream.connection import Profile, Target
 from taskhub.upstream.pool import Pool, give_up
 from tests.upstream import kit
@@ -18,12 +19,12 @@ from tests.upstream.kit import call, text
 from tests.upstream.servers import gates
 
 
-async def started(work: asyncio.Future[object]) -> None:
+async def started(work: asyncio.Future[Any]) -> None:
     await kit.until(gates.entered.is_set, "the tool to start")
     assert not work.done()
 
 
-def calling(pool: Pool, tool: str, **arguments: object) -> asyncio.Task[object]:
+def calling(pool: Pool, tool: str, **arguments: object) -> asyncio.Task[Outcome]:
     return asyncio.create_task(call(pool, tool, arguments))
 
 
@@ -57,7 +58,7 @@ async def test_a_tool_that_blocks_its_thread_stops_neither_this_loop_nor_another
         assert text(await call(other, "echo", {"text": "free"})) == "free"
     assert not blocked.done()
     gates.opened.set()
-    assert text(await blocked) == "let go"  # type: ignore[arg-type]
+    assert text(await blocked) == "let go"
 
 
 # --- cancelling
@@ -112,9 +113,9 @@ async def test_giving_up_needs_no_help_from_the_tool(workshop: Pool) -> None:
 
 async def test_giving_up_what_is_done_changes_nothing(workshop: Pool) -> None:
     done = calling(workshop, "echo", text="kept")
-    assert text(await done) == "kept"  # type: ignore[arg-type]
+    assert text(await done) == "kept"
     await give_up(done)
-    assert text(done.result()) == "kept"  # type: ignore[arg-type]
+    assert text(done.result()) == "kept"
 
 
 async def test_a_call_that_was_cancelled_leaves_no_connection_for_the_next(workshop: Pool) -> None:

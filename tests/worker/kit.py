@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 import psycopg
 import uvloop
@@ -24,22 +24,14 @@ from tests import factories
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
 from tests.store.flushing import superuser
+from tests.support import hub
 from tests.upstream.kit import WORKSHOP
 
-T = TypeVar("T")
 BOUND: Final = 15.0
 ENDED: Final = (State.FINISHED, State.FAULTED, State.CANCELLED)
 
 
-def wait_until(look: Callable[[], T | None], what: str, seconds: float = BOUND) -> T:
-    """The first true thing `look` returns."""
-    end = time.monotonic() + seconds
-    while True:
-        found = look()
-        if found:
-            return found
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
-        threading.Event().wait(0.01)
+wait_until = partial(hub.wait_until, seconds=BOUND)
 
 
 class Hall:

@@ -78,7 +78,9 @@ class Engine:
         self.slots = slots or settings.TASKHUB_SLOTS
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close)
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
-            self.lanes, lambda ended: lifecycle.finish_tasks(ended, actor=self.actor)
+            self.lanes,
+            lambda ended: lifecycle.finish_tasks(ended, actor=self.actor),
+            most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
         )
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close)

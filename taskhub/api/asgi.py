@@ -44,8 +44,8 @@ class Lean:
             return
         if self._view is None:
             self._view = resolve(self.path).func
-        if scope["method"] != "POST":
-            scope = {**scope, "method": "GET"}  # any other verb is answered as GET is: 405 in JSON, never HTML
+        if scope["method"] not in ("POST", "GET", "DELETE"):
+            scope = {**scope, "method": "GET", "verb": scope["method"]}  # refused in JSON, never HTML
         message = await receive()
         body: bytes = message["body"]
 

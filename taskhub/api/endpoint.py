@@ -10,9 +10,8 @@ from ninja import Router
 
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
 from taskhub.core.records import Principal
-from taskhub.lib import jsonx
 from taskhub.protocol.calls import ScopeMissing
-from taskhub.protocol.dispatch import error_reply, handle
+from taskhub.protocol.dispatch import error_reply, handle, not_spoken
 from taskhub.protocol.incoming import Incoming, Reply
 
 if TYPE_CHECKING:
@@ -32,9 +31,9 @@ class McpRequest(HttpRequest):
     scope: dict[str, Any]
 
 
-@router.post("", auth=None, include_in_schema=False)
+@router.api_operation(["POST", "GET", "DELETE"], "", auth=None, include_in_schema=False)
 async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
-    """One JSON-RPC message of an MCP client."""
+    """One JSON-RPC message of an MCP client, the stream of its session, or the end of it."""
     lean = cast("McpRequest", request)
     headers, repeated = _headers(lean.scope["headers"])
     address, lanes = peer(lean), lean.hub.lanes
@@ -50,6 +49,9 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         except Unauthorized:
             return False
 
+    verb = lean.scope.get("verb", lean.scope["method"])
+    if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
+        return _response(not_spoken())  # nothing that a token could change
     try:
         principal = await caller()
     except Unauthorized as error:
@@ -62,6 +64,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         address=address,
         gone=lean.gone,
         valid=valid,
+        verb=verb,
     )
     try:
         answer = await handle(lean.hub, incoming)
@@ -72,15 +75,6 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
-    return response
-
-
-@router.api_operation(["GET", "DELETE", "PUT", "PATCH"], "", auth=None, include_in_schema=False)
-async def other(request: HttpRequest) -> HttpResponse:
-    """Only POST is spoken here (B26-12)."""
-    body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "Send POST"}}
-    response = HttpResponse(jsonx.encode(body), status=405, content_type="application/json")
-    response["Allow"] = "POST"
     return response
 
 

@@ -26,8 +26,9 @@ from taskhub.core.errors import TaskHubError  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
+from taskhub.lifecycle.sessions import store_seen  # noqa: E402
 from taskhub.protocol.hub import Hub  # noqa: E402
-from taskhub.protocol.registry import DOORS  # noqa: E402
+from taskhub.protocol.registry import VERSIONS  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 
@@ -51,18 +52,17 @@ def _drop_broken() -> None:
 
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
-    known = {door.version for door in DOORS}
-    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in known]
+    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in VERSIONS]
     if unknown or not settings.TASKHUB_REVISIONS:
         raise ImproperlyConfigured(
-            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(sorted(known))}"
+            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(VERSIONS)}"
         )
     return Hub(
         lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=_close),
         sealer=Sealer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
-        versions=tuple(settings.TASKHUB_REVISIONS),
+        versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),
     )
 
 
@@ -97,11 +97,14 @@ class Application:
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
-            if self.hub.polled:
-                polled, self.hub.polled = self.hub.polled, {}
-                # Worth one try: the next poll tells the same, later.
-                with contextlib.suppress(TaskHubError):
+            polled, self.hub.polled = self.hub.polled, {}
+            seen, self.hub.seen = self.hub.seen, {}
+            # Worth one try: the next use tells the same, later.
+            with contextlib.suppress(TaskHubError):
+                if polled:
                     await self.hub.lanes.run(store_polls, polled)
+                if seen:
+                    await self.hub.lanes.run(store_seen, seen)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

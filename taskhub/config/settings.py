@@ -43,7 +43,11 @@ PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, suc
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "Host names this server answers to")
 if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS names no host: nobody could reach this server")
-TASKHUB_REVISIONS = env.words("TASKHUB_REVISIONS", "2026-07-28", "Protocol revisions served on /mcp, comma separated")
+TASKHUB_REVISIONS = env.words(
+    "TASKHUB_REVISIONS",
+    "2026-07-28,2025-11-25,2025-06-18,2025-03-26",
+    "Protocol revisions served on /mcp, comma separated",
+)
 TASKHUB_ANONYMOUS = env.boolean(
     "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"
 )

@@ -13,6 +13,9 @@ QUEUE: Final = "taskhub"
 WAKE_JOB: Final = "taskhub.run"
 """The procrastinate task that wakes the workers. Its name never changes across releases."""
 
+META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
+"""In the `_meta` of every request since 2026-07-28: its presence tells that era from the one before."""
+
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
 PROGRESS: Final = "io.taskhub/progress"

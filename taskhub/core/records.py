@@ -98,7 +98,8 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """Everything `lifecycle.create.create_task` needs."""
+    """Everything `lifecycle.create.create_task` needs. The last four are of the 2025 wires: the session,
+    the JSON of the request's id and of its progress token, and whether the caller was given a handle."""
 
     tenant_id: int
     context_id: int
@@ -113,12 +114,15 @@ class NewTask:
     ttl_ms: int | None = 86_400_000
     poll_interval_ms: int = 1_000
     rerun_of: int | None = None
-    waited: bool = False
+    session_id: int | None = None
+    request_id: str | None = None
+    progress_token: str | None = None
+    handle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """An open question as the wire needs it."""
+    """An open question as the wire needs it; `id` is 0 where nobody needs it."""
 
     key: str
     kind: QuestionKind
@@ -127,6 +131,7 @@ class OpenQuestion:
     group: str
     quorum: int
     approvals: int
+    id: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,22 @@ class TaskRecord:
     version: int
     tool_name: str
     questions: tuple[OpenQuestion, ...]
+    session_id: int | None = None
+    progress_token: str | None = None
+    handle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What a 2025 client and the server agreed on, for one auth context."""
+
+    id: int
+    public_id: str
+    context_id: int
+    version: str
+    client_info: dict[str, Any]
+    client_capabilities: dict[str, Any]
+    log_level: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,5 +228,6 @@ class StoredLine:
 
 __all__ = [
     "Actor", "Audience", "Claim", "Created", "LogLine", "NewQuestion", "NewTask", "OpenQuestion", "Person",
-    "Principal", "QuestionKind", "QuestionState", "State", "StoredLine", "TaskMode", "TaskRecord", "ToolRecord",
+    "Principal", "QuestionKind", "QuestionState", "Session", "State", "StoredLine", "TaskMode", "TaskRecord",
+    "ToolRecord",
 ]  # fmt: skip

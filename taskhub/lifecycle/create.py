@@ -31,7 +31,7 @@ from taskhub.lifecycle.hints import Hint, announce_created
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
-_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v1(%s::json, %s)"
+_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v2(%s::json, %s)"
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -126,6 +126,10 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "max_attempts": tool.max_attempts,
         "at_least_once": tool.at_least_once,
         "run_seconds": tool.run_seconds,
+        "session": new.session_id,
+        "request_id": new.request_id,
+        "progress_token": new.progress_token,
+        "handle": new.handle,
     }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row)
 
@@ -190,6 +194,9 @@ def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -
             version=1,
             tool_name=new.tool.exposed_name,
             questions=() if draft.approval is None else (_opened(draft.approval),),
+            session_id=new.session_id,
+            progress_token=new.progress_token,
+            handle=new.handle,
         ),
         existed=False,
     )

@@ -10,8 +10,9 @@ from taskhub.core.errors import Invalid
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
+from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.protocol.errors import INVALID_REQUEST, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
@@ -46,6 +47,32 @@ async def tools_of(hub: Hub, tenant_id: int) -> Catalogue:
     """The catalogue; no query while the cache is warm."""
     known = cached_catalogue(tenant_id)
     return known if known is not None else await hub.lanes.run(catalogue, tenant_id)
+
+
+async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tuple[ToolRecord, dict[str, Any]]:
+    """The tool and the arguments of a `tools/call`. Raises -32602 for an unknown tool and for
+    arguments that are no object."""
+    name, arguments = params.get("name"), params.get("arguments", {})
+    if not isinstance(name, str):
+        raise WireError(INVALID_PARAMS, "name must be a string")
+    if not isinstance(arguments, dict):
+        raise WireError(INVALID_PARAMS, "arguments must be an object")
+    if jsonx.has_nul(arguments):
+        raise WireError(INVALID_PARAMS, "arguments cannot hold the character U+0000")
+    tool = (await tools_of(hub, principal.tenant_id)).by_name.get(name)
+    if tool is None:
+        raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
+    return tool, arguments
+
+
+def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
+    """The caller's trace context, passed on to the tool's server."""
+    return {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
+
+
+async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
+    """The task read again; the record itself if it was purged meanwhile."""
+    return await hub.lanes.run(task_by_id, task.id) or task
 
 
 def idempotency_key(meta: dict[str, Any]) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from taskhub.core.errors import (
     Forbidden,
@@ -16,43 +17,67 @@ from taskhub.core.errors import (
 )
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
-from taskhub.protocol.envelope import BadEnvelope, Envelope, error_message, read_envelope
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, read_envelope
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
-from taskhub.protocol.registry import METHODS, door_of
+from taskhub.protocol.registry import Door, door_of, open_doors
+from taskhub.protocol.replies import error_reply
 
 logger = logging.getLogger(__name__)
 
-JSON = {"Content-Type": "application/json"}
-
 
 async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
-    """Answer one POST to `/mcp`. Raises `ScopeMissing` and nothing else for what a client sent:
-    its challenge header is the entry room's affair."""
+    """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
+    sent: its challenge header is the entry room's affair."""
+    id: str | int | None = None  # noqa: A001 - the wire's word
+    status_of: Callable[[int], int] = errors.http_status
     try:
+        if incoming.verb != "POST":
+            return await _without_body(hub, incoming)
         _check_media(incoming)
-        envelope = read_envelope(incoming.body)
-    except WireError as error:
-        return error_reply(error.id if isinstance(error, BadEnvelope) else None, error)
-    if envelope.id is None:
-        # Core defines no client notification over HTTP; a cancellation travels by disconnect (B26-06, B26-82).
-        return Reply(b"", status=202)
-    try:
-        door = door_of(envelope, incoming, hub.versions)
-        request = door.check(envelope, incoming, hub)
-        handler = METHODS[(envelope.method, door.version)]
-        return await handler(hub, request)
+        message = read_envelope(incoming.body)
+        id = message.id  # noqa: A001 - the wire's word
+        door = door_of(message, incoming, hub.versions)
+        status_of = door.status_of
+        return await _answer(hub, incoming, door, message)
     except ScopeMissing as error:
-        error.id = envelope.id
+        error.id = id
         raise
+    except BadEnvelope as error:
+        return error_reply(error.id, error)
     except WireError as error:
-        return error_reply(envelope.id, error)
+        return error_reply(id, error, status_of)
     except TaskHubError as error:
-        return error_reply(envelope.id, wire_error(error))
+        return error_reply(id, wire_error(error), status_of)
     except Exception:
-        logger.exception("request failed", extra={"method": envelope.method})
-        return error_reply(envelope.id, WireError(errors.INTERNAL_ERROR, "Internal error", status=500))
+        logger.exception("request failed")
+        return error_reply(id, WireError(errors.INTERNAL_ERROR, "Internal error", status=500))
+
+
+async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | Response) -> Reply | Stream:
+    if isinstance(message, Response):
+        await door.responded(hub, incoming, message)
+        return Reply(b"", status=202)
+    if message.id is None:
+        await door.notified(hub, incoming, message)
+        return Reply(b"", status=202)
+    request = await door.check(hub, incoming, message)
+    return await door.methods[request.version][message.method](hub, request)
+
+
+async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
+    """GET opens the stream of a session and DELETE ends one, where a revision has sessions (B25-07, B25-14)."""
+    for door in open_doors(hub.versions):
+        if incoming.verb in door.verbs and "mcp-session-id" in incoming.headers:
+            return await door.verbs[incoming.verb](hub, incoming)
+    return not_spoken()
+
+
+def not_spoken() -> Reply:
+    """405: without a session only POST is spoken (B26-12)."""
+    refusal = error_reply(None, WireError(errors.INVALID_REQUEST, "Send POST", status=405))
+    return Reply(refusal.body, status=405, headers={**refusal.headers, "Allow": "POST"})
 
 
 def wire_error(error: TaskHubError) -> WireError:
@@ -72,14 +97,6 @@ def wire_error(error: TaskHubError) -> WireError:
             return WireError(errors.INTERNAL_ERROR, "Internal error", status=500)
 
 
-def error_reply(id: str | int | None, error: WireError) -> Reply:  # noqa: A002 - the wire's word
-    """A JSON error: never HTML, never empty (3.3 rule 5)."""
-    headers = dict(JSON)
-    if error.retry_after:
-        headers["Retry-After"] = str(error.retry_after)
-    return Reply(error_message(id, error.body()), status=error.status, headers=headers)
-
-
 def _check_media(incoming: Incoming) -> None:
     content = incoming.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
@@ -91,4 +108,4 @@ def _check_media(incoming: Incoming) -> None:
         raise WireError(errors.INVALID_REQUEST, "Accept must list application/json and text/event-stream", status=406)
 
 
-__all__ = ["Envelope", "error_reply", "handle", "wire_error"]
+__all__ = ["error_reply", "handle", "not_spoken", "wire_error"]

@@ -20,6 +20,15 @@ class Envelope:
     has_meta: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a client answers to a request of the server (2025 wires): one of `result` and `error`."""
+
+    id: str | int
+    result: dict[str, Any] | None
+    error: dict[str, Any] | None
+
+
 class BadEnvelope(WireError):
     """Carries the id as far as it could be read, so that the answer can name it."""
 
@@ -28,9 +37,9 @@ class BadEnvelope(WireError):
         self.id = id
 
 
-def read_envelope(body: bytes) -> Envelope:
+def read_envelope(body: bytes) -> Envelope | Response:
     """The message in `body`. Raises `BadEnvelope` (400): -32700 for what is not strict JSON,
-    -32600 for what is no single request or notification (B26-01, B26-05)."""
+    -32600 for what is no single request, notification or response (B26-01, B26-05, B25-09)."""
     try:
         message = jsonx.decode(body)
     except jsonx.JsonError as error:
@@ -47,7 +56,7 @@ def read_envelope(body: bytes) -> Envelope:
         raise BadEnvelope(INVALID_REQUEST, "id must be a string or an integer")
     method = message.get("method")
     if method is None and ("result" in message or "error" in message):
-        raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", readable)
+        return _response(message, readable)
     if not isinstance(method, str) or not method:
         raise BadEnvelope(INVALID_REQUEST, "method must be a string", readable)
     params = message.get("params", {})
@@ -57,6 +66,17 @@ def read_envelope(body: bytes) -> Envelope:
     if not isinstance(meta, dict):
         raise BadEnvelope(INVALID_PARAMS, "params._meta must be an object", readable)
     return Envelope(id=readable, method=method, params=params, meta=meta, has_meta="_meta" in params)
+
+
+def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noqa: A002 - the wire's word
+    if id is None:
+        raise BadEnvelope(INVALID_REQUEST, "A response names the id of its request")
+    result, error = message.get("result"), message.get("error")
+    if ("result" in message) == ("error" in message):
+        raise BadEnvelope(INVALID_REQUEST, "A response has either a result or an error", id)
+    if not isinstance(error if "error" in message else result, dict):
+        raise BadEnvelope(INVALID_REQUEST, "The result or error of a response is an object", id)
+    return Response(id, result, error)
 
 
 def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 - the wire's word

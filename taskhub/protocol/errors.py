@@ -19,14 +19,14 @@ UNAVAILABLE: Final = 50300
 
 
 class WireError(Exception):
-    """An answer that is an error. `status` is the HTTP status; 0 means "by the code"."""
+    """An answer that is an error. `status` is the HTTP status; 0 means "what the revision gives the code"."""
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int = 0, retry_after: int = 0) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.data = data
-        self.status = status or http_status(code)
+        self.status = status
         self.retry_after = retry_after
 
     def body(self) -> dict[str, Any]:

@@ -9,15 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskhub.core.records import Actor, Created, NewTask, TaskRecord
+from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
+from taskhub.queries.sessions import live_sessions
 from taskhub.queries.tasks import owned_tasks
 
 CATALOGUE = "catalogue"
 """The topic that rings when any tool, server or policy changed."""
+
+
+def context_topic(context_id: int) -> str:
+    """The topic that rings when any task of the context changed."""
+    return f"context:{context_id}"
 
 
 class Hints:
@@ -67,8 +73,12 @@ class Hub:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     polled: dict[int, float] = field(default_factory=dict)
+    seen: dict[int, float] = field(default_factory=dict)
+    """When sessions were last used, to be stored in batches as `polled` is."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
     """`queries.tasks.owned_task` by context id and public id."""
+    sessions: Batches[tuple[str, int], Session | None] = field(init=False)
+    """`queries.sessions.live_sessions` by session id and context id."""
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """`lifecycle.create.create_task`."""
     cache: dict[str, Any] = field(default_factory=dict)
@@ -77,4 +87,5 @@ class Hub:
     def __post_init__(self) -> None:
         """What goes through the hub's lanes together."""
         self.reads = Batches(self.lanes, owned_tasks)
+        self.sessions = Batches(self.lanes, live_sessions)
         self.creations = Batches(self.lanes, create_tasks)

@@ -14,9 +14,9 @@ async def _always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One POST. `headers` maps lower-case names to trimmed values; `repeated` names the headers
-    that came more than once. `gone` returns when the peer has left; `valid` tells whether the token
-    it came with is still good, for streams that outlive the check at the door."""
+    """One request to an MCP endpoint. `headers` maps lower-case names to trimmed values; `repeated`
+    names the headers that came more than once. `gone` returns when the peer has left; `valid` tells
+    whether the token it came with is still good, for streams that outlive the check at the door."""
 
     body: bytes
     headers: Mapping[str, str]
@@ -25,6 +25,7 @@ class Incoming:
     address: str
     gone: Callable[[], Awaitable[None]]
     valid: Callable[[], Awaitable[bool]] = _always
+    verb: str = "POST"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,10 @@ class Stream:
     frames: AsyncIterator[bytes]
 
 
-def event(message: bytes) -> bytes:
+def event(message: bytes, event_id: str = "") -> bytes:
     """One SSE event holding one compact JSON-RPC message (B26-08)."""
-    return b"event: message\ndata: " + message + b"\n\n"
+    head = b"id: " + event_id.encode("ascii") + b"\n" if event_id else b""
+    return head + b"event: message\ndata: " + message + b"\n\n"
 
 
 KEEP_ALIVE = b": keep-alive\n\n"

@@ -9,7 +9,7 @@ from collections import defaultdict
 from channels.layers import get_channel_layer
 
 from taskhub.identity.principals import forget_principals
-from taskhub.protocol.hub import CATALOGUE, Hub
+from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
 from taskhub.queries.catalogue import forget_catalogues
 from taskhub.store.listener import listen
 
@@ -34,11 +34,13 @@ class Feeder:
             group.create_task(self._tell_consoles())
 
     def on_hint(self, payload: str) -> None:
-        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals."""
+        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals,
+        `n session` for a session that ended."""
         kind, *rest = payload.split(" ")
         if kind in ("r", "x", "t") and len(rest) == 4:
-            tenant, _, _, public_id = rest
+            tenant, context, _, public_id = rest
             self.hub.hints.ring(public_id)
+            self.hub.hints.ring(context_topic(int(context)))
             self._note(tenant, {f"task:{public_id}", "tasks"})
         elif kind == "c":
             forget_catalogues()
@@ -50,6 +52,8 @@ class Feeder:
             # Streams look whether their token is still good: revocation ends them at once.
             self.hub.hints.ring_all()
             self._note("*", {"clients"})
+        elif kind == "n" and rest:
+            self.hub.hints.ring(f"session:{rest[0]}")
         elif kind == "k":
             self._note("*", {"workers"})
 

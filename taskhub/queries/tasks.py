@@ -9,23 +9,24 @@ from typing import Any
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, StoredLine, TaskRecord
 from taskhub.store import call
 
-_COLUMNS = (
+COLUMNS = (
     "id, public_id, revision, state, message, progress, total, created_at, updated_at, ended_at, ttl_ms,"
-    " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions"
+    " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions,"
+    " session_id, progress_token, handle"
 )
-_BY_OWNER = f"SELECT {_COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"
+_BY_OWNER = f"SELECT {COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"
 PAGE = 100
 """Log lines read at once."""
 
 _MANY_BY_OWNER = (
-    f"SELECT {', '.join('v.' + c.strip() for c in _COLUMNS.split(','))}, v.expires_at, w.place"
+    f"SELECT {', '.join('v.' + c.strip() for c in COLUMNS.split(','))}, v.expires_at, w.place"
     " FROM unnest(%s::text[], %s::bigint[]) WITH ORDINALITY AS w(public_id, context_id, place)"
     # LIMIT keeps this a look-up by key per id, also in a plan that was made on an empty table.
     " CROSS JOIN LATERAL (SELECT * FROM task_view t WHERE t.public_id = w.public_id"
     " AND t.context_id = w.context_id LIMIT 1) v"
 )
-_BY_ID = f"SELECT {_COLUMNS} FROM task_view WHERE id = %s"
-_BY_TENANT = f"SELECT {_COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"
+_BY_ID = f"SELECT {COLUMNS} FROM task_view WHERE id = %s"
+_BY_TENANT = f"SELECT {COLUMNS} FROM task_view WHERE public_id = %s AND tenant_id = %s"
 
 
 def owned_task(context_id: int, public_id: str) -> TaskRecord | None:
@@ -79,7 +80,7 @@ def lines_after(task_id: int, line_id: int, limit: int = PAGE) -> list[StoredLin
 
 
 def record(row: tuple[Any, ...]) -> TaskRecord:
-    """A `task_view` row in the order of `_COLUMNS`."""
+    """A `task_view` row in the order of `COLUMNS`."""
     return TaskRecord(
         id=row[0],
         public_id=row[1],
@@ -108,7 +109,11 @@ def record(row: tuple[Any, ...]) -> TaskRecord:
                 group=q["group"],
                 quorum=q["quorum"],
                 approvals=q["approvals"],
+                id=q["id"],
             )
             for q in row[18] or ()
         ),
+        session_id=row[19],
+        progress_token=row[20],
+        handle=row[21],
     )

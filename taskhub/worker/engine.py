@@ -260,7 +260,7 @@ class Engine:
         pause = 0.1
         while not held.lost:
             try:
-                if not await store():
+                if not await store() and not held.cancelling:  # a cancellation may have ended it at once
                     logger.warning("task %s: the lease was lost, the outcome is dropped", held.claim.public_id)
                 return
             except Unavailable:

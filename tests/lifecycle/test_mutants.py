@@ -54,9 +54,9 @@ MUTANTS: dict[str, list[Mutant]] = {
     ],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
     "a key is everybody's": [
-        Mutant("create_tasks_v1", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
+        Mutant("create_tasks_v2", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
     ],
-    "a key hides other arguments": [Mutant("create_tasks_v1", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
+    "a key hides other arguments": [Mutant("create_tasks_v2", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
     "a result after the cancellation": [LATE],
     "a result after the cancellation, and no guard": [LATE, NO_TERMINAL_GUARD],
     "a cancellation of ended tasks": [Mutant("request_cancel_v1", r"held\.ended_at IS NOT NULL OR")],

@@ -1,4 +1,4 @@
-"""The rules of the 2026-07-28 wire, and whether a test proves each.
+"""The rules of every wire, and whether a test proves each; those of the 2025 wires are in `requirements_2025`.
 
 `T26-*` is the tasks extension, `B26-*` the base protocol and its transport, `AU-*` authorization. A
 test names the rules it proves with `@pytest.mark.req(...)`; `test_manifest.py` holds the two together.
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from tests.protocol.requirements_2025 import SESSION_RULES
+
 State = Literal["covered", "deferred"]
 
 REQUIREMENTS: Final[dict[str, tuple[State, str]]] = {
+    **SESSION_RULES,
     "T26-01": ("covered", ""),
     "T26-02": ("covered", ""),
     "T26-03": ("covered", ""),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from taskhub.protocol.registry import VERSIONS
 from tests.conformance.fixture_content import JSON_SCHEMA_2020_12
-from tests.support.client import EVERYTHING, EXTENSION, NONE, PREFIX, VERSION, Client
+from tests.support.client import EVERYTHING, EXTENSION, NONE, PREFIX, Client
 
 pytestmark = pytest.mark.processes
 
@@ -27,7 +28,7 @@ def _tools(client: Client) -> dict[str, dict[str, Any]]:
 @pytest.mark.req("T26-01", "T26-02", "B26-40", "B26-41", "B26-42", "B26-44")
 def test_discover_says_what_this_server_is_and_can(alice: Client) -> None:
     found = alice.call("server/discover").result
-    assert found["supportedVersions"] == [VERSION]
+    assert found["supportedVersions"] == list(VERSIONS)
     assert found["capabilities"]["extensions"] == {EXTENSION: {}}
     assert "tasks" not in found["capabilities"]
     info = found["_meta"][PREFIX + "serverInfo"]
@@ -148,16 +149,3 @@ def test_versions_named_in_the_refusal_are_those_of_discover(alice: Client) -> N
     assert answer.refusal == (400, -32022)
     supported = alice.call("server/discover").result["supportedVersions"]
     assert answer.error["data"] == {"supported": supported, "requested": version}
-
-
-@pytest.mark.req("B26-29")
-def test_a_bare_initialize_learns_which_versions_there_are(alice: Client) -> None:
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
-    }
-    answer = alice.send(message, alice.headers(message, {"MCP-Protocol-Version": None, "Mcp-Method": None}))
-    assert answer.refusal == (400, -32022)
-    assert answer.error["data"] == {"supported": [VERSION], "requested": "2025-11-25"}

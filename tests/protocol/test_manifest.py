@@ -19,7 +19,7 @@ OWN = {"test_manifest.py", "test_schema.py"}
 
 def _functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for folder in (HERE, HERE.parent / "api"):
-        for path in sorted(folder.glob("test_*.py")):
+        for path in sorted(folder.rglob("test_*.py")):
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test_"):
                     yield path, node
@@ -63,7 +63,7 @@ def test_every_test_of_the_protocol_names_its_rules() -> None:
     nameless = [
         f"{path.name}::{function.name}"
         for path, function in _functions()
-        if path.parent == HERE and path.name not in OWN and not _marks(function)
+        if HERE in path.parents and path.name not in OWN and not _marks(function)
     ]
     assert nameless == []
 

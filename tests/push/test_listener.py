@@ -169,4 +169,4 @@ async def test_the_lifecycles_changes_arrive_as_hints_of_ids(world: World) -> No
     async with listening() as heard:
         task = await asyncio.to_thread(live)
         await until(lambda: len(heard.hints) == 2)
-        assert heard.hints == [f"r {ids} {task.id} {task.public_id}", f"t {ids} {task.id} {task.public_id}"]
+        assert heard.hints == [f"r {ids} {task.id} {task.public_id}", f"x {ids} {task.id} {task.public_id}"]

@@ -3,6 +3,7 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.people import AccessToken, AuthContext, Membership, Tenant
 from taskhub.store.models.servers import Server, Tool
+from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Question, Task, TaskLog
 from taskhub.store.models.workers import Worker
 
@@ -13,9 +14,12 @@ __all__ = [
     "Decision",
     "Event",
     "Membership",
+    "Outbound",
     "Question",
     "Seal",
     "Server",
+    "Session",
+    "Stream",
     "Task",
     "TaskLog",
     "Tenant",

@@ -7,6 +7,7 @@ from django.db.models.functions import Now
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import AuthContext, Tenant
 from taskhub.store.models.servers import Tool
+from taskhub.store.models.sessions import Session
 
 STATES = ["queued", "working", "input_required", "finished", "faulted", "cancelled"]
 TERMINAL = ["finished", "faulted", "cancelled"]
@@ -59,6 +60,11 @@ class Task(models.Model):
     rerun_of = models.ForeignKey("self", models.SET_NULL, null=True, related_name="reruns", db_index=False)
     version = models.IntegerField(db_default=1)
 
+    session = models.ForeignKey(Session, models.SET_NULL, null=True, db_index=False)
+    request_id = models.TextField(null=True)
+    progress_token = models.TextField(null=True)
+    handle = models.BooleanField(db_default=False)
+
     class Meta:
         db_table = "task"
         constraints = [
@@ -102,6 +108,12 @@ class Task(models.Model):
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="task_ended"),
+            models.Index(fields=["session", "updated_at"], condition=Q(session__isnull=False), name="task_by_session"),
+            models.Index(
+                fields=["session"],
+                condition=Q(session__isnull=False, state="input_required"),
+                name="task_asking_by_session",
+            ),
         ]
 
     def __str__(self) -> str:

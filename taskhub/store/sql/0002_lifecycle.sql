@@ -2,21 +2,6 @@
 -- them from taskhub/lifecycle; the promise of each stands there. Functions are versioned by
 -- name and never edited after a release.
 
--- What every projection reads, as one row. `open_questions` is null when nothing is open.
-CREATE VIEW task_view AS
-SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.message, t.progress, t.total,
-       t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
-       t.cancel_requested_at, t.version, t.tool_name, t.expires_at,
-       CASE WHEN t.state = 'input_required' THEN (
-           SELECT json_agg(json_build_object(
-                      'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
-                      'group', q."group", 'quorum', q.quorum,
-                      'approvals', (SELECT count(*) FROM decision d
-                                    WHERE d.question_id = q.id AND d.verdict = 'approve'))
-                  ORDER BY q.id)
-           FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
-FROM task t;
-
 CREATE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at)
@@ -36,65 +21,6 @@ BEGIN
                    WHERE status = 'todo' AND queue_name = 'taskhub' AND task_name = 'taskhub.run') THEN
         PERFORM procrastinate_defer_jobs_v1(ARRAY[ROW('taskhub', 'taskhub.run', 0, NULL, NULL, '{}'::jsonb,
             clock_timestamp() + interval '1 second')]::procrastinate_job_to_defer_v1[]);
-    END IF;
-END $$;
-
--- Makes the tasks of p_wanted (what a task is born with; n numbers them) durable, in one statement
--- for all of them. A key that its context used before makes nothing: the row names the earlier task
--- and r_existed, or r_reused when that was another call.
-CREATE FUNCTION create_tasks_v1(p_wanted json, p_who text)
-RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE
-    made record;
-    queued boolean := false;
-    missing int[] := '{}';
-BEGIN
-    PERFORM set_config('th.who', p_who, true);
-    FOR made IN
-        WITH wanted AS MATERIALIZED (
-            SELECT * FROM json_to_recordset(p_wanted) AS i(
-                n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
-                arguments jsonb, digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int,
-                key text, client_info jsonb, client_capabilities jsonb, trace jsonb, rerun_of bigint,
-                max_attempts int, at_least_once boolean, run_seconds int)
-        ), made AS (
-            INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
-                              arguments_digest, answers, state, message, ttl_ms, expires_at, poll_interval_ms,
-                              idempotency_key, client_info, client_capabilities, trace, rerun_of_id, max_attempts,
-                              at_least_once, run_seconds, created_at, updated_at)
-            SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'), answers,
-                   CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
-                   clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
-                   client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
-                   statement_timestamp(), statement_timestamp()
-            -- In one order for everybody, or two batches could wait for each other's keys.
-            FROM wanted ORDER BY context, key, n
-            ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
-            RETURNING id, public_id, created_at
-        )
-        SELECT w.n, w.tenant, w.questions, m.id, m.created_at FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
-    LOOP
-        IF made.id IS NULL THEN
-            missing := missing || made.n;
-            CONTINUE;
-        END IF;
-        IF made.questions IS NULL THEN
-            queued := true;
-        ELSE
-            PERFORM th_open_questions(made.id, made.tenant, made.questions, false);
-        END IF;
-        RETURN QUERY SELECT made.n, false, false, made.id, made.created_at;
-    END LOOP;
-    IF queued THEN
-        PERFORM th_wake_workers();
-    END IF;
-    IF cardinality(missing) > 0 THEN
-        -- Whoever made them has committed, because the index made us wait.
-        RETURN QUERY
-            SELECT i.n, true, t.arguments_digest <> decode(i.digest, 'hex') OR t.tool_id <> i.tool, t.id, t.created_at
-            FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
-            JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
     END IF;
 END $$;
 

@@ -10,8 +10,8 @@ from taskhub.core.names import TASKS_EXTENSION
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import Envelope, result_message
-from taskhub.protocol.errors import INVALID_PARAMS, WireError
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, result_message
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError, http_status
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, toolcall
@@ -26,9 +26,23 @@ CURSOR_SECONDS = 3_600
 JSON = {"Content-Type": "application/json"}
 
 
-def check(envelope: Envelope, incoming: Incoming, hub: Hub) -> Request:
+def speaks(message: Envelope | Response, incoming: Incoming) -> bool:
+    """Whatever no older revision speaks."""
+    return True
+
+
+async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
     """The request, if it passes this revision's ladder."""
     return checked(envelope, incoming, KNOWN, hub.versions)
+
+
+async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
+    """Core defines no client notification over HTTP: accepted, without effect (B26-06, B26-82)."""
+
+
+async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
+    """-32600: nothing was asked (B26-01)."""
+    raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
 
 
 async def discover(hub: Hub, request: Request) -> Reply:
@@ -96,7 +110,7 @@ def wire_tool(definition: dict[str, Any], name: str) -> dict[str, Any]:
     return {**{key: value for key, value in definition.items() if key != "execution"}, "name": name}
 
 
-METHODS: Final[Mapping[str, Any]] = MappingProxyType(
+_METHODS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": list_tools,
@@ -112,4 +126,7 @@ METHODS: Final[Mapping[str, Any]] = MappingProxyType(
         "tasks/cancel": tasks.cancel,
     }
 )
-KNOWN: Final = frozenset(METHODS)
+KNOWN: Final = frozenset(_METHODS)
+METHODS: Final = MappingProxyType({VERSION: _METHODS})
+VERBS: Final[Mapping[str, Any]] = MappingProxyType({})
+status_of = http_status

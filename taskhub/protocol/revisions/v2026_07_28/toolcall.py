@@ -9,19 +9,21 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.records import State, StoredLine, TaskMode, TaskRecord, ToolRecord
+from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import error_message, notification_message, result_message
+from taskhub.protocol.envelope import error_message, result_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
+from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
+from taskhub.protocol.projection import for_client
+from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import (
-    LOG_LEVELS,
     META_LOG_LEVEL,
     META_SERVER,
     VERSION,
@@ -30,11 +32,10 @@ from taskhub.protocol.revisions.v2026_07_28.wire import (
     missing_capability,
     param_headers,
 )
-from taskhub.queries.tasks import PAGE, lines_after, owned_task, task_by_id
+from taskhub.queries.tasks import owned_task
 
 STATE_SECONDS = 86_400
 KEEP_ALIVE_SECONDS = 15.0
-JSON = {"Content-Type": "application/json"}
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
@@ -42,7 +43,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await _wanted(hub, request)
     responses = _responses(request)
-    log_level, token = _log_level(request), _progress_token(request)
+    log_level, token = _log_level(request), progress_token(request.meta)
     declared = tasks.declares_tasks(request.capabilities)
     if tool.mode is TaskMode.ALWAYS and not declared:
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
@@ -58,18 +59,18 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
         talks = (token is not None or log_level is not None) and not waits
 
         def settled(now: TaskRecord) -> bool:
-            return bool(mapping.for_client(now)) or (talks and now.progress is not None)
+            return bool(for_client(now)) or (talks and now.progress is not None)
 
         # Until it has its handle, a caller that goes away takes its call with it (T26-48).
         leaves = request.meta.get("io.taskhub/idempotencyKey") is None
         seconds = 0.05 if talks else hub.inline_wait_seconds
-        task = await _fresh(hub, task)
+        task = await calls.fresh(hub, task)
         task = await calls.unless_gone(
             request.incoming,
             calls.wait_for(hub, task, settled, bell=bell, seconds=seconds),
             lambda: calls.abandon(hub, request.incoming, task) if leaves else asyncio.sleep(0),
         )
-    if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or mapping.for_client(task))):
+    if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or for_client(task))):
         return _shown(hub, request, task)
     if waits:
         return tasks.created(hub, request, task)
@@ -77,16 +78,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
 
 
 async def _wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
-    name, arguments = request.params.get("name"), request.params.get("arguments", {})
-    if not isinstance(name, str):
-        raise WireError(INVALID_PARAMS, "name must be a string")
-    if not isinstance(arguments, dict):
-        raise WireError(INVALID_PARAMS, "arguments must be an object")
-    if jsonx.has_nul(arguments):
-        raise WireError(INVALID_PARAMS, "arguments cannot hold the character U+0000")
-    tool = (await calls.tools_of(hub, request.principal.tenant_id)).by_name.get(name)
-    if tool is None:
-        raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
+    tool, arguments = await calls.wanted(hub, request.principal, request.params)
     annotated = param_headers(tool.definition.get("inputSchema"))
     if annotated:
         check_param_headers(annotated, arguments, request.incoming)
@@ -111,17 +103,9 @@ def _log_level(request: Request) -> str | None:
     return level
 
 
-def _progress_token(request: Request) -> str | int | None:
-    token = request.meta.get("progressToken")
-    if token is not None and (isinstance(token, bool) or not isinstance(token, (str, int))):
-        raise WireError(INVALID_PARAMS, "progressToken must be a string or an integer")
-    return token
-
-
 async def _created(
     hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], responses: dict[str, Any] | None
 ) -> TaskRecord:
-    trace = {key: request.meta[key] for key in ("traceparent", "tracestate", "baggage") if key in request.meta}
     return await calls.create(
         hub,
         request.incoming,
@@ -130,7 +114,7 @@ async def _created(
         revision=VERSION,
         client_info=request.client_info,
         client_capabilities=request.capabilities,
-        trace=trace,
+        trace=calls.trace_of(request.meta),
         answers=responses,
         idempotency_key=calls.idempotency_key(request.meta),
     )
@@ -164,20 +148,15 @@ async def _resumed(
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
     await tasks.store_answers(hub, request, task, responses)
-    return await _fresh(hub, task)
-
-
-async def _fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
-    """The task read again; the record itself if it was purged meanwhile."""
-    return await hub.lanes.run(task_by_id, task.id) or task
+    return await calls.fresh(hub, task)
 
 
 def _shown(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """The answer of a call whose caller waited: a result, an error, or a round of questions."""
     outcome = _outcome(hub, request, task)
     if isinstance(outcome, WireError):
-        return Reply(error_message(request.id, outcome.body()), status=outcome.status, headers=JSON)
-    return Reply(result_message(request.id, outcome), headers=JSON)
+        return error_reply(request.id, outcome)
+    return result_reply(request.id, outcome)
 
 
 def _outcome(hub: Hub, request: Request, task: TaskRecord) -> bytes | WireError:
@@ -193,7 +172,7 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord) -> bytes | WireError:
     return jsonx.encode(
         {
             "resultType": "input_required",
-            "inputRequests": mapping.input_requests(mapping.for_client(task)),
+            "inputRequests": mapping.input_requests(for_client(task)),
             "requestState": sealed_state(hub, request, task),
             "_meta": {META_SERVER: hub.server_info},
         }
@@ -215,23 +194,14 @@ async def _stream(
     """Progress and log lines as they come, keep-alives in between, then the answer (B26-08,
     B26-80, B26-81). A caller that goes away cancels the call, unless its idempotency key lets it
     come back for the result."""
-    seen, loudest, finished = 0, -1.0, False
+    lines, finished = Lines(task.id, token=token, level=log_level), False
     try:
         with hub.hints.watch(task.public_id) as bell:
             while True:
-                now = await _fresh(hub, task)
-                if token is not None or log_level is not None:
-                    for line in await _lines(hub, task.id, seen):
-                        seen = line.id
-                        if line.level == "progress":
-                            if token is not None and line.progress is not None and line.progress > loudest:
-                                loudest = line.progress
-                                yield event(_progress(token, line.progress, line.total, line.text))
-                        elif log_level is not None and _loud(line.level, log_level):
-                            yield event(
-                                notification_message("notifications/message", {"level": line.level, "data": line.text})
-                            )
-                if now.state in TERMINAL or mapping.for_client(now):
+                now = await calls.fresh(hub, task)
+                for _, message in await lines.read(hub):
+                    yield event(message)
+                if now.state in TERMINAL or for_client(now):
                     break
                 if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
                     yield KEEP_ALIVE
@@ -244,24 +214,3 @@ async def _stream(
     finally:
         if not finished and leaves:
             await asyncio.shield(calls.abandon(hub, request.incoming, task))
-
-
-async def _lines(hub: Hub, task_id: int, seen: int) -> list[StoredLine]:
-    found = page = await hub.lanes.run(lines_after, task_id, seen)
-    while len(page) == PAGE:
-        page = await hub.lanes.run(lines_after, task_id, page[-1].id)
-        found = found + page
-    return found
-
-
-def _loud(level: str, wanted: str) -> bool:
-    return level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(wanted)
-
-
-def _progress(token: Any, progress: float, total: float | None, text: str) -> bytes:
-    params: dict[str, Any] = {"progressToken": token, "progress": progress}
-    if total is not None:
-        params["total"] = total
-    if text:
-        params["message"] = text
-    return notification_message("notifications/progress", params)

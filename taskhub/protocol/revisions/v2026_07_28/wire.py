@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
+from taskhub.core.names import META_VERSION
 from taskhub.core.records import Principal
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import (
@@ -23,7 +24,6 @@ from taskhub.protocol.incoming import Incoming
 
 VERSION: Final = "2026-07-28"
 
-META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
@@ -40,8 +40,6 @@ NAMED: Final = {
 }
 """Methods that carry `Mcp-Name`, and the parameter it repeats (B26-22)."""
 
-LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 ROUTING: Final = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
@@ -51,6 +49,7 @@ ROUTING: Final = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
 class Request:
     """A request that passed the ladder."""
 
+    version: str
     id: str | int
     method: str
     params: dict[str, Any]
@@ -91,6 +90,7 @@ def checked(envelope: Envelope, incoming: Incoming, known: frozenset[str], versi
     client = envelope.meta.get(META_CLIENT)
     assert envelope.id is not None  # notifications never come here
     return Request(
+        version=version,
         id=envelope.id,
         method=envelope.method,
         params=envelope.params,

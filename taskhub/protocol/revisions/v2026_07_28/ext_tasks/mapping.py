@@ -6,12 +6,12 @@ The extension moves on its own clock, hence its own folder inside the revision.
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.names import PROGRESS
-from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, TaskRecord
+from taskhub.core.records import OpenQuestion, State, TaskRecord
 from taskhub.lib import jsonx
+from taskhub.protocol.projection import METHOD, for_client, timestamp
 
 STATUS: Final[dict[State, str]] = {
     State.QUEUED: "working",
@@ -21,22 +21,6 @@ STATUS: Final[dict[State, str]] = {
     State.FAULTED: "failed",
     State.CANCELLED: "cancelled",
 }
-
-METHOD: Final[dict[QuestionKind, str]] = {
-    QuestionKind.ELICITATION: "elicitation/create",
-    QuestionKind.SAMPLING: "sampling/createMessage",
-    QuestionKind.ROOTS: "roots/list",
-}
-
-
-def timestamp(at: datetime) -> str:
-    """ISO 8601 in UTC with milliseconds (T26-17)."""
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions that the client may answer."""
-    return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHOD)
 
 
 def status(task: TaskRecord) -> str:

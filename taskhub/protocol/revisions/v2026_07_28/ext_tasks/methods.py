@@ -20,8 +20,9 @@ from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, missing_capability
+from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, VERSION, Request, missing_capability
 
 _OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
@@ -61,11 +62,12 @@ async def owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord | None:
-    """The caller's task of this id. Only ids of our own making reach the database: anything else
-    is unknown by its shape."""
+    """The caller's task of this id, if it was made in this revision. Only ids of our own making
+    reach the database: anything else is unknown by its shape."""
     if not _OURS.fullmatch(public_id):
         return None
-    return await hub.reads.run((request.principal.context_id, public_id))
+    task = await hub.reads.run((request.principal.context_id, public_id))
+    return task if task is not None and task.revision == VERSION else None
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
@@ -125,7 +127,7 @@ async def store_answers(hub: Hub, request: Request, task: TaskRecord, responses:
     """Store the answers that fit an open question of the client. Raises `Invalid` with a pointer
     before anything is stored if one does not fit."""
     wanted: list[tuple[OpenQuestion, Any]] = [
-        (question, responses[question.key]) for question in mapping.for_client(task) if question.key in responses
+        (question, responses[question.key]) for question in for_client(task) if question.key in responses
     ]
     for question, response in wanted:
         try:

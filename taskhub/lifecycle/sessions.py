@@ -1,0 +1,220 @@
+"""Sessions of the 2025 wires, their streams, and what is asked of clients on them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.records import Actor, OpenQuestion
+from taskhub.core.states import State
+from taskhub.lib import jsonx
+from taskhub.lifecycle._records import change, who
+from taskhub.lifecycle.answer import Outcome
+from taskhub.store import call
+
+MOST_SESSIONS = 1_000
+"""Live sessions of one context; the longest unused end when there are more."""
+
+
+def start_session(
+    *, tenant_id: int, context_id: int, version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
+) -> str:
+    """A new session; returns its id: 256 random bits in visible ASCII (B25-04)."""
+    public_id = secrets.token_urlsafe(32)
+    call.rows(
+        "SELECT start_session_v1(%s, %s, %s, %s, %s::jsonb, %s::jsonb, %s::int)",
+        (
+            public_id,
+            tenant_id,
+            context_id,
+            version,
+            jsonx.encode(jsonx.repaired(client_info)).decode(),
+            jsonx.encode(jsonx.repaired(capabilities)).decode(),
+            MOST_SESSIONS,
+        ),
+    )
+    return public_id
+
+
+def end_session(session_id: int, public_id: str) -> None:
+    """Nothing goes through it any more; its tasks go on (B25-07)."""
+    call.rows(
+        "WITH ended AS (UPDATE session SET ended_at = clock_timestamp() WHERE id = %s AND ended_at IS NULL"
+        " RETURNING id) SELECT pg_notify(%s, %s)::text FROM ended",
+        (session_id, HINT_CHANNEL, f"n {public_id}"),
+    )
+
+
+def set_log_level(session_id: int, level: str) -> None:
+    """From which level on the session gets log lines (B25-24)."""
+    call.rows("UPDATE session SET log_level = %s WHERE id = %s RETURNING id", (level, session_id))
+
+
+def store_seen(seen: Mapping[int, float]) -> None:
+    """Record when sessions were last used; `seen` maps session ids to Unix times."""
+    call.rows(
+        "UPDATE session s SET seen_at = greatest(s.seen_at, to_timestamp(p.at))"
+        " FROM unnest(%s::bigint[], %s::float8[]) AS p(id, at) WHERE s.id = p.id RETURNING s.id",
+        (list(seen), list(seen.values())),
+    )
+
+
+def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
+    """Delete sessions that are over and have no task left, at most `limit`."""
+    found = call.rows(
+        "DELETE FROM session WHERE id = ANY (ARRAY(SELECT s.id FROM session s"
+        " WHERE s.seen_at < clock_timestamp() - make_interval(days => %s::int)"
+        " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.session_id = s.id)"
+        " ORDER BY s.seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
+        (idle_days, limit),
+    )
+    return len(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A stream as somebody serves it: `attach` tells this attachment from earlier and later ones,
+    `since` is when it was served last, or opened."""
+
+    id: int
+    attach: int
+    kind: str
+    task_id: int | None
+    request_id: str
+    progress_token: str | None
+    since: datetime
+
+
+def open_stream(
+    session_id: int, kind: str, *, task_id: int | None = None, request_id: str = "", progress_token: str | None = None
+) -> Place:
+    """A stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
+    (row,) = call.rows(
+        "INSERT INTO stream (session_id, kind, task_id, request_id, progress_token) VALUES (%s, %s, %s, %s, %s)"
+        " RETURNING id, opened_at",
+        (session_id, kind, task_id, request_id, progress_token),
+    )
+    return Place(row[0], 1, kind, task_id, request_id, progress_token, row[1])
+
+
+def attach_stream(session_id: int, stream_id: int) -> Place | None:
+    """Take a stream up again: whoever served it until now sends nothing more (B25-16). `None` for a
+    stream that is not this session's, or that its client has cancelled."""
+    found = call.rows(
+        "WITH old AS (SELECT id, seen_at FROM stream WHERE id = %s AND session_id = %s AND NOT cancelled FOR UPDATE)"
+        " UPDATE stream s SET attach = attach + 1, attached = true, seen_at = clock_timestamp(), closed_at = NULL"
+        " FROM old WHERE s.id = old.id RETURNING s.id, attach, kind, task_id, request_id, progress_token, old.seen_at",
+        (stream_id, session_id),
+    )
+    return Place(*found[0]) if found else None
+
+
+def leave_stream(place: Place, *, closed: bool) -> None:
+    """Nobody serves it any more; `closed` when all of it was sent."""
+    call.rows(
+        "UPDATE stream SET attached = false, closed_at = CASE WHEN %s THEN clock_timestamp() END"
+        " WHERE id = %s AND attach = %s RETURNING id",
+        (closed, place.id, place.attach),
+    )
+
+
+def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None] | None:
+    """The client wants no answer to this request any more (B25-13). Returns the kind of the stream
+    and the task it served, `("call", id)` for a call that has no stream yet; `None` for an id that is not known."""
+    found = call.rows(
+        "UPDATE stream SET cancelled = true WHERE session_id = %s AND request_id = %s AND closed_at IS NULL"
+        " RETURNING kind, task_id",
+        (session_id, request_id),
+    )
+    if found:
+        return found[0][0], found[0][1]
+    tasks = call.rows(
+        "SELECT id FROM task WHERE session_id = %s AND request_id = %s AND ended_at IS NULL AND NOT handle",
+        (session_id, request_id),
+    )
+    return ("call", tasks[0][0]) if tasks else None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request for a client: the wire id is made of `id`."""
+
+    id: int
+    method: str
+    params_json: str
+
+
+def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]) -> None:
+    """Make requests of open questions: (question id, method, params). Those that have one keep it."""
+    call.rows(
+        "INSERT INTO outbound (task_id, question_id, method, params)"
+        " SELECT %s, q.id, q.method, q.params::json"
+        " FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS q(id, method, params)"
+        " ON CONFLICT (question_id, step) DO NOTHING RETURNING id",
+        (
+            task_id,
+            [question_id for question_id, _, _ in asked],
+            [method for _, method, _ in asked],
+            [jsonx.encode(params).decode() for _, _, params in asked],
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What a stream is to send now. A session may have several streams of its own: only an `active`
+    one has anything to say."""
+
+    requests: list[Sent]
+    active: bool
+
+
+def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
+    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver_v1."""
+    found = call.rows(
+        "SELECT r_id, r_method, r_params FROM deliver_v1(%s, %s::int, %s, %s)", (place.id, place.attach, first, after)
+    )
+    if not found:
+        return None
+    return Delivery([Sent(*row) for row in found[1:]], found[0][1] == "active")
+
+
+def withdraw(place: Place) -> list[int]:
+    """Requests on this stream whose question somebody else has closed: their ids, once."""
+    found = call.rows(
+        "UPDATE outbound o SET state = 'withdrawn', closed_at = clock_timestamp() FROM question q"
+        " WHERE o.stream_id = %s AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open' RETURNING o.id",
+        (place.id,),
+    )
+    return [outbound_id for (outbound_id,) in found]
+
+
+def close_request(outbound_id: int) -> None:
+    """The client has answered it."""
+    call.rows(
+        "UPDATE outbound SET state = 'answered', closed_at = clock_timestamp() WHERE id = %s AND state = 'open'"
+        " RETURNING id",
+        (outbound_id,),
+    )
+
+
+def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> Outcome:
+    """The client answered with an error: the call fails with it, whoever else could have answered."""
+    clean = jsonx.repaired(error)
+    (outcome,) = change(
+        "SELECT refuse_v1(%s, %s, %s, %s, %s)",
+        (task_id, question.key, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
+        task_id,
+    )
+    return Outcome(outcome)
+
+
+def cancel_now(task_id: int, *, actor: Actor) -> State | None:
+    """End the task as cancelled at once, whoever runs it (T25-28). Returns the state it had already
+    ended in, `None` when this cancelled it."""
+    (state,) = change("SELECT cancel_now_v1(%s, %s)", (task_id, who(actor)), task_id)
+    return State(state) if state else None

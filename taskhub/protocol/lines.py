@@ -1,0 +1,80 @@
+"""What a tool says while it runs, as notifications: progress and log lines have one shape in all revisions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from taskhub.core.records import StoredLine
+from taskhub.protocol.envelope import notification_message
+from taskhub.protocol.errors import INVALID_PARAMS, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.queries.tasks import PAGE, lines_after
+
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+def progress_token(meta: dict[str, Any]) -> str | int | None:
+    """The token the caller wants progress under. Raises -32602 for anything but a string or an integer."""
+    token = meta.get("progressToken")
+    if token is not None and (isinstance(token, bool) or not isinstance(token, (str, int))):
+        raise WireError(INVALID_PARAMS, "progressToken must be a string or an integer")
+    return token
+
+
+class Lines:
+    """A task's lines on their way to one caller: each once, progress only when it goes up (B26-80)."""
+
+    def __init__(
+        self,
+        task_id: int,
+        *,
+        token: str | int | None,
+        level: str | None,
+        meta: dict[str, Any] | None = None,
+        seen: int = 0,
+    ) -> None:
+        self.seen = seen
+        """The id of the last line that was looked at."""
+        self._task_id = task_id
+        self._token = token
+        self._level = level
+        self._meta = meta
+        self._furthest = float("-inf")
+
+    async def read(self, hub: Hub) -> list[tuple[int, bytes]]:
+        """The notifications since the last look, each with its line's id. No query when the caller
+        wants none."""
+        if self._token is None and self._level is None:
+            return []
+        found = page = await hub.lanes.run(lines_after, self._task_id, self.seen)
+        while len(page) == PAGE:
+            page = await hub.lanes.run(lines_after, self._task_id, page[-1].id)
+            found = found + page
+        shown = []
+        for line in found:
+            self.seen = line.id
+            message = self._progress(line) if line.level == "progress" else self._log(line)
+            if message is not None:
+                shown.append((line.id, message))
+        return shown
+
+    def _progress(self, line: StoredLine) -> bytes | None:
+        if self._token is None or line.progress is None or line.progress <= self._furthest:
+            return None
+        self._furthest = line.progress
+        params: dict[str, Any] = {"progressToken": self._token, "progress": line.progress}
+        if line.total is not None:
+            params["total"] = line.total
+        if line.text:
+            params["message"] = line.text
+        return self._message("notifications/progress", params)
+
+    def _log(self, line: StoredLine) -> bytes | None:
+        if self._level is None or line.level not in LOG_LEVELS:
+            return None
+        if LOG_LEVELS.index(line.level) < LOG_LEVELS.index(self._level):
+            return None
+        return self._message("notifications/message", {"level": line.level, "data": line.text})
+
+    def _message(self, method: str, params: dict[str, Any]) -> bytes:
+        return notification_message(method, {**params, "_meta": self._meta} if self._meta else params)

@@ -1,0 +1,111 @@
+"""The methods of 2025-11-25, 2025-06-18 and 2025-03-26: their rows of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from taskhub.lib import jsonx
+from taskhub.lib.sealing import Unsealed
+from taskhub.lifecycle.sessions import set_log_level
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import Envelope
+from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming, Reply
+from taskhub.protocol.lines import LOG_LEVELS
+from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revisions.v2025_11_25 import mapping, sessions, streams, tasks, toolcall
+from taskhub.protocol.revisions.v2025_11_25 import wire as _wire
+from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
+
+PAGE: Final = 100
+CURSOR_SECONDS: Final = 3_600
+
+
+async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
+    """The request on its session; -32601 for a method that the session's version does not have."""
+    session = None if envelope.method == "initialize" else await sessions.session_of(hub, incoming)
+    version = VERSION if session is None else session.version
+    if envelope.method not in METHODS[version]:
+        raise WireError(METHOD_NOT_FOUND, f"Method not found: {envelope.method[:128]}")
+    assert envelope.id is not None  # notifications never come here
+    return Request(
+        version=version,
+        id=envelope.id,
+        method=envelope.method,
+        params=envelope.params,
+        meta=envelope.meta,
+        session=session,
+        principal=incoming.principal,
+        incoming=incoming,
+    )
+
+
+async def ping(hub: Hub, request: Request) -> Reply:
+    """Exactly `{}` (B25-23)."""
+    return result_reply(request.id, b"{}")
+
+
+async def set_level(hub: Hub, request: Request) -> Reply:
+    """From which level on this session gets log lines (B25-24)."""
+    level = request.params.get("level")
+    if level not in LOG_LEVELS:
+        raise WireError(INVALID_PARAMS, f"level must be one of {', '.join(LOG_LEVELS)}")
+    await hub.lanes.run(set_log_level, request.on.id, level)
+    return result_reply(request.id, b"{}")
+
+
+async def list_tools(hub: Hub, request: Request) -> Reply:
+    """One page of the catalogue (B25-27)."""
+    found = await calls.tools_of(hub, request.principal.tenant_id)
+    start = _start(hub, request, found.tenant_id)
+    page: dict[str, Any] = {
+        "tools": [mapping.wire_tool(tool, request.version) for tool in found.tools[start : start + PAGE]]
+    }
+    if len(found.tools) > start + PAGE:
+        page["nextCursor"] = hub.sealer.seal("tools/list", [found.tenant_id, start + PAGE], seconds=CURSOR_SECONDS)
+    return result_reply(request.id, jsonx.encode(page))
+
+
+def _start(hub: Hub, request: Request, tenant_id: int) -> int:
+    cursor = request.params.get("cursor")
+    if cursor is None:
+        return 0
+    try:
+        tenant, start = hub.sealer.open("tools/list", cursor) if isinstance(cursor, str) else (None, 0)
+    except Unsealed:
+        tenant, start = None, 0
+    if tenant != tenant_id:
+        raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
+    return int(start)
+
+
+_EVERY: Final[Mapping[str, Any]] = {
+    "initialize": sessions.initialize,
+    "ping": ping,
+    "logging/setLevel": set_level,
+    "tools/list": list_tools,
+    "tools/call": toolcall.call,
+}
+METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+    {
+        VERSION: MappingProxyType(
+            {
+                **_EVERY,
+                "tools/call": toolcall.call_or_task,
+                "tasks/get": tasks.get,
+                "tasks/result": tasks.result,
+                "tasks/list": tasks.list_tasks,
+                "tasks/cancel": tasks.cancel,
+            }
+        ),
+        **{version: MappingProxyType(dict(_EVERY)) for version in OLDER},
+    }
+)
+VERBS: Final[Mapping[str, Any]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})
+speaks = _wire.speaks
+status_of = _wire.status_of
+notified = sessions.notified
+responded = sessions.responded

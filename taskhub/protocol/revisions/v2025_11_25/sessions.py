@@ -1,0 +1,160 @@
+"""`initialize`, the session it makes, and what a client says without asking: notifications, and
+responses to our requests."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.records import Session
+from taskhub.lib import jsonx
+from taskhub.lifecycle.answer import answer_question
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.sessions import cancel_stream, close_request, end_session, refuse_question, start_session
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import Envelope, Response
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming, Reply
+from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
+from taskhub.queries.sessions import Asked, asked_of
+
+_OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
+
+
+def request_name(outbound_id: int) -> str:
+    """The JSON-RPC id of a request of ours: unique in every session (B25-19)."""
+    return f"taskhub-{outbound_id}"
+
+
+async def initialize(hub: Hub, request: Request) -> Reply:
+    """Agrees on a version and opens a session (B25-01..04)."""
+    asked, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities")
+    client_info = request.params.get("clientInfo")
+    if not isinstance(asked, str):
+        raise WireError(INVALID_PARAMS, "protocolVersion must be a string")
+    if not isinstance(capabilities, dict) or not isinstance(client_info, dict):
+        raise WireError(INVALID_PARAMS, "capabilities and clientInfo must be objects")
+    principal = request.principal
+    version = asked if asked in served(hub) else served(hub)[0]
+    session_id = await hub.lanes.run(
+        start_session,
+        tenant_id=principal.tenant_id,
+        context_id=principal.context_id,
+        version=version,
+        client_info=client_info,
+        capabilities=capabilities,
+    )
+    result = {
+        "protocolVersion": version,
+        "capabilities": server_capabilities(version, anonymous=principal.anonymous),
+        "serverInfo": hub.server_info,
+    }
+    reply = result_reply(request.id, jsonx.encode(result))
+    return Reply(reply.body, headers={**reply.headers, "Mcp-Session-Id": session_id})
+
+
+def served(hub: Hub) -> list[str]:
+    """The versions of this era that are switched on, newest first."""
+    return [version for version in (VERSION, *OLDER) if version in hub.versions]
+
+
+def server_capabilities(version: str, *, anonymous: bool) -> dict[str, Any]:
+    """What the server can in this version. Callers that cannot be told apart may not list tasks (T25-01, T25-02)."""
+    found: dict[str, Any] = {
+        "tools": {"listChanged": True},
+        "prompts": {},
+        "resources": {},
+        "logging": {},
+    }
+    if version == VERSION:
+        tasks: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        if anonymous:
+            del tasks["list"]
+        found["tasks"] = tasks
+    return found
+
+
+async def session_of(hub: Hub, incoming: Incoming) -> Session:
+    """The session the request names. 400 without one, 404 for one that is unknown, over, or another
+    principal's (B25-05, B25-06); 400 for a version this server does not serve (B25-08)."""
+    named = incoming.headers.get("mcp-session-id")
+    if named is None:
+        raise WireError(INVALID_REQUEST, "Header missing: Mcp-Session-Id; send initialize first", status=400)
+    version = incoming.headers.get("mcp-protocol-version")
+    if version is not None and version not in served(hub):
+        raise WireError(INVALID_REQUEST, f"Unsupported protocol version: {version[:32]}", status=400)
+    session = await hub.sessions.run((named[:64], incoming.principal.context_id))
+    if session is None or session.public_id != named or session.version not in served(hub):
+        raise WireError(INVALID_REQUEST, "Session not found: send initialize", status=404)
+    hub.seen[session.id] = time.time()
+    return session
+
+
+async def end(hub: Hub, incoming: Incoming) -> Reply:
+    """DELETE: the session is over, its tasks go on (B25-07)."""
+    session = await session_of(hub, incoming)
+    await hub.lanes.run(end_session, session.id, session.public_id)
+    return Reply(b"", status=204)
+
+
+async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
+    """A notification of the client. Only a cancellation has an effect (B25-13)."""
+    session = await session_of(hub, incoming)
+    wanted = envelope.params.get("requestId")
+    if envelope.method != "notifications/cancelled" or isinstance(wanted, bool) or not isinstance(wanted, (str, int)):
+        return
+    found = await hub.lanes.run(cancel_stream, session.id, jsonx.encode(wanted).decode())
+    hub.hints.ring(session_topic(session))
+    if found is not None and found[0] == "call" and found[1] is not None:
+        calls.need_scope(incoming.principal, "tasks:cancel")
+        await hub.lanes.run(request_cancel, found[1], actor=calls.actor_of(incoming))
+
+
+def session_topic(session: Session) -> str:
+    """What rings when the session ends or one of its requests is cancelled."""
+    return f"session:{session.public_id}"
+
+
+async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
+    """The client answers a request of ours. Unknown ids and late answers are ignored (B25-10)."""
+    session = await session_of(hub, incoming)
+    named = _OURS.fullmatch(response.id) if isinstance(response.id, str) else None
+    asked = await hub.lanes.run(asked_of, session.id, int(named[1])) if named else None
+    if asked is None or not asked.open:
+        return
+    calls.need_scope(incoming.principal, "tasks:answer")
+    await _take(hub, incoming, asked, response)
+    await hub.lanes.run(close_request, asked.id)
+
+
+async def _take(hub: Hub, incoming: Incoming, asked: Asked, response: Response) -> None:
+    actor = calls.actor_of(incoming)
+    if response.error is not None:
+        await hub.lanes.run(refuse_question, asked.task_id, asked.question, _error(response.error), actor=actor)
+        return
+    assert response.result is not None  # the envelope has one of the two
+    answer = {key: value for key, value in response.result.items() if key != "_meta"}
+    try:
+        await hub.lanes.run(answer_question, asked.task_id, asked.question, answer, actor=actor)
+    except Invalid as error:
+        # Nothing can be answered to a response: the call learns of it, as it would without us.
+        where = error.data.get("pointer", "")
+        why = {
+            "code": INVALID_PARAMS,
+            "message": f"The client's answer does not fit the question{where and ' at '}{where}: {error.message}",
+        }
+        await hub.lanes.run(refuse_question, asked.task_id, asked.question, why, actor=actor)
+
+
+def _error(sent: dict[str, Any]) -> dict[str, Any]:
+    """The client's error, as far as it is one."""
+    code, message = sent.get("code"), sent.get("message")
+    found: dict[str, Any] = {
+        "code": code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,
+        "message": message if isinstance(message, str) and message else "The client refused to answer",
+    }
+    return {**found, "data": sent["data"]} if "data" in sent else found

@@ -1,0 +1,295 @@
+"""The streams of a session: what a waiting call or `tasks/result` gets, and the session's own.
+
+Nothing that goes over a stream is stored for it. The task's lines, its questions and its end are in
+the database anyway; an event id names the place in them, so any process can take a stream up where
+another left it (B25-16), also one that was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from taskhub.core.errors import TaskHubError
+from taskhub.core.records import Session, TaskRecord
+from taskhub.core.states import TERMINAL
+from taskhub.lib import jsonx
+from taskhub.lifecycle.sessions import (
+    Delivery,
+    Place,
+    Sent,
+    attach_stream,
+    deliver,
+    leave_stream,
+    open_stream,
+    put_questions,
+    withdraw,
+)
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import error_message, notification_message, result_message
+from taskhub.protocol.errors import INVALID_REQUEST, TOO_MANY, WireError
+from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
+from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
+from taskhub.protocol.lines import Lines
+from taskhub.protocol.projection import for_client
+from taskhub.protocol.revisions.v2025_11_25 import mapping
+from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
+from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
+from taskhub.queries.sessions import asking_tasks, changed_tasks
+from taskhub.queries.tasks import task_by_id
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+RETRY_MS: Final = 1_000
+"""When a client may come back after a stream that this server ended."""
+LOOK_SECONDS: Final = 0.1
+"""A session's own stream looks at most this often, however fast its context's tasks move."""
+_LISTS_CHANGED: Final = jsonx.encode({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+MAX_STREAMS: Final = 100
+"""Streams one context may hold open in a process."""
+
+
+@dataclass
+class _Position:
+    """Where a stream is: the last line and the last request it sent. Every event has an id of its own."""
+
+    place: Place
+    line: int = 0
+    request: int = 0
+    count: int = 0
+
+    def next(self, *, line: int | None = None, request: int | None = None, last: bool = False) -> str:
+        self.line, self.request = line or self.line, request or self.request
+        self.count += 1
+        mark = "e" if last else "m"
+        return f"{self.place.id}-{self.place.attach}-{self.count}-{self.line}-{self.request}-{mark}"
+
+    def priming(self) -> bytes:
+        """An id before there is anything to say, so that a client can always come back (B25-12)."""
+        return f"id: {self.next()}\nretry: {RETRY_MS}\ndata: \n\n".encode("ascii")
+
+
+def _parsed(event_id: str) -> tuple[int, int, int, bool]:
+    """Stream, last line, last request, and whether it was the last event. Raises 400 for an id that
+    is not of our making."""
+    parts = event_id.split("-")
+    if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[:5]):
+        raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
+    return int(parts[0]), int(parts[3]), int(parts[4]), parts[5] == "e"
+
+
+async def serve_task(
+    hub: Hub, incoming: Incoming, session: Session, task: TaskRecord, *, kind: str, request_id: str, token: str | None
+) -> Stream:
+    """The stream of a request that waits for `task`: `kind` is `call` or `result`."""
+    _check_room(hub, session)
+    place = await hub.lanes.run(
+        open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
+    )
+    return Stream(_task_stream(_Served(hub, incoming, session, _Position(place)), task))
+
+
+async def listen(hub: Hub, incoming: Incoming) -> Stream:
+    """GET: the session's own stream (B25-14), or one taken up again after `Last-Event-ID` (B25-16)."""
+    if "text/event-stream" not in (accept := incoming.headers.get("accept", "").lower()) and "*/*" not in accept:
+        raise WireError(INVALID_REQUEST, "Accept must list text/event-stream", status=406)
+    session = await session_of(hub, incoming)
+    _check_room(hub, session)
+    seen = incoming.headers.get("last-event-id")
+    if seen is None:
+        place = await hub.lanes.run(open_stream, session.id, "listen")
+        return Stream(_session_stream(_Served(hub, incoming, session, _Position(place))))
+    stream_id, line, request, last = _parsed(seen)
+    found = await hub.lanes.run(attach_stream, session.id, stream_id)
+    if found is None:
+        raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
+    served = _Served(hub, incoming, session, _Position(found, line, request), again=True)
+    if found.task_id is None:
+        return Stream(_session_stream(served))
+    task = await hub.lanes.run(task_by_id, found.task_id)
+    assert task is not None  # its streams are deleted with it
+    return Stream(_nothing_left(served) if last else _task_stream(served, task))
+
+
+def _check_room(hub: Hub, session: Session) -> None:
+    if hub.streams.get(session.context_id, 0) >= MAX_STREAMS:
+        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
+
+
+@dataclass
+class _Served:
+    """A stream in this process's hands. As a context manager it counts among its context's streams,
+    and is left behind however its generator ends."""
+
+    hub: Hub
+    incoming: Incoming
+    session: Session
+    at: _Position
+    again: bool = False
+    first: bool = True
+    done: bool = False
+
+    async def __aenter__(self) -> _Served:
+        held = self.hub.streams
+        held[self.session.context_id] = held.get(self.session.context_id, 0) + 1
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        held = self.hub.streams
+        held[self.session.context_id] -= 1
+        if not held[self.session.context_id]:
+            del held[self.session.context_id]
+        with suppress(TaskHubError):
+            await asyncio.shield(self.hub.lanes.run(leave_stream, self.at.place, closed=self.done))
+
+    async def may_go_on(self) -> bool:
+        return not self.hub.closing.is_set() and await self.incoming.valid()
+
+    async def requests(self) -> Delivery | None:
+        """What the client is to be asked now. A stream that is new takes over what was asked on others;
+        one that is taken up again sends what came after its last event."""
+        after = self.at.request if self.again else 0
+        found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, after=after)
+        self.first = False
+        return found
+
+    async def put(self, task: TaskRecord) -> bool:
+        """Make requests of the task's open questions; whether there are any."""
+        asked = for_client(task) if "tasks:answer" in self.incoming.principal.scopes else ()
+        if asked:
+            questions = [mapping.question_request(task, question) for question in asked]
+            await self.hub.lanes.run(put_questions, task.id, questions)
+        return bool(asked)
+
+    def asking(self, sent: Sent) -> bytes:
+        """A request of ours, as an event."""
+        head = jsonx.encode({"jsonrpc": "2.0", "id": request_name(sent.id), "method": sent.method})
+        params = sent.params_json.encode()
+        body = head if sent.method == "roots/list" and params == b"{}" else head[:-1] + b',"params":' + params + b"}"
+        return event(body, self.at.next(request=sent.id))
+
+    async def withdrawn(self) -> list[bytes]:
+        """What the client need not answer any more."""
+        if not self.at.request:
+            return []
+        return [
+            event(
+                notification_message(
+                    "notifications/cancelled",
+                    {"requestId": request_name(outbound_id), "reason": "The question was closed elsewhere"},
+                ),
+                self.at.next(),
+            )
+            for outbound_id in await self.hub.lanes.run(withdraw, self.at.place)
+        ]
+
+
+async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[bytes, None]:
+    """Progress, log lines and questions as they come, keep-alives in between, then the answer."""
+    hub, place = served.hub, served.at.place
+    token = place.progress_token or (task.progress_token if place.kind == "result" else None)
+    lines = Lines(
+        task.id,
+        token=None if token is None else json.loads(token),
+        level=served.session.log_level,
+        meta={RELATED: {"taskId": task.public_id}} if task.handle else None,
+        seen=served.at.line,
+    )
+    async with served:
+        yield served.at.priming()
+        with hub.hints.watch(task.public_id, session_topic(served.session)) as bell:
+            while await served.may_go_on():
+                task = await calls.fresh(hub, task)
+                for line, message in await lines.read(hub):
+                    yield event(message, served.at.next(line=line))
+                if task.state not in TERMINAL:
+                    await served.put(task)
+                delivery = await served.requests()
+                if delivery is None:
+                    return  # cancelled, or served elsewhere
+                for message in await served.withdrawn():
+                    yield message
+                for sent in delivery.requests:
+                    yield served.asking(sent)
+                if task.state in TERMINAL:
+                    yield event(_final(place, task), served.at.next(last=True))
+                    served.done = True
+                    return
+                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
+                    yield KEEP_ALIVE
+
+
+def _final(place: Place, task: TaskRecord) -> bytes:
+    outcome = mapping.result(task, related=place.kind == "result")
+    request_id = json.loads(place.request_id)
+    if isinstance(outcome, WireError):
+        return error_message(request_id, outcome.body())
+    return result_message(request_id, outcome)
+
+
+async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
+    """All of it was sent before."""
+    async with served:
+        served.done = True
+        yield served.at.priming()
+
+
+async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
+    """Questions nobody waits for on another stream, changed tasks, changed lists (B25-28, T25-40)."""
+    hub, session = served.hub, served.session
+    statuses = _Statuses(session, served.at.place.since)
+    topics = (context_topic(session.context_id), CATALOGUE, session_topic(session))
+    async with served:
+        yield served.at.priming()
+        with hub.hints.watch(*topics) as bell:
+            digest = (await calls.tools_of(hub, served.incoming.principal.tenant_id)).digest
+            while await served.may_go_on():
+                for task in await hub.lanes.run(asking_tasks, session.id):
+                    await served.put(task)
+                delivery = await served.requests()
+                if delivery is None:
+                    return
+                for message in await served.withdrawn():
+                    yield message
+                for sent in delivery.requests:
+                    yield served.asking(sent)
+                for message in await statuses.changed(hub):
+                    if delivery.active:
+                        yield event(message, served.at.next())
+                fresh = (await calls.tools_of(hub, served.incoming.principal.tenant_id)).digest
+                if fresh != digest and delivery.active:
+                    yield event(_LISTS_CHANGED, served.at.next())
+                digest = fresh
+                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
+                    yield KEEP_ALIVE
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+class _Statuses:
+    """Which tasks of the session its client has not heard of yet. Only a status or its message is
+    news: progress has notifications of its own."""
+
+    def __init__(self, session: Session, since: datetime) -> None:
+        self._session = session
+        self._since = since
+        self._told: dict[str, tuple[str, str]] = {}
+
+    async def changed(self, hub: Hub) -> list[bytes]:
+        """`notifications/tasks/status`, a whole task each."""
+        if self._session.version != VERSION:
+            return []
+        found = []
+        for task in await hub.lanes.run(changed_tasks, self._session.id, self._since):
+            self._since = task.updated_at
+            shown = (mapping.status(task), task.message)
+            if self._told.get(task.public_id) != shown:
+                self._told[task.public_id] = shown
+                found.append(notification_message("notifications/tasks/status", mapping.task_fields(task)))
+            if task.state in TERMINAL:
+                # Nothing more will be said of it.
+                del self._told[task.public_id]
+        return found

@@ -1,0 +1,123 @@
+"""`tools/call`: a handle where the caller asked for a task, else an answer it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
+from taskhub.core.states import TERMINAL
+from taskhub.lib import jsonx
+from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_message
+from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply, Stream, event
+from taskhub.protocol.lines import Lines, progress_token
+from taskhub.protocol.projection import for_client
+from taskhub.protocol.replies import error_reply, result_reply
+from taskhub.protocol.revisions.v2025_11_25 import mapping, streams
+from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, RELATED, Request, status_of
+
+PATIENCE_SECONDS = 0.1
+"""A call that ends within it is answered in one piece; a longer one gets a stream."""
+
+
+async def call(hub: Hub, request: Request) -> Reply | Stream:
+    """`tools/call` of a version without tasks: the caller waits."""
+    calls.need_scope(request.principal, "tasks:call")
+    tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    return await _waited(hub, request, tool, arguments)
+
+
+async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
+    """`tools/call` of 2025-11-25: `params.task` makes it a task (T25-05..09)."""
+    calls.need_scope(request.principal, "tasks:call")
+    tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    if "task" not in request.params:
+        return await _waited(hub, request, tool, arguments)
+    ttl = _ttl(request.params["task"])
+    if tool.mode is TaskMode.NEVER:
+        raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
+    details: dict[str, Any] = {} if ttl is None else {"ttl_ms": ttl}
+    task = await _created(hub, request, tool, arguments, handle=True, **details)
+    result = {
+        "task": mapping.task_fields(task),
+        "_meta": {
+            RELATED: {"taskId": task.public_id},
+            IMMEDIATE: f"{tool.exposed_name} is running as task {task.public_id}. Its result is not there yet.",
+        },
+    }
+    return result_reply(request.id, jsonx.encode(result))
+
+
+def _ttl(augmentation: Any) -> int | None:
+    """`params.task.ttl` in ms. Raises -32602 for what is no opt-in (T25-08)."""
+    if not isinstance(augmentation, dict):
+        raise WireError(INVALID_PARAMS, "task must be an object")
+    ttl = augmentation.get("ttl")
+    if ttl is None and "ttl" not in augmentation:
+        return None
+    if isinstance(ttl, bool) or not isinstance(ttl, (int, float)) or ttl <= 0:
+        raise WireError(INVALID_PARAMS, "task.ttl must be a positive number of milliseconds")
+    return int(min(ttl, 2**52))
+
+
+async def _created(
+    hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], **details: Any
+) -> TaskRecord:
+    session, token = request.on, progress_token(request.meta)
+    return await calls.create(
+        hub,
+        request.incoming,
+        tool,
+        arguments,
+        revision=request.version,
+        client_info=session.client_info,
+        client_capabilities=session.client_capabilities,
+        trace=calls.trace_of(request.meta),
+        idempotency_key=calls.idempotency_key(request.meta),
+        session_id=session.id,
+        request_id=jsonx.encode(request.id).decode(),
+        progress_token=None if token is None else jsonx.encode(token).decode(),
+        **details,
+    )
+
+
+async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> Reply | Stream:
+    """The answer, in one piece or at the end of a stream. A caller that goes away may come back for
+    it: leaving is not cancelling (B25-13)."""
+    if tool.mode is TaskMode.ALWAYS:
+        raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
+    task = await _created(hub, request, tool, arguments)
+    with hub.hints.watch(task.public_id) as bell:
+        task = await calls.wait_for(
+            hub,
+            await calls.fresh(hub, task),
+            lambda now: bool(for_client(now)) or now.progress is not None,
+            bell=bell,
+            seconds=PATIENCE_SECONDS,
+        )
+    token = progress_token(request.meta)
+    if task.state not in TERMINAL:
+        return await streams.serve_task(
+            hub,
+            request.incoming,
+            request.on,
+            task,
+            kind="call",
+            request_id=jsonx.encode(request.id).decode(),
+            token=None if token is None else jsonx.encode(token).decode(),
+        )
+    outcome = mapping.result(task, related=False)
+    if isinstance(outcome, WireError):
+        return error_reply(request.id, outcome, status_of)
+    said = await Lines(task.id, token=token, level=request.on.log_level).read(hub)
+    if not said:
+        return result_reply(request.id, outcome)
+    return Stream(_at_once([*(line for _, line in said), result_message(request.id, outcome)]))
+
+
+async def _at_once(messages: list[bytes]) -> AsyncIterator[bytes]:
+    for message in messages:
+        yield event(message)

@@ -1,0 +1,62 @@
+"""Names, shapes and request checks of 2025-11-25 and the two revisions its `initialize` also agrees
+to (protocol.md 2.2, 3.2). They share a wire; tasks exist in 2025-11-25 alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskhub.core.names import META_VERSION
+from taskhub.core.records import Principal, Session
+from taskhub.protocol.envelope import Envelope, Response
+from taskhub.protocol.errors import INVALID_REQUEST, PARSE_ERROR, TOO_MANY, UNAVAILABLE
+from taskhub.protocol.incoming import Incoming
+
+VERSION: Final = "2025-11-25"
+OLDER: Final = ("2025-06-18", "2025-03-26")
+ERA: Final = frozenset({VERSION, *OLDER, "2024-11-05"})
+"""Versions whose requests have no `_meta` of the later era; not all of them are served."""
+
+RELATED: Final = "io.modelcontextprotocol/related-task"
+IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
+LATER_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
+"""What a server of the later era puts into its results; not of this wire."""
+
+_STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAILABLE: 503}
+
+
+def status_of(code: int) -> int:
+    """Errors travel with 200; above all never with 404, which says that the session is gone (B25-20)."""
+    return _STATUS.get(code, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request on a session; `initialize` alone comes without one."""
+
+    version: str
+    id: str | int
+    method: str
+    params: dict[str, Any]
+    meta: dict[str, Any]
+    session: Session | None
+    principal: Principal
+    incoming: Incoming
+
+    @property
+    def on(self) -> Session:
+        """The session."""
+        assert self.session is not None  # only initialize has none
+        return self.session
+
+
+def speaks(message: Envelope | Response, incoming: Incoming) -> bool:
+    """Whether this message is of the session era: by its version header, or by having neither that
+    nor the `_meta` of the later one (protocol.md 3.3 rules 1 and 2)."""
+    header = incoming.headers.get("mcp-protocol-version")
+    if header is not None and header not in ERA:
+        return False
+    if isinstance(message, Response):
+        return True
+    named = message.meta.get(META_VERSION)
+    return named is None or (named in ERA if header is None else named == header)

@@ -1,0 +1,100 @@
+"""Reads of 2025 sessions: who they are, what of theirs is news."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from taskhub.core.records import OpenQuestion, QuestionKind, Session, TaskRecord
+from taskhub.core.states import Audience
+from taskhub.lib import jsonx
+from taskhub.queries.tasks import COLUMNS, record
+from taskhub.store import call
+
+IDLE_DAYS = 7
+"""A session nobody used for this long is over."""
+
+_SESSION = "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text, s.log_level"
+_MANY = (
+    f"SELECT {_SESSION}, w.place FROM unnest(%s::text[], %s::bigint[])"
+    " WITH ORDINALITY AS w(public_id, context_id, place)"
+    " CROSS JOIN LATERAL (SELECT * FROM session s WHERE s.public_id = w.public_id AND s.context_id = w.context_id"
+    f" AND s.ended_at IS NULL AND s.seen_at > clock_timestamp() - interval '{IDLE_DAYS} days' LIMIT 1) s"
+)
+
+
+def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
+    """For each (session id, context id) the session; `None` when there is none, it has ended, or it
+    belongs to somebody else: which of these is told to nobody (B25-06)."""
+    found = call.reread(_MANY, ([public_id for public_id, _ in wanted], [context_id for _, context_id in wanted]))
+    answers: list[Session | None] = [None] * len(wanted)
+    for row in found:
+        answers[row[7] - 1] = Session(
+            id=row[0],
+            public_id=row[1],
+            context_id=row[2],
+            version=row[3],
+            client_info=jsonx.decode(row[4].encode()),
+            client_capabilities=jsonx.decode(row[5].encode()),
+            log_level=row[6],
+        )
+    return answers
+
+
+def asking_tasks(session_id: int) -> list[TaskRecord]:
+    """The session's tasks that wait for an answer."""
+    found = call.reread(
+        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND state = 'input_required' ORDER BY id", (session_id,)
+    )
+    return [record(row) for row in found]
+
+
+def changed_tasks(session_id: int, since: datetime) -> list[TaskRecord]:
+    """The session's tasks with a handle that changed after `since`, in that order; at most 100."""
+    found = call.reread(
+        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND updated_at > %s AND handle"
+        " ORDER BY updated_at LIMIT 100",
+        (session_id, since),
+    )
+    return [record(row) for row in found]
+
+
+def handed_out(context_id: int, revision: str, before: int | None, limit: int) -> list[tuple[int, TaskRecord]]:
+    """The context's tasks of one revision whose handles were given out and that the wire has not
+    forgotten, newest first, from `before` (a task's internal id) on."""
+    found = call.reread(
+        f"SELECT {COLUMNS} FROM task_view WHERE context_id = %s AND revision = %s AND handle"
+        " AND (%s::bigint IS NULL OR id < %s::bigint)"
+        " AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= clock_timestamp()) ORDER BY id DESC LIMIT %s",
+        (context_id, revision, before, before, limit),
+    )
+    return [(row[0], record(row)) for row in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was sent to a client."""
+
+    id: int
+    task_id: int
+    step: int
+    method: str
+    open: bool
+    question: OpenQuestion
+
+
+def asked_of(session_id: int, outbound_id: int) -> Asked | None:
+    """The request of this id, if it was this session that got it last."""
+    found = call.reread(
+        "SELECT o.id, o.task_id, o.step, o.method, o.state = 'open' AND q.state = 'open', q.key, q.kind, q.params,"
+        ' q.audience, q."group", q.quorum, q.id FROM outbound o JOIN question q ON q.id = o.question_id'
+        " JOIN stream s ON s.id = o.stream_id WHERE o.id = %s AND s.session_id = %s",
+        (outbound_id, session_id),
+    )
+    if not found:
+        return None
+    row = found[0]
+    params = row[7] if isinstance(row[7], dict) else jsonx.decode(row[7].encode())
+    question = OpenQuestion(row[5], QuestionKind(row[6]), params, Audience(row[8]), row[9], row[10], 0, row[11])
+    return Asked(row[0], row[1], row[2], row[3], row[4], question)

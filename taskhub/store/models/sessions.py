@@ -1,0 +1,101 @@
+"""What the 2025 wires keep between requests: sessions, their streams, and what the server asks."""
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from taskhub.store.fields import JsonText
+from taskhub.store.models.people import AuthContext, Tenant
+
+
+class Session(models.Model):
+    """What `initialize` agreed on, for one auth context. Any web process can serve it."""
+
+    public_id = models.CharField(max_length=64)
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
+    context = models.ForeignKey(AuthContext, models.CASCADE, db_index=False)
+    version = models.CharField(max_length=16)
+    client_info = models.JSONField(db_default={})
+    client_capabilities = models.JSONField(db_default={})
+    log_level = models.CharField(max_length=16, db_default="debug")
+    created_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "session"
+        constraints = [
+            models.UniqueConstraint(fields=["public_id"], name="session_public_id_unique"),
+        ]
+        indexes = [
+            models.Index(fields=["context", "seen_at"], condition=Q(ended_at__isnull=True), name="session_live"),
+            models.Index(fields=["seen_at"], name="session_seen"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.version} {self.public_id[:8]}…"
+
+
+class Stream(models.Model):
+    """A `text/event-stream` answer that can be taken up again. Only its place is kept: what it
+    carries is read from the task and from `Outbound`, so nothing is stored twice.
+
+    `attach` counts who serves it: the newest attachment is the only one that may send.
+    """
+
+    session = models.ForeignKey(Session, models.CASCADE)
+    task = models.ForeignKey("store.Task", models.CASCADE, null=True)
+    kind = models.CharField(max_length=8)
+    request_id = models.TextField(db_default="")
+    progress_token = models.TextField(null=True)
+    attach = models.IntegerField(db_default=1)
+    attached = models.BooleanField(db_default=True)
+    opened_at = models.DateTimeField(db_default=Now())
+    seen_at = models.DateTimeField(db_default=Now())
+    closed_at = models.DateTimeField(null=True)
+    cancelled = models.BooleanField(db_default=False)
+
+    class Meta:
+        db_table = "stream"
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=["call", "result", "listen"]), name="stream_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind="listen", task__isnull=True) | (~Q(kind="listen") & Q(task__isnull=False)),
+                name="stream_task_unless_listen",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+
+class Outbound(models.Model):
+    """A request of the server to a client: a question, or a step on the way to its answer. It goes
+    to one stream at a time, and is sent again elsewhere under the same id when that stream is gone."""
+
+    task = models.ForeignKey("store.Task", models.CASCADE)
+    question = models.ForeignKey("store.Question", models.CASCADE, db_index=False)
+    step = models.IntegerField(db_default=0)
+    method = models.CharField(max_length=32)
+    params = JsonText()
+    stream = models.ForeignKey(Stream, models.SET_NULL, null=True)
+    state = models.CharField(max_length=12, db_default="open")
+    opened_at = models.DateTimeField(db_default=Now())
+    due_at = models.DateTimeField(db_default=Now())
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        db_table = "outbound"
+        constraints = [
+            models.UniqueConstraint(fields=["question", "step"], name="outbound_step_once"),
+            models.CheckConstraint(
+                condition=Q(state__in=["open", "answered", "withdrawn"]), name="outbound_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),
+                name="outbound_closed_iff_not_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.pk}"

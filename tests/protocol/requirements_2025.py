@@ -1,4 +1,5 @@
-"""The rules of the 2025 wires: `T25-*` tasks of 2025-11-25, `B25-*` sessions and their transport."""
+"""The rules of the 2025 wires: `T25-*` tasks of 2025-11-25, `B25-*` sessions and their transport,
+`CH-*` tasks that the client hosts."""
 
 from __future__ import annotations
 
@@ -79,4 +80,21 @@ SESSION_RULES: Final[dict[str, tuple[Literal["covered", "deferred"], str]]] = {
     "B25-27": ("covered", ""),
     "B25-28": ("covered", ""),
     "B25-29": ("covered", ""),
+    "CH-01": ("covered", ""),
+    "CH-02": ("covered", ""),
+    "CH-03": ("covered", ""),
+    "CH-04": ("covered", ""),
+    "CH-05": ("covered", ""),
+    "CH-06": ("covered", ""),
+    "CH-07": ("covered", ""),
+    "CH-08": ("covered", ""),
+    "CH-09": ("covered", ""),
+    "CH-10": ("covered", ""),
+    "CH-11": ("covered", ""),
+    "CH-12": ("covered", ""),
+    "CH-13": ("covered", ""),
+    "CH-14": ("covered", ""),
+    "CH-15": ("covered", ""),
+    "CH-16": ("covered", ""),
+    "CH-17": ("covered", ""),
 }

@@ -56,6 +56,18 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
     return fields
 
 
+def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
+    """What of a client's capabilities its version has: asking anything else would be out of its protocol."""
+    if version == VERSION:
+        return capabilities
+    found = {name: capabilities[name] for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
+    if "sampling" in found:
+        found["sampling"] = {}
+    if version == OLDER[0] and isinstance(capabilities.get("elicitation"), dict):
+        found["elicitation"] = {}
+    return found
+
+
 def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
     """A tool as its server describes it, under the name we expose, with the members this version has."""
     members = TOOL_MEMBERS[version]

@@ -74,7 +74,7 @@ async def _created(
         arguments,
         revision=request.version,
         client_info=session.client_info,
-        client_capabilities=session.client_capabilities,
+        client_capabilities=mapping.usable(session.client_capabilities, request.version),
         trace=calls.trace_of(request.meta),
         idempotency_key=calls.idempotency_key(request.meta),
         session_id=session.id,

@@ -1,0 +1,102 @@
+"""What the 2025 wires may look like: every message a test receives goes through here.
+
+What the SDK has of the published schemas is checked against its models; tasks, which it leaves out,
+against the shapes below, written from protocol.md 2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import mcp_types.methods as published
+from jsonschema import Draft202012Validator
+
+RELATED: Final = "io.modelcontextprotocol/related-task"
+FOREIGN: Final = ("resultType", "ttlMs", "pollIntervalMs", "cacheScope", "inputRequests", "requestState", "serverInfo")
+"""Words of the later era: none of them at the root of a result."""
+
+_STAMP: Final = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"}
+_TASK: Final[dict[str, Any]] = {
+    "taskId": {"type": "string", "pattern": "^[A-Za-z0-9_-]{22,64}$"},
+    "status": {"enum": ["working", "input_required", "completed", "failed", "cancelled"]},
+    "statusMessage": {"type": "string", "minLength": 1},
+    "createdAt": _STAMP,
+    "lastUpdatedAt": _STAMP,
+    "ttl": {"type": ["integer", "null"], "exclusiveMinimum": 0},
+    "pollInterval": {"type": "integer", "exclusiveMinimum": 0},
+}
+_REQUIRED: Final = ["taskId", "status", "createdAt", "lastUpdatedAt", "ttl"]
+TASK: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": _TASK,
+    "required": _REQUIRED,
+    "additionalProperties": False,
+}
+CREATED: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"task": TASK, "_meta": {"type": "object"}},
+    "required": ["task"],
+    "additionalProperties": False,
+}
+LIST: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"tasks": {"type": "array", "items": TASK}, "nextCursor": {"type": "string"}},
+    "required": ["tasks"],
+    "additionalProperties": False,
+}
+_SHAPES: Final = {"tasks/get": TASK, "tasks/cancel": TASK, "tasks/list": LIST}
+EMPTY: Final = ("ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
+
+
+def check(shape: Mapping[str, Any], value: Any) -> None:
+    """`value` against a JSON schema; fails with the place and the reason."""
+    problems = [f"{error.json_path}: {error.message}" for error in Draft202012Validator(shape).iter_errors(value)]
+    assert not problems, f"{problems} in {value}"
+
+
+def check_message(method: str, params: Mapping[str, Any], version: str, id: object, message: Any) -> None:
+    """A message on the answer to a request of `method`, or on the session's own stream (`""`)."""
+    assert isinstance(message, dict)
+    assert message.get("jsonrpc") == "2.0"
+    if "method" in message:
+        _check_sent(version, message)
+        return
+    assert set(message) in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"}, {"jsonrpc", "error"}), message
+    if "id" in message:
+        assert (type(message["id"]), message["id"]) == (type(id), id)
+    if "error" in message:
+        assert set(message["error"]) <= {"code", "message", "data"}
+        assert isinstance(message["error"]["code"], int)
+        assert isinstance(message["error"]["message"], str)
+        return
+    check_result(method, params, version, message["result"])
+
+
+def check_result(method: str, params: Mapping[str, Any], version: str, result: dict[str, Any]) -> None:
+    """A result of `method`."""
+    assert method != "", "no responses on the session's own stream (B25-15)"
+    assert not set(result) & set(FOREIGN) or method == "initialize", result
+    if method == "tools/call" and "task" in params and version == "2025-11-25":
+        check(CREATED, result)
+        assert result["_meta"][RELATED] == {"taskId": result["task"]["taskId"]}
+    elif method in _SHAPES:
+        check(_SHAPES[method], result)
+        assert "_meta" not in result, "T25-27"
+    elif method == "tasks/result":
+        assert result["_meta"][RELATED] == {"taskId": params["taskId"]}, "T25-23"
+        published.validate_server_result("tools/call", version, result)
+    else:
+        published.validate_server_result(method, version, result)
+        if method in EMPTY:
+            assert result == {}, f"{method} answers exactly {{}} (B25-23)"
+
+
+def _check_sent(version: str, message: dict[str, Any]) -> None:
+    method, params = message["method"], message.get("params")
+    if "id" in message:
+        published.parse_server_request(method, version, params)
+    elif method == "notifications/tasks/status":
+        check(TASK, params)
+    else:
+        published.parse_server_notification(method, version, params)

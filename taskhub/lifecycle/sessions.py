@@ -14,6 +14,7 @@ from taskhub.core.states import State
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, who
 from taskhub.lifecycle.answer import Outcome
+from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
 MOST_SESSIONS = 1_000
@@ -166,11 +167,12 @@ def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a stream is to send now. A session may have several streams of its own: only an `active`
-    one has anything to say."""
+    """What a stream is to send now, and in how many seconds it has to look again, if it knows. A
+    session may have several streams of its own: only an `active` one has anything to say."""
 
     requests: list[Sent]
     active: bool
+    seconds: float | None
 
 
 def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
@@ -180,17 +182,19 @@ def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
     )
     if not found:
         return None
-    return Delivery([Sent(*row) for row in found[1:]], found[0][1] == "active")
+    _, word, seconds = found[0]
+    return Delivery([Sent(*row) for row in found[1:]], word == "active", None if seconds is None else float(seconds))
 
 
-def withdraw(place: Place) -> list[int]:
-    """Requests on this stream whose question somebody else has closed: their ids, once."""
+def withdraw(place: Place) -> list[Sent]:
+    """Requests on this stream whose question somebody else has closed, each once."""
     found = call.rows(
         "UPDATE outbound o SET state = 'withdrawn', closed_at = clock_timestamp() FROM question q"
-        " WHERE o.stream_id = %s AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open' RETURNING o.id",
+        " WHERE o.stream_id = %s AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open'"
+        " RETURNING o.id, o.method, o.params::text",
         (place.id,),
     )
-    return [outbound_id for (outbound_id,) in found]
+    return [Sent(*row) for row in found]
 
 
 def close_request(outbound_id: int) -> None:
@@ -200,6 +204,31 @@ def close_request(outbound_id: int) -> None:
         " RETURNING id",
         (outbound_id,),
     )
+
+
+def ask_further(outbound_id: int, method: str, params: dict[str, Any], *, seconds: float) -> None:
+    """The client's answer was a step on the way: close that request, and make the next one for the
+    same question, due in `seconds`. In one statement, so that a hub that stops here goes on there (CH-13)."""
+    found = call.rows(
+        "WITH answered AS (UPDATE outbound SET state = 'answered', closed_at = clock_timestamp()"
+        " WHERE id = %s AND state = 'open' RETURNING task_id, question_id, step, stream_id)"
+        " INSERT INTO outbound (task_id, question_id, step, method, params, stream_id, due_at)"
+        " SELECT task_id, question_id, step + 1, %s, %s::json, stream_id, clock_timestamp() + make_interval(secs => %s)"
+        " FROM answered ON CONFLICT (question_id, step) DO NOTHING RETURNING task_id",
+        (outbound_id, method, jsonx.encode(params).decode(), seconds),
+    )
+    announce(*(task_id for (task_id,) in found))
+
+
+def hurry(session_id: int, client_task_id: str) -> None:
+    """The client says that its own task changed: ask for it now (CH-11)."""
+    found = call.rows(
+        "UPDATE outbound o SET due_at = clock_timestamp() FROM stream s WHERE s.id = o.stream_id AND s.session_id = %s"
+        " AND o.state = 'open' AND o.sent_at IS NULL AND o.method = 'tasks/get' AND o.params ->> 'taskId' = %s"
+        " RETURNING o.task_id",
+        (session_id, client_task_id),
+    )
+    announce(*(task_id for (task_id,) in found))
 
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> Outcome:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from taskhub.core.records import OpenQuestion, QuestionKind, Session, TaskRecord
 from taskhub.core.states import Audience
@@ -78,8 +80,8 @@ class Asked:
 
     id: int
     task_id: int
-    step: int
     method: str
+    params: dict[str, Any]
     open: bool
     question: OpenQuestion
 
@@ -87,14 +89,16 @@ class Asked:
 def asked_of(session_id: int, outbound_id: int) -> Asked | None:
     """The request of this id, if it was this session that got it last."""
     found = call.reread(
-        "SELECT o.id, o.task_id, o.step, o.method, o.state = 'open' AND q.state = 'open', q.key, q.kind, q.params,"
-        ' q.audience, q."group", q.quorum, q.id FROM outbound o JOIN question q ON q.id = o.question_id'
+        "SELECT o.id, o.task_id, o.method, o.params::text, o.state = 'open' AND q.state = 'open', q.key,"
+        ' q.kind, q.params::text, q.audience, q."group", q.quorum, q.id FROM outbound o'
+        " JOIN question q ON q.id = o.question_id"
         " JOIN stream s ON s.id = o.stream_id WHERE o.id = %s AND s.session_id = %s",
         (outbound_id, session_id),
     )
     if not found:
         return None
-    row = found[0]
-    params = row[7] if isinstance(row[7], dict) else jsonx.decode(row[7].encode())
-    question = OpenQuestion(row[5], QuestionKind(row[6]), params, Audience(row[8]), row[9], row[10], 0, row[11])
-    return Asked(row[0], row[1], row[2], row[3], row[4], question)
+    outbound, task_id, method, params, is_open, key, kind, asked, audience, group, quorum, question_id = found[0]
+    question = OpenQuestion(
+        key, QuestionKind(kind), json.loads(asked), Audience(audience), group, quorum, 0, question_id
+    )
+    return Asked(outbound, task_id, method, json.loads(params), is_open, question)

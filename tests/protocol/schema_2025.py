@@ -12,6 +12,7 @@ from typing import Any, Final
 import mcp_types.methods as published
 from jsonschema import Draft202012Validator
 
+VERSION: Final = "2025-11-25"
 RELATED: Final = "io.modelcontextprotocol/related-task"
 FOREIGN: Final = ("resultType", "ttlMs", "pollIntervalMs", "cacheScope", "inputRequests", "requestState", "serverInfo")
 """Words of the later era: none of them at the root of a result."""
@@ -94,7 +95,10 @@ def check_result(method: str, params: Mapping[str, Any], version: str, result: d
 
 def _check_sent(version: str, message: dict[str, Any]) -> None:
     method, params = message["method"], message.get("params")
-    if "id" in message:
+    if "id" in message and method.startswith("tasks/"):
+        assert (version, method) in {(VERSION, f"tasks/{word}") for word in ("get", "result", "cancel")}
+        assert set(params) == {"taskId"}, "no related-task metadata here (CH-12)"
+    elif "id" in message:
         published.parse_server_request(method, version, params)
     elif method == "notifications/tasks/status":
         check(TASK, params)

@@ -60,6 +60,7 @@ class Migration(migrations.Migration):
                 ("state", models.CharField(db_default="open", max_length=12)),
                 ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("due_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("sent_at", models.DateTimeField(null=True)),
                 ("closed_at", models.DateTimeField(null=True)),
                 (
                     "question",
@@ -185,6 +186,10 @@ class Migration(migrations.Migration):
                 ),
                 name="outbound_closed_iff_not_open",
             ),
+        ),
+        migrations.AddIndex(
+            model_name="outbound",
+            index=models.Index(condition=models.Q(("state", "open")), fields=["task"], name="outbound_open"),
         ),
         migrations.RunSQL((SQL / "0004_sessions.sql").read_text(), migrations.RunSQL.noop),
     ]

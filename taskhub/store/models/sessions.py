@@ -82,10 +82,14 @@ class Outbound(models.Model):
     state = models.CharField(max_length=12, db_default="open")
     opened_at = models.DateTimeField(db_default=Now())
     due_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(null=True)
     closed_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "outbound"
+        indexes = [
+            models.Index(fields=["task"], condition=Q(state="open"), name="outbound_open"),
+        ]
         constraints = [
             models.UniqueConstraint(fields=["question", "step"], name="outbound_step_once"),
             models.CheckConstraint(

@@ -114,10 +114,14 @@ def _of_this_wire(body: bytes, task_id: str | None, version: str) -> bytes:
     return jsonx.encode({**found, **({"_meta": meta_found} if meta_found else {})})
 
 
-def question_request(task: TaskRecord, question: OpenQuestion) -> tuple[int, str, dict[str, Any]]:
+def question_request(
+    task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None
+) -> tuple[int, str, dict[str, Any]]:
     """A question as a request to the client: its id, method and params. Those of a task the client
-    has a handle of name the task (T25-36)."""
+    has a handle of name the task (T25-36); with `augmentation` it becomes a task at the client (CH-03, CH-04)."""
     params = dict(question.params)
+    if augmentation is not None:
+        params["task"] = augmentation
     if question.kind is QuestionKind.ELICITATION and params.get("mode") == "url":
         params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
     if task.handle:

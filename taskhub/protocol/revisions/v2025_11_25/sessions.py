@@ -12,13 +12,22 @@ from taskhub.core.records import Session
 from taskhub.lib import jsonx
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.sessions import cancel_stream, close_request, end_session, refuse_question, start_session
+from taskhub.lifecycle.sessions import (
+    ask_further,
+    cancel_stream,
+    close_request,
+    end_session,
+    hurry,
+    refuse_question,
+    start_session,
+)
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope, Response
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revisions.v2025_11_25 import hosted
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 from taskhub.queries.sessions import Asked, asked_of
 
@@ -102,8 +111,12 @@ async def end(hub: Hub, incoming: Incoming) -> Reply:
 
 
 async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
-    """A notification of the client. Only a cancellation has an effect (B25-13)."""
+    """A notification of the client. A cancellation has an effect (B25-13), and news of a task that
+    the client hosts (CH-11)."""
     session = await session_of(hub, incoming)
+    if envelope.method == "notifications/tasks/status" and isinstance(named := envelope.params.get("taskId"), str):
+        await hub.lanes.run(hurry, session.id, named[:1_024])
+        return
     wanted = envelope.params.get("requestId")
     if envelope.method != "notifications/cancelled" or isinstance(wanted, bool) or not isinstance(wanted, (str, int)):
         return
@@ -128,33 +141,24 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
         return
     calls.need_scope(incoming.principal, "tasks:answer")
     await _take(hub, incoming, asked, response)
-    await hub.lanes.run(close_request, asked.id)
 
 
 async def _take(hub: Hub, incoming: Incoming, asked: Asked, response: Response) -> None:
     actor = calls.actor_of(incoming)
-    if response.error is not None:
-        await hub.lanes.run(refuse_question, asked.task_id, asked.question, _error(response.error), actor=actor)
-        return
-    assert response.result is not None  # the envelope has one of the two
-    answer = {key: value for key, value in response.result.items() if key != "_meta"}
-    try:
-        await hub.lanes.run(answer_question, asked.task_id, asked.question, answer, actor=actor)
-    except Invalid as error:
-        # Nothing can be answered to a response: the call learns of it, as it would without us.
-        where = error.data.get("pointer", "")
-        why = {
-            "code": INVALID_PARAMS,
-            "message": f"The client's answer does not fit the question{where and ' at '}{where}: {error.message}",
-        }
-        await hub.lanes.run(refuse_question, asked.task_id, asked.question, why, actor=actor)
-
-
-def _error(sent: dict[str, Any]) -> dict[str, Any]:
-    """The client's error, as far as it is one."""
-    code, message = sent.get("code"), sent.get("message")
-    found: dict[str, Any] = {
-        "code": code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,
-        "message": message if isinstance(message, str) and message else "The client refused to answer",
-    }
-    return {**found, "data": sent["data"]} if "data" in sent else found
+    match hosted.read(asked, response):
+        case hosted.Further(method, params, seconds):
+            await hub.lanes.run(ask_further, asked.id, method, params, seconds=seconds)
+            return
+        case hosted.Refusal(error):
+            await hub.lanes.run(refuse_question, asked.task_id, asked.question, error, actor=actor)
+        case hosted.Answer(result):
+            try:
+                await hub.lanes.run(answer_question, asked.task_id, asked.question, result, actor=actor)
+            except Invalid as invalid:
+                # Nothing can be answered to a response: the call learns of it, as it would without us.
+                where = invalid.data.get("pointer", "")
+                at = f" at {where}" if where else ""
+                text = f"The client's answer does not fit the question{at}: {invalid.message}"
+                error = {"code": INVALID_PARAMS, "message": text}
+                await hub.lanes.run(refuse_question, asked.task_id, asked.question, error, actor=actor)
+    await hub.lanes.run(close_request, asked.id)

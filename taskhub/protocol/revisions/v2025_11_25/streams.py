@@ -37,13 +37,14 @@ from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines
 from taskhub.protocol.projection import for_client
-from taskhub.protocol.revisions.v2025_11_25 import mapping
+from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
 from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
 from taskhub.queries.sessions import asking_tasks, changed_tasks
 from taskhub.queries.tasks import task_by_id
 
-KEEP_ALIVE_SECONDS: Final = 15.0
+KEEP_ALIVE_SECONDS: Final = 10.0
+"""Well within what th_served allows a stream to be silent (store/sql/0004_sessions.sql)."""
 RETRY_MS: Final = 1_000
 """When a client may come back after a stream that this server ended."""
 LOOK_SECONDS: Final = 0.1
@@ -161,7 +162,11 @@ class _Served:
         """Make requests of the task's open questions; whether there are any."""
         asked = for_client(task) if "tasks:answer" in self.incoming.principal.scopes else ()
         if asked:
-            questions = [mapping.question_request(task, question) for question in asked]
+            session = self.session
+            questions = [
+                mapping.question_request(task, q, hosted.augmentation() if hosted.hosts(session, q.kind) else None)
+                for q in asked
+            ]
             await self.hub.lanes.run(put_questions, task.id, questions)
         return bool(asked)
 
@@ -176,16 +181,15 @@ class _Served:
         """What the client need not answer any more."""
         if not self.at.request:
             return []
-        return [
-            event(
-                notification_message(
-                    "notifications/cancelled",
-                    {"requestId": request_name(outbound_id), "reason": "The question was closed elsewhere"},
-                ),
-                self.at.next(),
-            )
-            for outbound_id in await self.hub.lanes.run(withdraw, self.at.place)
-        ]
+        found = []
+        for sent in await self.hub.lanes.run(withdraw, self.at.place):
+            params = {"requestId": request_name(sent.id), "reason": "The question was closed elsewhere"}
+            found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
+            if sent.method.startswith("tasks/") and hosted.cancels(self.session):
+                # Its answer matters to nobody: the id is no request's (CH-10).
+                request = {"jsonrpc": "2.0", "id": f"{request_name(sent.id)}-cancel", "method": "tasks/cancel"}
+                found.append(event(jsonx.encode({**request, "params": json.loads(sent.params_json)}), self.at.next()))
+        return found
 
 
 async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[bytes, None]:
@@ -219,8 +223,13 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                     yield event(_final(place, task), served.at.next(last=True))
                     served.done = True
                     return
-                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
+                if not await calls.rung(bell, _patience(delivery)) and delivery.seconds is None:
                     yield KEEP_ALIVE
+
+
+def _patience(delivery: Delivery) -> float:
+    """How long a stream may sleep unless it is woken."""
+    return KEEP_ALIVE_SECONDS if delivery.seconds is None else min(KEEP_ALIVE_SECONDS, max(0.01, delivery.seconds))
 
 
 def _final(place: Place, task: TaskRecord) -> bytes:
@@ -264,7 +273,7 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
                 if fresh != digest and delivery.active:
                     yield event(_LISTS_CHANGED, served.at.next())
                 digest = fresh
-                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
+                if not await calls.rung(bell, _patience(delivery)) and delivery.seconds is None:
                     yield KEEP_ALIVE
                 await asyncio.sleep(LOOK_SECONDS)
 

@@ -1,0 +1,119 @@
+"""Tasks that the client hosts: it is asked with a task, says that it has begun, is polled, and hands
+over its answer in the end (protocol.md 5). Each step is a request of ours in the database, so that
+any process goes on with it, also after a restart.
+
+The client's ids are its own: they stand in the params of those requests and nowhere else (CH-06).
+Where a client's session ends, the question stays open for its next one; a client that has lost its
+task by then says so, and the call fails (CH-15).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskhub.core.records import QuestionKind, Session
+from taskhub.protocol.envelope import Response
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
+from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
+from taskhub.queries.sessions import Asked
+
+TTL_MS: Final = 86_400_000
+"""As long as a question stays open."""
+POLL_MS: Final = 1_000
+POLL_RANGE_MS: Final = (100, 60_000)
+_HOSTS: Final = {
+    QuestionKind.ELICITATION: ("elicitation", "create"),
+    QuestionKind.SAMPLING: ("sampling", "createMessage"),
+}
+"""Where a client says that it hosts tasks for a kind of question, under `tasks.requests`."""
+
+
+def hosts(session: Session, kind: QuestionKind) -> bool:
+    """Whether the client may be asked with a task (CH-01, CH-02)."""
+    found: Any = _tasks(session).get("requests")
+    for name in _HOSTS.get(kind, ("", "")):
+        found = found.get(name) if isinstance(found, dict) else None
+    return session.version == VERSION and isinstance(found, dict)
+
+
+def cancels(session: Session) -> bool:
+    """Whether the client takes `tasks/cancel` (CH-10)."""
+    return isinstance(_tasks(session).get("cancel"), dict)
+
+
+def _tasks(session: Session) -> dict[str, Any]:
+    found = session.client_capabilities.get("tasks")
+    return found if isinstance(found, dict) else {}
+
+
+def augmentation() -> dict[str, Any]:
+    """What makes a request of ours a task at the client (CH-03)."""
+    return {"ttl": TTL_MS}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The client's answer to the question itself."""
+
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The client's error, or its broken promise."""
+
+    error: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """Not there yet: ask this in so many seconds."""
+
+    method: str
+    params: dict[str, Any]
+    seconds: float
+
+
+def read(asked: Asked, response: Response) -> Answer | Refusal | Further:
+    """What a client's response to one of our requests means."""
+    if response.error is not None:
+        return Refusal(_error(response.error, lost=asked.method == "tasks/get"))
+    assert response.result is not None  # the envelope has one of the two
+    result = {key: value for key, value in response.result.items() if key != "_meta"}
+    if asked.method == "tasks/get":
+        return _polled(str(asked.params["taskId"]), result)
+    begun = result.get("task")
+    if "task" in asked.params and isinstance(begun, dict):
+        named = begun.get("taskId")
+        if not isinstance(named, str) or not 1 <= len(named) <= 1_024:
+            return Refusal({"code": INVALID_PARAMS, "message": "The client's task has no taskId"})
+        return _polled(named, begun)
+    return Answer(result)
+
+
+def _polled(task_id: str, task: dict[str, Any]) -> Refusal | Further:
+    match task.get("status"):
+        case "working":
+            interval = task.get("pollInterval")
+            given = interval if isinstance(interval, (int, float)) and not isinstance(interval, bool) else POLL_MS
+            wait = min(max(given, POLL_RANGE_MS[0]), POLL_RANGE_MS[1])
+            return Further("tasks/get", {"taskId": task_id}, wait / 1_000)
+        case "completed" | "failed" | "input_required":
+            # Asked early, the client answers when it is done (CH-08, CH-09).
+            return Further("tasks/result", {"taskId": task_id}, 0.0)
+        case "cancelled":
+            return Refusal({"code": INTERNAL_ERROR, "message": "The client cancelled its own task"})
+        case other:
+            return Refusal({"code": INVALID_PARAMS, "message": f"The client's task has status {str(other)[:64]!r}"})
+
+
+def _error(sent: dict[str, Any], *, lost: bool) -> dict[str, Any]:
+    """The client's error, as far as it is one."""
+    code, message = sent.get("code"), sent.get("message")
+    text = message if isinstance(message, str) and message else "The client refused to answer"
+    found: dict[str, Any] = {
+        "code": code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,
+        "message": f"The client lost its own task: {text}" if lost else text,
+    }
+    return {**found, "data": sent["data"]} if "data" in sent else found

@@ -1,0 +1,182 @@
+"""Two web processes over one database, one of them killed: sessions, streams and subscriptions belong to neither."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.client import TASKS, Client
+from tests.support.hub import ROOT, RunningHub, shared, wait_until
+from tests.support.session import EVERYTHING, SessionClient
+
+pytestmark = pytest.mark.processes
+
+YES = {"action": "accept", "content": {"confirm": True}}
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[RunningHub]:
+    """The hub whose database the web processes of the tests share."""
+    with shared() as running:
+        yield running
+
+
+class Web:
+    """One more web process of the hub."""
+
+    def __init__(self, hub: RunningHub) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.base = f"http://127.0.0.1:{port}"
+        self.log = hub.directory / f"web-{port}"
+        command = [sys.executable, "manage.py", "web", "--port", str(port)]
+        environment = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data)}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+
+    def ready(self) -> bool:
+        """Whether it answers."""
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return httpx2.get(f"{self.base}/readyz", trust_env=False).status_code == 200
+        except httpx2.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def webs(hub: RunningHub, number: int = 2) -> Iterator[list[Web]]:
+    """So many web processes, ended with the block."""
+    running = [Web(hub) for _ in range(number)]
+    try:
+        for web in running:
+            wait_until(web.ready, "a web process", 60)
+        yield running
+    finally:
+        for web in running:
+            if web.process.poll() is None:
+                web.process.terminate()
+                web.process.wait(10)
+
+
+def _moved(session: SessionClient, web: Web) -> SessionClient:
+    """The same session, through another process."""
+    session.url = f"{web.base}/mcp"
+    return session
+
+
+def test_requests_of_a_session_go_round_robin(hub: RunningHub) -> None:
+    with webs(hub) as both, SessionClient(both[0].base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+        _moved(session, both[1]).call("logging/setLevel", {"level": "error"})
+        task_id = ""
+        for turn in range(6):
+            _moved(session, both[turn % 2])
+            assert session.tool("greet", {"name": str(turn)}).text == f"Hello, {turn}!"
+            assert session.tool("test_tool_with_logging").notifications == [], "the level holds everywhere"
+            task_id = session.create("slow_compute", {"seconds": 0.1})
+            assert _moved(session, both[(turn + 1) % 2]).get(task_id).result["taskId"] == task_id
+        session.until(task_id, "completed")
+        assert session.delete() == 204
+        for web in both:
+            assert _moved(session, web).call("ping").status == 404
+
+
+def test_a_question_on_one_process_is_answered_through_the_other(hub: RunningHub) -> None:
+    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+        task_id = session.create("confirm_delete", {"filename": "x"})
+        with session.open("tasks/result", {"taskId": task_id}) as events:
+            request = events.until("elicitation/create")
+            assert _moved(session, two).respond(request, YES) == 202
+            assert events.until("response")["result"]["content"][0]["text"] == "Deleted x"
+
+
+def test_a_request_on_one_process_is_cancelled_through_the_other(hub: RunningHub) -> None:
+    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"]) as session:
+        params = {"name": "slow_compute", "arguments": {"seconds": 60}}
+        with session.open("tools/call", params, id="long") as events:
+            events.event()
+            _moved(session, two).notify("notifications/cancelled", {"requestId": "long"})
+            assert events.rest() == []
+
+
+@pytest.mark.parametrize("how", ["again", "resumed"])
+def test_a_killed_process_costs_a_waiting_client_nothing(hub: RunningHub, how: str) -> None:
+    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+        task_id = session.create("confirm_delete", {"filename": how})
+        params = {"taskId": task_id}
+        with session.open("tasks/result", params, id=9) as events:
+            priming = events.event()
+            assert priming is not None
+            request = events.until("elicitation/create")
+            one.kill()
+            with pytest.raises((httpx2.TransportError, AssertionError)):
+                events.next()
+        _moved(session, two)
+        again: Any = (
+            session.open("tasks/result", params, id=10)
+            if how == "again"
+            else session.listen(priming.id, of=("tasks/result", params, 9))
+        )
+        with again as events:
+            assert events.until("elicitation/create") == request
+            assert session.respond(request, YES) == 202
+            assert events.until("response")["result"]["content"][0]["text"] == f"Deleted {how}"
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_killed_process_costs_a_sessions_own_stream_no_question(hub: RunningHub, resumed: bool) -> None:
+    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+        with session.listen() as events:
+            assert events.event() is not None
+            last = events.last_id
+            one.kill()
+        task_id = _moved(session, two).create("confirm_delete", {"filename": "y"})
+        with session.listen(last if resumed else None) as events:
+            session.respond(events.until("elicitation/create"), YES)
+            session.until(task_id, "completed")
+
+
+def test_a_killed_process_costs_a_subscription_no_result(hub: RunningHub) -> None:
+    token = hub.tokens["agent-a"]
+    with webs(hub) as (one, two), Client(one.base, token) as client, Client(two.base, token) as other:
+        task_id = client.create("slow_compute", {"seconds": 2}, caps=TASKS)
+        wanted = {"notifications": {"taskIds": [task_id]}}
+        with client.stream("subscriptions/listen", wanted, caps=TASKS) as frames:
+            frames.next()
+            assert frames.next()["params"]["status"] == "working"
+            one.kill()
+            with pytest.raises((httpx2.TransportError, AssertionError)):
+                frames.next()
+        with other.stream("subscriptions/listen", wanted, caps=TASKS) as frames:
+            frames.next()
+            while (told := frames.next()["params"])["status"] == "working":
+                pass
+            assert told["result"]["content"][0]["text"] == "Computed something in 2 s"
+
+
+def test_a_killed_process_costs_a_client_hosted_question_nothing(hub: RunningHub) -> None:
+    hosts = {**EVERYTHING, "tasks": {"requests": {"elicitation": {"create": {}}}}}
+    stamp = "2026-01-01T00:00:00Z"
+    begun = {"taskId": "C", "status": "working", "createdAt": stamp, "lastUpdatedAt": stamp, "ttl": None}
+    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=hosts) as session:
+        task_id = session.create("confirm_delete", {"filename": "z"})
+        with session.open("tasks/result", {"taskId": task_id}) as events:
+            session.respond(events.until("elicitation/create"), {"task": {**begun, "pollInterval": 200}})
+            one.kill()
+        _moved(session, two)
+        with session.open("tasks/result", {"taskId": task_id}) as events:
+            session.respond(events.until("tasks/get"), {**begun, "status": "completed"})
+            session.respond(events.until("tasks/result"), YES)
+            assert events.until("response")["result"]["content"][0]["text"] == "Deleted z"

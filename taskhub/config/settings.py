@@ -45,7 +45,7 @@ if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS names no host: nobody could reach this server")
 TASKHUB_REVISIONS = env.words(
     "TASKHUB_REVISIONS",
-    "2026-07-28,2025-11-25,2025-06-18,2025-03-26",
+    "2026-07-28,2025-11-25,2025-06-18,2025-03-26,sep-1686",
     "Protocol revisions served on /mcp, comma separated",
 )
 TASKHUB_ANONYMOUS = env.boolean(

@@ -98,8 +98,9 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """Everything `lifecycle.create.create_task` needs. The last four are of the 2025 wires: the session,
-    the JSON of the request's id and of its progress token, and whether the caller was given a handle."""
+    """Everything `lifecycle.create.create_task` needs. The last six are of the 2025 wires: the session,
+    the JSON of the request's id and of its progress token, whether the caller was given a handle, and
+    where the client chose the task's id, that id and how long the task is kept after its end."""
 
     tenant_id: int
     context_id: int
@@ -118,6 +119,8 @@ class NewTask:
     request_id: str | None = None
     progress_token: str | None = None
     handle: bool = False
+    client_task_id: str | None = None
+    keep_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,8 @@ class TaskRecord:
     session_id: int | None = None
     progress_token: str | None = None
     handle: bool = False
+    client_task_id: str | None = None
+    keep_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,7 @@ class Session:
     client_info: dict[str, Any]
     client_capabilities: dict[str, Any]
     log_level: str
+    profile: str = ""
 
 
 @dataclass(frozen=True, slots=True)

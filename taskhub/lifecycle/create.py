@@ -130,6 +130,8 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "request_id": new.request_id,
         "progress_token": new.progress_token,
         "handle": new.handle,
+        "client_task_id": new.client_task_id,
+        "keep_ms": new.keep_ms,
     }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row)
 
@@ -197,6 +199,8 @@ def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -
             session_id=new.session_id,
             progress_token=new.progress_token,
             handle=new.handle,
+            client_task_id=new.client_task_id,
+            keep_ms=new.keep_ms,
         ),
         existed=False,
     )

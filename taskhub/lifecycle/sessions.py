@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.db import transaction
+
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import State
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, who
 from taskhub.lifecycle.answer import Outcome
+from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
@@ -53,6 +56,13 @@ def end_session(session_id: int, public_id: str) -> None:
 def set_log_level(session_id: int, level: str) -> None:
     """From which level on the session gets log lines (B25-24)."""
     call.rows("UPDATE session SET log_level = %s WHERE id = %s RETURNING id", (level, session_id))
+
+
+def mark_profile(session_id: int, profile: str) -> None:
+    """The session speaks this profile from now on."""
+    call.rows(
+        "UPDATE session SET profile = %s WHERE id = %s AND profile <> %s RETURNING id", (profile, session_id, profile)
+    )
 
 
 def store_seen(seen: Mapping[int, float]) -> None:
@@ -123,21 +133,23 @@ def leave_stream(place: Place, *, closed: bool) -> None:
     )
 
 
-def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None] | None:
+def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool] | None:
     """The client wants no answer to this request any more (B25-13). Returns the kind of the stream
-    and the task it served, `("call", id)` for a call that has no stream yet; `None` for an id that is not known."""
+    and the task it served (`call` also for one that has no stream yet), and whether the task is under
+    an id of the client; `None` for a request that is not known."""
     found = call.rows(
         "UPDATE stream SET cancelled = true WHERE session_id = %s AND request_id = %s AND closed_at IS NULL"
-        " RETURNING kind, task_id",
+        " RETURNING kind, task_id, (SELECT client_task_id IS NOT NULL FROM task t WHERE t.id = task_id)",
         (session_id, request_id),
     )
     if found:
-        return found[0][0], found[0][1]
+        return found[0]
     tasks = call.rows(
-        "SELECT id FROM task WHERE session_id = %s AND request_id = %s AND ended_at IS NULL AND NOT handle",
+        "SELECT id, client_task_id IS NOT NULL FROM task WHERE session_id = %s AND request_id = %s AND ended_at IS NULL"
+        " AND (NOT handle OR client_task_id IS NOT NULL)",
         (session_id, request_id),
     )
-    return ("call", tasks[0][0]) if tasks else None
+    return ("call", *tasks[0]) if tasks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +252,19 @@ def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any],
         task_id,
     )
     return Outcome(outcome)
+
+
+def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:
+    """The wire forgets an ended task now; the console keeps it as long as any. `False` for one that
+    has not ended (T1686-15)."""
+    with transaction.atomic():
+        found = call.rows(
+            "UPDATE task SET expires_at = clock_timestamp() WHERE id = %s AND ended_at IS NOT NULL RETURNING public_id",
+            (task_id,),
+        )
+        if found:
+            record_event("task.deleted", tenant_id=tenant_id, target=target, actor=actor, after={"task": found[0][0]})
+    return bool(found)
 
 
 def cancel_now(task_id: int, *, actor: Actor) -> State | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from taskhub.core.errors import Invalid
 from taskhub.core.names import IDEMPOTENCY_KEY
-from taskhub.core.records import Actor, NewTask, Principal, TaskRecord, ToolRecord
+from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
 from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
@@ -89,11 +89,14 @@ async def create(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any
 ) -> TaskRecord:
     """The durable task of this call; see `NewTask` for `details`."""
+    return (await created(hub, incoming, tool=tool, arguments=arguments, **details)).task
+
+
+async def created(hub: Hub, incoming: Incoming, **details: Any) -> Created:
+    """As `create`, and whether an idempotency key found an earlier task."""
     principal = incoming.principal
-    new = NewTask(
-        tenant_id=principal.tenant_id, context_id=principal.context_id, tool=tool, arguments=arguments, **details
-    )
-    return (await hub.creations.run((new, actor_of(incoming)))).task
+    new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
+    return await hub.creations.run((new, actor_of(incoming)))
 
 
 async def wait_for(

@@ -69,6 +69,8 @@ class Hub:
     server_info: dict[str, Any]
     inline_wait_seconds: float
     versions: tuple[str, ...]
+    profiles: frozenset[str] = frozenset()
+    """What else is switched on that is no protocol version."""
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)

@@ -41,6 +41,9 @@ DOORS: Final = tuple(Door(module) for module in (v2025_11_25, v2026_07_28))
 VERSIONS: Final = tuple(version for door in reversed(DOORS) for version in door.methods)
 """All there are, newest first."""
 
+PROFILES: Final = frozenset({"sep-1686"})
+"""What can be switched on and off besides: ways of a version, not versions."""
+
 
 def open_doors(versions: tuple[str, ...]) -> Iterator[Door]:
     """The doors that serve at least one of `versions`."""

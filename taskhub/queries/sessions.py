@@ -17,7 +17,10 @@ from taskhub.store import call
 IDLE_DAYS = 7
 """A session nobody used for this long is over."""
 
-_SESSION = "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text, s.log_level"
+_SESSION = (
+    "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text,"
+    " s.log_level, s.profile"
+)
 _MANY = (
     f"SELECT {_SESSION}, w.place FROM unnest(%s::text[], %s::bigint[])"
     " WITH ORDINALITY AS w(public_id, context_id, place)"
@@ -32,7 +35,7 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
     found = call.reread(_MANY, ([public_id for public_id, _ in wanted], [context_id for _, context_id in wanted]))
     answers: list[Session | None] = [None] * len(wanted)
     for row in found:
-        answers[row[7] - 1] = Session(
+        answers[row[8] - 1] = Session(
             id=row[0],
             public_id=row[1],
             context_id=row[2],
@@ -40,6 +43,7 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
             client_info=jsonx.decode(row[4].encode()),
             client_capabilities=jsonx.decode(row[5].encode()),
             log_level=row[6],
+            profile=row[7],
         )
     return answers
 
@@ -52,6 +56,17 @@ def asking_tasks(session_id: int) -> list[TaskRecord]:
     return [record(row) for row in found]
 
 
+def keyed_task(context_id: int, key: str) -> TaskRecord | None:
+    """The context's task of this idempotency key, unless the wire has forgotten it."""
+    found = call.reread(
+        f"SELECT {COLUMNS} FROM task_view"
+        " WHERE id = (SELECT id FROM task WHERE context_id = %s AND idempotency_key = %s)"
+        " AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= clock_timestamp())",
+        (context_id, key),
+    )
+    return record(found[0]) if found else None
+
+
 def changed_tasks(session_id: int, since: datetime) -> list[TaskRecord]:
     """The session's tasks with a handle that changed after `since`, in that order; at most 100."""
     found = call.reread(
@@ -62,14 +77,16 @@ def changed_tasks(session_id: int, since: datetime) -> list[TaskRecord]:
     return [record(row) for row in found]
 
 
-def handed_out(context_id: int, revision: str, before: int | None, limit: int) -> list[tuple[int, TaskRecord]]:
+def handed_out(
+    context_id: int, revision: str, before: int | None, limit: int, *, session_id: int | None = None
+) -> list[tuple[int, TaskRecord]]:
     """The context's tasks of one revision whose handles were given out and that the wire has not
-    forgotten, newest first, from `before` (a task's internal id) on."""
+    forgotten, newest first, from `before` (a task's internal id) on; of one session only if it is named."""
     found = call.reread(
         f"SELECT {COLUMNS} FROM task_view WHERE context_id = %s AND revision = %s AND handle"
-        " AND (%s::bigint IS NULL OR id < %s::bigint)"
+        " AND (%s::bigint IS NULL OR id < %s::bigint) AND (%s::bigint IS NULL OR session_id = %s::bigint)"
         " AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= clock_timestamp()) ORDER BY id DESC LIMIT %s",
-        (context_id, revision, before, before, limit),
+        (context_id, revision, before, before, session_id, session_id, limit),
     )
     return [(row[0], record(row)) for row in found]
 

@@ -12,7 +12,7 @@ from taskhub.store import call
 COLUMNS = (
     "id, public_id, revision, state, message, progress, total, created_at, updated_at, ended_at, ttl_ms,"
     " poll_interval_ms, result, error, is_error, cancel_requested_at, version, tool_name, open_questions,"
-    " session_id, progress_token, handle"
+    " session_id, progress_token, handle, client_task_id, keep_ms"
 )
 _BY_OWNER = f"SELECT {COLUMNS}, expires_at FROM task_view WHERE public_id = %s AND context_id = %s"
 PAGE = 100
@@ -116,4 +116,6 @@ def record(row: tuple[Any, ...]) -> TaskRecord:
         session_id=row[19],
         progress_token=row[20],
         handle=row[21],
+        client_task_id=row[22],
+        keep_ms=row[23],
     )

@@ -1,5 +1,5 @@
 """The rules of the 2025 wires: `T25-*` tasks of 2025-11-25, `B25-*` sessions and their transport,
-`CH-*` tasks that the client hosts."""
+`CH-*` tasks that the client hosts, `T1686-*` SEP-1686 on a session."""
 
 from __future__ import annotations
 
@@ -100,4 +100,26 @@ SESSION_RULES: Final[dict[str, tuple[Literal["covered", "deferred"], str]]] = {
     ),
     "CH-16": ("covered", "the hub asks for no progress"),
     "CH-17": ("covered", ""),
+    "T1686-01": ("covered", ""),
+    "T1686-02": ("covered", ""),
+    "T1686-03": ("covered", ""),
+    "T1686-04": ("covered", ""),
+    "T1686-05": ("covered", ""),
+    "T1686-06": ("covered", ""),
+    "T1686-07": ("covered", ""),
+    "T1686-08": ("covered", ""),
+    "T1686-09": ("covered", ""),
+    "T1686-10": ("covered", ""),
+    "T1686-11": ("covered", ""),
+    "T1686-12": ("covered", ""),
+    "T1686-13": ("covered", ""),
+    "T1686-14": ("covered", ""),
+    "T1686-15": ("covered", ""),
+    "T1686-16": ("covered", ""),
+    "T1686-17": ("covered", ""),
+    "T1686-18": ("covered", ""),
+    "T1686-19": ("covered", ""),
+    "T1686-20": ("covered", ""),
+    "T1686-21": ("covered", ""),
+    "T1686-22": ("covered", ""),
 }

@@ -37,6 +37,16 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="task",
+            name="client_task_id",
+            field=models.TextField(null=True),
+        ),
+        migrations.AddField(
+            model_name="task",
+            name="keep_ms",
+            field=models.BigIntegerField(null=True),
+        ),
+        migrations.AddField(
+            model_name="task",
             name="handle",
             field=models.BooleanField(db_default=False),
         ),
@@ -81,6 +91,7 @@ class Migration(migrations.Migration):
                 ("client_info", models.JSONField(db_default={})),
                 ("client_capabilities", models.JSONField(db_default={})),
                 ("log_level", models.CharField(db_default="debug", max_length=16)),
+                ("profile", models.CharField(db_default="", max_length=16)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("seen_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("ended_at", models.DateTimeField(null=True)),
@@ -190,6 +201,13 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="outbound",
             index=models.Index(condition=models.Q(("state", "open")), fields=["task"], name="outbound_open"),
+        ),
+        migrations.AddConstraint(
+            model_name="task",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("keep_ms__isnull", True), ("keep_ms__range", (1000, 2592000000)), _connector="OR"),
+                name="task_keep_range",
+            ),
         ),
         migrations.RunSQL((SQL / "0004_sessions.sql").read_text(), migrations.RunSQL.noop),
     ]

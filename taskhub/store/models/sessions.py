@@ -18,6 +18,7 @@ class Session(models.Model):
     client_info = models.JSONField(db_default={})
     client_capabilities = models.JSONField(db_default={})
     log_level = models.CharField(max_length=16, db_default="debug")
+    profile = models.CharField(max_length=16, db_default="")
     created_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)

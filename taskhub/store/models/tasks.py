@@ -64,6 +64,8 @@ class Task(models.Model):
     request_id = models.TextField(null=True)
     progress_token = models.TextField(null=True)
     handle = models.BooleanField(db_default=False)
+    client_task_id = models.TextField(null=True)
+    keep_ms = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "task"
@@ -94,6 +96,9 @@ class Task(models.Model):
             ),
             models.CheckConstraint(condition=Q(poll_interval_ms__range=(100, 60_000)), name="task_poll_interval_range"),
             models.CheckConstraint(condition=Q(created_at__lte=models.F("updated_at")), name="task_times_in_order"),
+            models.CheckConstraint(
+                condition=Q(keep_ms__isnull=True) | Q(keep_ms__range=(1_000, 2_592_000_000)), name="task_keep_range"
+            ),
             models.UniqueConstraint(
                 fields=["context", "idempotency_key"],
                 condition=Q(idempotency_key__isnull=False),

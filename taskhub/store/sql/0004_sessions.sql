@@ -9,6 +9,7 @@ CREATE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.message, t.progress, t.total,
        t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
        t.cancel_requested_at, t.version, t.tool_name, t.expires_at, t.session_id, t.progress_token, t.handle,
+       t.client_task_id, t.keep_ms,
        CASE WHEN t.state = 'input_required' THEN (
            SELECT json_agg(json_build_object(
                       'id', q.id, 'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
@@ -38,18 +39,18 @@ BEGIN
                 arguments jsonb, digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int,
                 key text, client_info jsonb, client_capabilities jsonb, trace jsonb, rerun_of bigint,
                 max_attempts int, at_least_once boolean, run_seconds int,
-                session bigint, request_id text, progress_token text, handle boolean)
+                session bigint, request_id text, progress_token text, handle boolean, client_task_id text, keep_ms bigint)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                               arguments_digest, answers, state, message, ttl_ms, expires_at, poll_interval_ms,
                               idempotency_key, client_info, client_capabilities, trace, rerun_of_id, max_attempts,
                               at_least_once, run_seconds, session_id, request_id, progress_token, handle,
-                              created_at, updated_at)
+                              client_task_id, keep_ms, created_at, updated_at)
             SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'), answers,
                    CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
-                   session, request_id, progress_token, handle, statement_timestamp(), statement_timestamp()
+                   session, request_id, progress_token, handle, client_task_id, keep_ms, statement_timestamp(), statement_timestamp()
             -- In one order for everybody, or two batches could wait for each other's keys.
             FROM wanted ORDER BY context, key, n
             ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
@@ -79,6 +80,17 @@ BEGIN
             JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
     END IF;
 END $$;
+
+-- A task of SEP-1686 is kept for a time from its end, not from its creation (T1686-16).
+CREATE FUNCTION task_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.expires_at := NEW.ended_at + NEW.keep_ms * interval '1 millisecond';
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER task_keep BEFORE UPDATE ON task FOR EACH ROW
+    WHEN (NEW.keep_ms IS NOT NULL AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
+    EXECUTE FUNCTION task_keep();
 
 -- Whoever runs a cancelled task must hear of it, also where the cancellation ended it at once.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$

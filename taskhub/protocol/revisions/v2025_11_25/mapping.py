@@ -1,15 +1,12 @@
-"""Task records, results and questions in the words of 2025-11-25: total functions, no I/O."""
+"""Task records and tools in the words of 2025-11-25: total functions, no I/O."""
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
-from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskMode, TaskRecord, ToolRecord
-from taskhub.lib import jsonx
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
-from taskhub.protocol.projection import METHOD, for_client, timestamp
-from taskhub.protocol.revisions.v2025_11_25.wire import LATER_SERVER_INFO, OLDER, RELATED, VERSION
+from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
+from taskhub.protocol.projection import for_client, timestamp
+from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, RELATED, VERSION
 
 STATUS: Final[dict[State, str]] = {
     State.QUEUED: "working",
@@ -80,50 +77,6 @@ def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
     return {**shown, "name": tool.exposed_name}
 
 
-def result(task: TaskRecord, *, related: bool) -> bytes | WireError:
-    """What the call answers in the end: the tool's result, or its error. `related` adds the task to
-    its `_meta`, as `tasks/result` must (T25-22, T25-23)."""
-    if task.state is State.FAULTED:
-        assert task.error_json is not None  # CHECK task_error_iff_faulted
-        error = json.loads(task.error_json)
-        return WireError(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"), status=200)
-    if task.state is State.CANCELLED:
-        if related:
-            return WireError(INVALID_PARAMS, "Task was cancelled")
-        text = task.message or "The call was cancelled"
-        return jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True})
-    assert task.result_json is not None  # CHECK task_result_iff_finished
-    return _of_this_wire(task.result_json.encode(), task.public_id if related else None, task.revision)
-
-
-def _of_this_wire(body: bytes, task_id: str | None, version: str) -> bytes:
-    """The stored result; decoded only where something must be taken out or merged in."""
-    foreign = LATER_SERVER_INFO.encode() in body or b'"structuredContent":' in body
-    if not foreign and b'"_meta"' not in body:
-        if task_id is None:
-            return body
-        meta = b'"_meta":' + jsonx.encode({RELATED: {"taskId": task_id}}) + b"}"
-        return body[:-1] + (b"," if body != b"{}" else b"") + meta
-    found: dict[str, Any] = json.loads(body)
-    structured = found.get("structuredContent")
-    if structured is not None and (version in OLDER[1:] or not isinstance(structured, dict)):
-        del found["structuredContent"]  # only objects, and not before 2025-06-18 (B25-27)
-    meta_found = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != LATER_SERVER_INFO}
-    if task_id is not None:
-        meta_found[RELATED] = {"taskId": task_id}
-    return jsonx.encode({**found, **({"_meta": meta_found} if meta_found else {})})
-
-
-def question_request(
-    task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None
-) -> tuple[int, str, dict[str, Any]]:
-    """A question as a request to the client: its id, method and params. Those of a task the client
-    has a handle of name the task (T25-36); with `augmentation` it becomes a task at the client (CH-03, CH-04)."""
-    params = dict(question.params)
-    if augmentation is not None:
-        params["task"] = augmentation
-    if question.kind is QuestionKind.ELICITATION and params.get("mode") == "url":
-        params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
-    if task.handle:
-        params["_meta"] = {**(params.get("_meta") or {}), RELATED: {"taskId": task.public_id}}
-    return question.id, METHOD[question.kind], params
+def related(task: TaskRecord) -> dict[str, Any]:
+    """What messages tied to the task carry in `_meta`, except `tasks/get`, `list` and `cancel` (T25-11, T25-27)."""
+    return {RELATED: {"taskId": task.public_id}}

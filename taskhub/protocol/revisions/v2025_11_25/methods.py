@@ -99,9 +99,18 @@ METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
                 "tasks/result": tasks.result,
                 "tasks/list": tasks.list_tasks,
                 "tasks/cancel": tasks.cancel,
+                "tasks/delete": tasks.of_profile,
             }
         ),
-        **{version: MappingProxyType(dict(_EVERY)) for version in OLDER},
+        **{
+            version: MappingProxyType(
+                {
+                    **_EVERY,
+                    **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/delete"), tasks.of_profile),
+                }
+            )
+            for version in OLDER
+        },
     }
 )
 VERBS: Final[Mapping[str, Any]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})

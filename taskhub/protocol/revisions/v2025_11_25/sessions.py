@@ -14,6 +14,7 @@ from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sessions import (
     ask_further,
+    cancel_now,
     cancel_stream,
     close_request,
     end_session,
@@ -124,7 +125,9 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     hub.hints.ring(session_topic(session))
     if found is not None and found[0] == "call" and found[1] is not None:
         calls.need_scope(incoming.principal, "tasks:cancel")
-        await hub.lanes.run(request_cancel, found[1], actor=calls.actor_of(incoming))
+        # A task under the client's own id is cancelled by the time this is answered (T1686-19).
+        cancel = cancel_now if found[2] else request_cancel
+        await hub.lanes.run(cancel, found[1], actor=calls.actor_of(incoming))
 
 
 def session_topic(session: Session) -> str:

@@ -37,9 +37,9 @@ from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines
 from taskhub.protocol.projection import for_client
-from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping
+from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
-from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
+from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 from taskhub.queries.sessions import asking_tasks, changed_tasks
 from taskhub.queries.tasks import task_by_id
 
@@ -61,12 +61,13 @@ class _Position:
     place: Place
     line: int = 0
     request: int = 0
+    opened: bool = False
     count: int = 0
 
     def next(self, *, line: int | None = None, request: int | None = None, last: bool = False) -> str:
         self.line, self.request = line or self.line, request or self.request
         self.count += 1
-        mark = "e" if last else "m"
+        mark = "e" if last else "m" if self.opened else "p"
         return f"{self.place.id}-{self.place.attach}-{self.count}-{self.line}-{self.request}-{mark}"
 
     def priming(self) -> bytes:
@@ -74,13 +75,13 @@ class _Position:
         return f"id: {self.next()}\nretry: {RETRY_MS}\ndata: \n\n".encode("ascii")
 
 
-def _parsed(event_id: str) -> tuple[int, int, int, bool]:
-    """Stream, last line, last request, and whether it was the last event. Raises 400 for an id that
-    is not of our making."""
+def _parsed(event_id: str) -> tuple[int, int, int, str]:
+    """Stream, last line, last request, and what had been sent: `p` nothing yet, `m` something, `e` all.
+    Raises 400 for an id that is not of our making."""
     parts = event_id.split("-")
     if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[:5]):
         raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
-    return int(parts[0]), int(parts[3]), int(parts[4]), parts[5] == "e"
+    return int(parts[0]), int(parts[3]), int(parts[4]), parts[5]
 
 
 async def serve_task(
@@ -104,16 +105,16 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     if seen is None:
         place = await hub.lanes.run(open_stream, session.id, "listen")
         return Stream(_session_stream(_Served(hub, incoming, session, _Position(place))))
-    stream_id, line, request, last = _parsed(seen)
+    stream_id, line, request, sent = _parsed(seen)
     found = await hub.lanes.run(attach_stream, session.id, stream_id)
     if found is None:
         raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
-    served = _Served(hub, incoming, session, _Position(found, line, request), again=True)
+    served = _Served(hub, incoming, session, _Position(found, line, request, sent != "p"), again=True)
     if found.task_id is None:
         return Stream(_session_stream(served))
     task = await hub.lanes.run(task_by_id, found.task_id)
     assert task is not None  # its streams are deleted with it
-    return Stream(_nothing_left(served) if last else _task_stream(served, task))
+    return Stream(_nothing_left(served) if sent == "e" else _task_stream(served, task))
 
 
 def _check_room(hub: Hub, session: Session) -> None:
@@ -164,8 +165,7 @@ class _Served:
         if asked:
             session = self.session
             questions = [
-                mapping.question_request(task, q, hosted.augmentation() if hosted.hosts(session, q.kind) else None)
-                for q in asked
+                shown.question(task, q, hosted.augmentation() if hosted.hosts(session, q.kind) else None) for q in asked
             ]
             await self.hub.lanes.run(put_questions, task.id, questions)
         return bool(asked)
@@ -200,11 +200,15 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         task.id,
         token=None if token is None else json.loads(token),
         level=served.session.log_level,
-        meta={RELATED: {"taskId": task.public_id}} if task.handle else None,
+        meta=shown.related(task),
         seen=served.at.line,
     )
     async with served:
         yield served.at.priming()
+        if not served.at.opened:
+            served.at.opened = True
+            if place.kind == "call" and (message := shown.opening(task)) is not None:
+                yield event(message, served.at.next())
         with hub.hints.watch(task.public_id, session_topic(served.session)) as bell:
             while await served.may_go_on():
                 task = await calls.fresh(hub, task)
@@ -233,7 +237,8 @@ def _patience(delivery: Delivery) -> float:
 
 
 def _final(place: Place, task: TaskRecord) -> bytes:
-    outcome = mapping.result(task, related=place.kind == "result")
+    tied = shown.related(task) if place.kind == "result" or task.client_task_id is not None else None
+    outcome = shown.result(task, related=tied)
     request_id = json.loads(place.request_id)
     if isinstance(outcome, WireError):
         return error_message(request_id, outcome.body())
@@ -294,6 +299,8 @@ class _Statuses:
         found = []
         for task in await hub.lanes.run(changed_tasks, self._session.id, self._since):
             self._since = task.updated_at
+            if task.revision != VERSION:
+                continue
             shown = (mapping.status(task), task.message)
             if self._told.get(task.public_id) != shown:
                 self._told[task.public_id] = shown

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
 from taskhub.lifecycle.sessions import cancel_now
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.replies import error_reply, result_reply
-from taskhub.protocol.revisions.v2025_11_25 import mapping, streams
+from taskhub.protocol.revisions.v2025_11_25 import mapping, pages, shown, streams
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
+from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
 from taskhub.queries.sessions import handed_out
 
 _OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
-PAGE: Final = 50
-CURSOR_SECONDS: Final = 3_600
 
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
@@ -39,6 +38,8 @@ async def owned(hub: Hub, request: Request) -> TaskRecord:
 async def get(hub: Hub, request: Request) -> Reply:
     """The flat task, never its result, and never as a stream (T25-19, T25-20)."""
     calls.need_scope(request.principal, "tasks:read")
+    if (other := await sep_1686.named(hub, request)) is not None:
+        return sep_1686.get(hub, request, other)
     task = await owned(hub, request)
     hub.polled[task.id] = time.time()
     return result_reply(request.id, jsonx.encode(mapping.task_fields(task)))
@@ -48,6 +49,8 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
     """What the call answers, as soon as it does: blocks until the task has ended (T25-21..25). The
     client's questions come on the way (T25-36)."""
     calls.need_scope(request.principal, "tasks:read")
+    if (other := await sep_1686.named(hub, request)) is not None:
+        return _completed(request, other)
     task = await owned(hub, request)
     hub.polled[task.id] = time.time()
     if task.state not in TERMINAL:
@@ -55,9 +58,17 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
         return await streams.serve_task(
             hub, request.incoming, request.on, task, kind="result", request_id=request_id, token=None
         )
-    outcome = mapping.result(task, related=True)
+    outcome = shown.result(task, related=mapping.related(task))
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome, status_of)
+    return result_reply(request.id, outcome)
+
+
+def _completed(request: Request, task: TaskRecord) -> Reply:
+    """`tasks/result` of SEP-1686: at once, or not at all (T1686-13)."""
+    sep_1686.need_result(task)
+    outcome = shown.result(task, related=shown.related(task))
+    assert not isinstance(outcome, WireError)  # only of a task that failed or was cancelled
     return result_reply(request.id, outcome)
 
 
@@ -74,25 +85,33 @@ async def cancel(hub: Hub, request: Request) -> Reply:
 
 async def list_tasks(hub: Hub, request: Request) -> Reply:
     """The caller's tasks, newest first (T25-26). Not for callers that cannot be told apart (T25-02)."""
+    if request.on.profile == PROFILE and PROFILE in hub.profiles:
+        return await sep_1686.list_tasks(hub, request)
     if request.principal.anonymous:
-        raise WireError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+        raise _unknown_method(request)
     calls.need_scope(request.principal, "tasks:read")
-    context_id = request.principal.context_id
-    found = await hub.lanes.run(handed_out, context_id, VERSION, _before(hub, request), PAGE + 1)
-    page: dict[str, Any] = {"tasks": [mapping.task_fields(task) for _, task in found[:PAGE]]}
-    if len(found) > PAGE:
-        page["nextCursor"] = hub.sealer.seal("tasks/list", [context_id, found[PAGE - 1][0]], seconds=CURSOR_SECONDS)
-    return result_reply(request.id, jsonx.encode(page))
+    before = pages.opened(hub, request, "tasks/list")
+    found = await hub.lanes.run(handed_out, request.principal.context_id, VERSION, before, pages.SIZE + 1)
+    return result_reply(request.id, pages.encoded(hub, request, "tasks/list", found, mapping.task_fields))
 
 
-def _before(hub: Hub, request: Request) -> int | None:
-    cursor = request.params.get("cursor")
-    if cursor is None:
-        return None
-    try:
-        context_id, before = hub.sealer.open("tasks/list", cursor) if isinstance(cursor, str) else (None, 0)
-    except Unsealed:
-        context_id, before = None, 0
-    if context_id != request.principal.context_id:
-        raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
-    return int(before)
+def _unknown_method(request: Request) -> WireError:
+    return WireError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
+
+
+async def of_profile(hub: Hub, request: Request) -> Reply:
+    """`tasks/*` in a version that has no tasks, and `tasks/delete` in all: only SEP-1686 has it there."""
+    on = request.on.profile == PROFILE and PROFILE in hub.profiles
+    if request.method == "tasks/list" and on:
+        return await sep_1686.list_tasks(hub, request)
+    task = None if request.method == "tasks/list" else await sep_1686.named(hub, request)
+    if task is None:
+        raise WireError(INVALID_PARAMS, "Failed to retrieve task: Task not found") if on else _unknown_method(request)
+    calls.need_scope(request.principal, "tasks:read")
+    match request.method:
+        case "tasks/get":
+            return sep_1686.get(hub, request, task)
+        case "tasks/result":
+            return _completed(request, task)
+        case _:
+            return await sep_1686.delete(hub, request, task)

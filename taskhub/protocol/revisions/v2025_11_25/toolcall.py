@@ -16,8 +16,9 @@ from taskhub.protocol.incoming import Reply, Stream, event
 from taskhub.protocol.lines import Lines, progress_token
 from taskhub.protocol.projection import for_client
 from taskhub.protocol.replies import error_reply, result_reply
-from taskhub.protocol.revisions.v2025_11_25 import mapping, streams
-from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, RELATED, Request, status_of
+from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
+from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of
 
 PATIENCE_SECONDS = 0.1
 """A call that ends within it is answered in one piece; a longer one gets a stream."""
@@ -27,6 +28,8 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of a version without tasks: the caller waits."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
+        return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
     return await _waited(hub, request, tool, arguments)
 
 
@@ -34,17 +37,21 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of 2025-11-25: `params.task` makes it a task (T25-05..09)."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
+        return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
     if "task" not in request.params:
         return await _waited(hub, request, tool, arguments)
     ttl = _ttl(request.params["task"])
     if tool.mode is TaskMode.NEVER:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
-    details: dict[str, Any] = {} if ttl is None else {"ttl_ms": ttl}
-    task = await _created(hub, request, tool, arguments, handle=True, **details)
+    details = _details(request, tool, arguments)
+    if ttl is not None:
+        details["ttl_ms"] = ttl
+    task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
     result = {
         "task": mapping.task_fields(task),
         "_meta": {
-            RELATED: {"taskId": task.public_id},
+            **mapping.related(task),
             IMMEDIATE: f"{tool.exposed_name} is running as task {task.public_id}. Its result is not there yet.",
         },
     }
@@ -63,25 +70,20 @@ def _ttl(augmentation: Any) -> int | None:
     return int(min(ttl, 2**52))
 
 
-async def _created(
-    hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], **details: Any
-) -> TaskRecord:
+def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What every task of a session has, for `calls.created`."""
     session, token = request.on, progress_token(request.meta)
-    return await calls.create(
-        hub,
-        request.incoming,
-        tool,
-        arguments,
-        revision=request.version,
-        client_info=session.client_info,
-        client_capabilities=mapping.usable(session.client_capabilities, request.version),
-        trace=calls.trace_of(request.meta),
-        idempotency_key=calls.idempotency_key(request.meta),
-        session_id=session.id,
-        request_id=jsonx.encode(request.id).decode(),
-        progress_token=None if token is None else jsonx.encode(token).decode(),
-        **details,
-    )
+    return {
+        "tool": tool,
+        "arguments": arguments,
+        "client_info": session.client_info,
+        "client_capabilities": mapping.usable(session.client_capabilities, request.version),
+        "trace": calls.trace_of(request.meta),
+        "idempotency_key": calls.idempotency_key(request.meta),
+        "session_id": session.id,
+        "request_id": jsonx.encode(request.id).decode(),
+        "progress_token": None if token is None else jsonx.encode(token).decode(),
+    }
 
 
 async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> Reply | Stream:
@@ -89,7 +91,8 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     it: leaving is not cancelling (B25-13)."""
     if tool.mode is TaskMode.ALWAYS:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
-    task = await _created(hub, request, tool, arguments)
+    details = _details(request, tool, arguments)
+    task = (await calls.created(hub, request.incoming, revision=request.version, **details)).task
     with hub.hints.watch(task.public_id) as bell:
         task = await calls.wait_for(
             hub,
@@ -98,24 +101,29 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
             bell=bell,
             seconds=PATIENCE_SECONDS,
         )
-    token = progress_token(request.meta)
     if task.state not in TERMINAL:
-        return await streams.serve_task(
-            hub,
-            request.incoming,
-            request.on,
-            task,
-            kind="call",
-            request_id=jsonx.encode(request.id).decode(),
-            token=None if token is None else jsonx.encode(token).decode(),
-        )
-    outcome = mapping.result(task, related=False)
+        return await _served(hub, request, task)
+    outcome = shown.result(task, related=None)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome, status_of)
-    said = await Lines(task.id, token=token, level=request.on.log_level).read(hub)
+    said = await Lines(task.id, token=progress_token(request.meta), level=request.on.log_level).read(hub)
     if not said:
         return result_reply(request.id, outcome)
     return Stream(_at_once([*(line for _, line in said), result_message(request.id, outcome)]))
+
+
+async def _served(hub: Hub, request: Request, task: TaskRecord) -> Stream:
+    """The stream that ends with the call's answer."""
+    token = progress_token(request.meta)
+    return await streams.serve_task(
+        hub,
+        request.incoming,
+        request.on,
+        task,
+        kind="call",
+        request_id=jsonx.encode(request.id).decode(),
+        token=None if token is None else jsonx.encode(token).decode(),
+    )
 
 
 async def _at_once(messages: list[bytes]) -> AsyncIterator[bytes]:

@@ -1,0 +1,74 @@
+"""Results and questions as messages of this wire, whichever words the task itself is shown in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
+from taskhub.lib import jsonx
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.protocol.projection import METHOD
+from taskhub.protocol.revisions.v2025_11_25 import mapping
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
+from taskhub.protocol.revisions.v2025_11_25.wire import LATER_SERVER_INFO, OLDER
+
+
+def related(task: TaskRecord) -> dict[str, Any] | None:
+    """What messages tied to the task carry in `_meta`; `None` for a call without a handle."""
+    if task.revision == sep_1686.PROFILE:
+        return sep_1686.related(task)
+    return mapping.related(task) if task.handle else None
+
+
+def opening(task: TaskRecord) -> bytes | None:
+    """What the stream of the call says first."""
+    return sep_1686.created(task) if task.revision == sep_1686.PROFILE else None
+
+
+def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireError:
+    """What the call answers in the end: the tool's result, or its error. `related` is merged into its
+    `_meta` (T25-22, T25-23, T1686-18)."""
+    if task.state is State.FAULTED:
+        assert task.error_json is not None  # CHECK task_error_iff_faulted
+        error = json.loads(task.error_json)
+        return WireError(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"), status=200)
+    if task.state is State.CANCELLED:
+        if related is not None:
+            return WireError(INVALID_PARAMS, "Task was cancelled")
+        text = task.message or "The call was cancelled"
+        return jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True})
+    assert task.result_json is not None  # CHECK task_result_iff_finished
+    return _of_this_wire(task.result_json.encode(), related, task.revision)
+
+
+def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> bytes:
+    """The stored result; decoded only where something must be taken out or merged in."""
+    foreign = LATER_SERVER_INFO.encode() in body or b'"structuredContent":' in body
+    if not foreign and b'"_meta"' not in body:
+        if related is None:
+            return body
+        meta = b'"_meta":' + jsonx.encode(related) + b"}"
+        return body[:-1] + (b"," if body != b"{}" else b"") + meta
+    found: dict[str, Any] = json.loads(body)
+    structured = found.get("structuredContent")
+    if structured is not None and (version in OLDER[1:] or not isinstance(structured, dict)):
+        del found["structuredContent"]  # only objects, and not before 2025-06-18 (B25-27)
+    merged = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != LATER_SERVER_INFO}
+    merged.update(related or {})
+    return jsonx.encode({**found, **({"_meta": merged} if merged else {})})
+
+
+def question(
+    task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None
+) -> tuple[int, str, dict[str, Any]]:
+    """A question as a request to the client: its id, method and params. Those of a task the client
+    has a handle of name the task (T25-36); with `augmentation` it becomes a task at the client (CH-03, CH-04)."""
+    params = dict(question.params)
+    if augmentation is not None:
+        params["task"] = augmentation
+    if question.kind is QuestionKind.ELICITATION and params.get("mode") == "url":
+        params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
+    if (tied := related(task)) is not None:
+        params["_meta"] = {**(params.get("_meta") or {}), **tied}
+    return question.id, METHOD[question.kind], params

@@ -29,6 +29,8 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.answer": ("check", "Answered"),
     "question.decline": ("x-mark", "Declined"),
     "question.cancel": ("x-mark", "Question dismissed"),
+    "question.refused": ("x-mark", "Refused by the client"),
+    "task.deleted": ("trash", "Forgotten at its client's wish"),
 }
 """Event action: icon and words."""
 

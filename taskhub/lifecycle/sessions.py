@@ -86,6 +86,17 @@ def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
     return len(found)
 
 
+def purge_streams(*, idle_hours: int = 24, limit: int = 1_000) -> int:
+    """Delete streams that nobody has served for so long, at most `limit`."""
+    found = call.rows(
+        "DELETE FROM stream WHERE id = ANY (ARRAY(SELECT id FROM stream"
+        " WHERE seen_at < clock_timestamp() - make_interval(hours => %s::int)"
+        " ORDER BY seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
+        (idle_hours, limit),
+    )
+    return len(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A stream as somebody serves it: `attach` tells this attachment from earlier and later ones,

@@ -12,7 +12,9 @@ from django.db import connection
 from procrastinate.contrib.django import app as django_app
 
 from taskhub.core.names import QUEUE, WAKE_JOB
+from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
+from taskhub.queries.sessions import IDLE_DAYS
 
 _wakers: list[Callable[[], None]] = []
 
@@ -39,9 +41,13 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete ended tasks past the retention, in batches."""
+    """Delete ended tasks past the retention, then sessions and streams nobody will take up again, in batches."""
     try:
         while purge(retention_days=settings.TASKHUB_RETENTION_DAYS) == 1_000:
+            pass
+        while purge_sessions(idle_days=IDLE_DAYS) == 1_000:
+            pass
+        while purge_streams() == 1_000:
             pass
     finally:
         connection.close()  # the thread is procrastinate's, and so would be the open connection

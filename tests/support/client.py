@@ -16,6 +16,7 @@ import httpx2
 
 from tests.protocol import schema
 from tests.support.hub import wait_until
+from tests.support.transcript import Transcript
 
 VERSION: Final = "2026-07-28"
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -122,9 +123,10 @@ class Frames:
 class Client:
     """One caller with one token. Close it, or use it as a context manager."""
 
-    def __init__(self, base: str, token: str | None) -> None:
+    def __init__(self, base: str, token: str | None, transcript: Transcript | None = None) -> None:
         self.base = base
         self.token = token
+        self.transcript = transcript
         self._ids = itertools.count(1)
         self._http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=_NO_TLS)
 
@@ -213,6 +215,8 @@ class Client:
     ) -> Answer:
         """Send bytes."""
         deadline = time.monotonic() + PATIENCE
+        if self.transcript is not None:
+            self.transcript.sent("POST", "/mcp", dict(headers), json.loads(body))
         with self._http.stream("POST", f"{self.base}/mcp", content=body, headers=headers) as response:
             received = b""
             for chunk in response.iter_bytes():
@@ -220,6 +224,9 @@ class Client:
                 assert time.monotonic() < deadline, f"no answer within {PATIENCE:g} s, only {received!r}"
         found = Answer(response.status_code, response.headers, received, tuple(_messages(response.headers, received)))
         schema.check_headers(response.status_code, response.headers)
+        if self.transcript is not None:
+            kind = response.headers.get("content-type", "").partition(";")[0]
+            self.transcript.received(found.status, kind, list(found.messages), response.headers)
         for place, message in enumerate(found.messages):
             schema.check_message(method, id, message, streamed=found.streamed)
             assert ("method" not in message) == (place == len(found.messages) - 1), "the response comes last"

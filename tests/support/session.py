@@ -16,6 +16,7 @@ import httpx2
 from tests.protocol import schema_2025 as schema
 from tests.support.client import _NO_TLS, PATIENCE, Answer
 from tests.support.hub import wait_until
+from tests.support.transcript import Transcript
 
 VERSION: Final = "2025-11-25"
 FORMS: Final[dict[str, Any]] = {"elicitation": {}}
@@ -59,6 +60,7 @@ class Events:
                 if message is not None:
                     session, method, params, asked_id = self._asked
                     schema.check_message(method, params, session.version, asked_id, message)
+                    session._heard(self.response, [message])
                 return Event(found.get("id", ""), message, int(found["retry"]) if "retry" in found else None)
         return None
 
@@ -97,6 +99,7 @@ class SessionClient:
         version: str = VERSION,
         caps: Mapping[str, Any] | None = None,
         path: str = "/mcp",
+        transcript: Transcript | None = None,
     ) -> None:
         self.url = base + path
         self.token = token
@@ -105,6 +108,7 @@ class SessionClient:
         self._ids = itertools.count(1)
         self.http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=_NO_TLS)
         self.initialized: dict[str, Any] = {}
+        self.transcript = transcript
         if version:
             self.initialize(version, caps or {})
 
@@ -143,7 +147,9 @@ class SessionClient:
         """Send anything; read the whole answer."""
         deadline = time.monotonic() + PATIENCE
         content = json.dumps(message).encode()
-        with self.http.stream("POST", self.url, content=content, headers=headers or self.headers()) as response:
+        sent = headers or self.headers()
+        self._told("POST", sent, message)
+        with self.http.stream("POST", self.url, content=content, headers=sent) as response:
             received = b""
             for chunk in response.iter_bytes():
                 received += chunk
@@ -158,7 +164,17 @@ class SessionClient:
             for found in messages:
                 method, params = str(message.get("method")), message.get("params") or {}
                 schema.check_message(method, params, self.version or VERSION, message.get("id"), found)
+        self._heard(response, messages)
         return Answer(response.status_code, response.headers, received, tuple(messages))
+
+    def _told(self, verb: str, headers: Mapping[str, str], message: Any) -> None:
+        if self.transcript is not None:
+            self.transcript.sent(verb, httpx2.URL(self.url).path, headers, message)
+
+    def _heard(self, response: httpx2.Response, messages: list[Any]) -> None:
+        if self.transcript is not None:
+            kind = response.headers.get("content-type", "").partition(";")[0]
+            self.transcript.received(response.status_code, kind, messages, response.headers)
 
     def request(
         self, method: str, params: Mapping[str, Any] | None = None, id: str | int | None = None
@@ -204,6 +220,7 @@ class SessionClient:
     @contextlib.contextmanager
     def _stream(self, verb: str, message: Any, **headers: str | None) -> Iterator[httpx2.Response]:
         content = None if message is None else json.dumps(message).encode()
+        self._told(verb, self.headers(**headers), message)
         request = self.http.build_request(verb, self.url, content=content, headers=self.headers(**headers))
         response = self.http.send(request, stream=True)
         try:
@@ -215,7 +232,10 @@ class SessionClient:
 
     def delete(self) -> int:
         """End the session."""
-        return self.http.request("DELETE", self.url, headers=self.headers()).status_code
+        self._told("DELETE", self.headers(), None)
+        response = self.http.request("DELETE", self.url, headers=self.headers())
+        self._heard(response, [])
+        return response.status_code
 
     # The same in the words of the protocol.
 

@@ -209,5 +209,9 @@ class Migration(migrations.Migration):
                 name="task_keep_range",
             ),
         ),
+        migrations.AddIndex(
+            model_name="stream",
+            index=models.Index(fields=["seen_at"], name="stream_seen"),
+        ),
         migrations.RunSQL((SQL / "0004_sessions.sql").read_text(), migrations.RunSQL.noop),
     ]

@@ -58,6 +58,7 @@ class Stream(models.Model):
 
     class Meta:
         db_table = "stream"
+        indexes = [models.Index(fields=["seen_at"], name="stream_seen")]
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=["call", "result", "listen"]), name="stream_kind_known"),
             models.CheckConstraint(

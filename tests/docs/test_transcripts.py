@@ -84,7 +84,10 @@ def _of_1686(hub: RunningHub, told: Transcript) -> None:
         session.transcript = told
         old = Historical(session)
         told.say("The client chose the id. Before anything else it hears that the task exists:")
-        with old.call("report-7", "slow_compute", {"seconds": 1}, keepAlive=60_000) as events:
+        with old.call("report-7", "slow_compute", {"seconds": 3}, keepAlive=60_000) as events:
+            session.transcript = None
+            old.until("report-7", "working")
+            session.transcript = told
             told.say("While the call is still open, it can poll:")
             old.get("report-7")
             told.say("The call itself is answered when the work ends:")

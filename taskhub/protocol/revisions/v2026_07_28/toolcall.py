@@ -27,8 +27,10 @@ from taskhub.protocol.revisions.v2026_07_28.wire import (
     VERSION,
     Request,
     check_param_headers,
+    input_responses,
     missing_capability,
     param_headers,
+    trace,
 )
 from taskhub.queries.tasks import PAGE, lines_after, owned_task, task_by_id
 
@@ -41,7 +43,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     """One call, one task; this decides only how it is shown (design section 5)."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await _wanted(hub, request)
-    responses = _responses(request)
+    responses = input_responses(request)
     log_level, token = _log_level(request), _progress_token(request)
     declared = tasks.declares_tasks(request.capabilities)
     if tool.mode is TaskMode.ALWAYS and not declared:
@@ -93,17 +95,6 @@ async def _wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any
     return tool, arguments
 
 
-def _responses(request: Request) -> dict[str, Any] | None:
-    if "inputResponses" not in request.params:
-        return None
-    found = request.params["inputResponses"]
-    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
-        raise WireError(INVALID_PARAMS, "inputResponses must be an object of objects")
-    if jsonx.has_nul(found):
-        raise WireError(INVALID_PARAMS, "inputResponses cannot hold the character U+0000")
-    return found
-
-
 def _log_level(request: Request) -> str | None:
     level = request.meta.get(META_LOG_LEVEL)
     if level is not None and level not in LOG_LEVELS:
@@ -121,7 +112,6 @@ def _progress_token(request: Request) -> str | int | None:
 async def _created(
     hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], responses: dict[str, Any] | None
 ) -> TaskRecord:
-    trace = {key: request.meta[key] for key in ("traceparent", "tracestate", "baggage") if key in request.meta}
     return await calls.create(
         hub,
         request.incoming,
@@ -130,7 +120,7 @@ async def _created(
         revision=VERSION,
         client_info=request.client_info,
         client_capabilities=request.capabilities,
-        trace=trace,
+        trace=trace(request),
         answers=responses,
         idempotency_key=calls.idempotency_key(request.meta),
     )

@@ -25,19 +25,20 @@ MAX_STATE: Final = 65_536
 
 
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
-    """Make the request once. Never raises for what the server does: whatever it answers, or fails to,
-    becomes an outcome."""
+    """Make the request. Never raises for what the server does: whatever it answers, or fails to, becomes
+    an outcome. It changes nothing, so it is made once more when the connection turns out to be dead."""
     capabilities = claim.capabilities
     profile = Profile(
         sampling=isinstance(capabilities.get("sampling"), dict), roots=isinstance(capabilities.get("roots"), dict)
     )
     try:
-        async with asyncio.timeout(claim.seconds), pool.borrow(profile) as connection:
-            return await _made(connection, claim)
-    except MCPError as error:
-        return _refused(claim, error)
+        async with asyncio.timeout(claim.seconds):
+            try:
+                return await _through(pool, profile, claim)
+            except MCPError:
+                return await _through(pool, profile, claim)
     except TimeoutError:
-        return Failed(INTERNAL_ERROR, f"Server {claim.server_name} gave no answer within the time there was")
+        return Failed(INTERNAL_ERROR, f"Server {claim.server_name} gave no answer in time, or was busy with calls")
     except ValidationError as error:
         first = error.errors()[0]
         where = "/".join(str(part) for part in first["loc"])[:200]
@@ -48,9 +49,20 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
         return _broken(claim, f"failed: {reason(error)}")
 
 
+async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
+    async with pool.borrow(profile) as connection:
+        return await _made(connection, claim)
+
+
 async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
     assert connection.client is not None
-    found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
+    try:
+        found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
+    except MCPError as error:
+        if error.error.code == types.CONNECTION_CLOSED:
+            raise
+        # An answer like any other: the connection is good, and a command must not end over a bad uri.
+        return _refused(claim, error)
     body = dict(found.root)
     if body.get("resultType") == "input_required":
         return _asked(claim, body)

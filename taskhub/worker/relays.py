@@ -33,6 +33,8 @@ class Relays:
         self._lanes = lanes
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
+        self._at: dict[int, int] = {}
+        """Of those that run: the server."""
         self._dropped: set[int] = set()
         """Of those that run: nobody waits for them."""
         self._busy: Counter[int] = Counter()
@@ -42,9 +44,11 @@ class Relays:
         self._awake.set()
 
     def drop(self, relay_id: int) -> None:
-        """Nobody waits for it any more."""
-        work = self._running.get(relay_id)
-        if work is not None:
+        """Nobody waits for it any more. A request at a command comes to its own end: the connection that
+        a cancelled one leaves behind is not used again, and a command is its connection."""
+        work, server_id = self._running.get(relay_id), self._at.get(relay_id)
+        pool = None if server_id is None else self._servers.pool(server_id)
+        if work is not None and (pool is None or pool.target.transport != "stdio"):
             self._dropped.add(relay_id)
             work.cancel()
 
@@ -79,12 +83,13 @@ class Relays:
         for claim in claimed:
             self._busy[claim.server_id] += 1
             work = asyncio.create_task(self._work(claim))
-            self._running[claim.id] = work
+            self._running[claim.id], self._at[claim.id] = work, claim.server_id
             work.add_done_callback(partial(self._ended, claim))
 
     def _ended(self, claim: RelayClaim, _: asyncio.Task[None]) -> None:
         self._dropped.discard(claim.id)
         self._running.pop(claim.id, None)
+        self._at.pop(claim.id, None)
         self._busy[claim.server_id] -= 1
         if self._busy[claim.server_id] == AT_ONCE - 1:
             self.wake()  # it was full: others may be waiting

@@ -65,6 +65,8 @@ class Watcher:
         self._on_problem = on_problem
         self._on_followed = on_followed
         self._on_updated = on_updated
+        self.following: frozenset[str] = frozenset()
+        """What the server has agreed to tell about, on the connection there is now."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted: frozenset[str] = frozenset()
         self._followed: set[str] = set()
@@ -86,6 +88,7 @@ class Watcher:
     def _follow(self, uris: frozenset[str]) -> None:
         self._wanted = uris
         self._followed &= uris
+        self.following &= uris
         if self._follower is not None:
             self._follower.look_again()
 
@@ -142,6 +145,7 @@ class Watcher:
             self._on_problem("the connection was lost")
         finally:
             self._follower = None
+            self.following = frozenset()
             following.cancel()
 
     async def _changed_or_dead(self, connection: Connection) -> None:
@@ -154,6 +158,7 @@ class Watcher:
 
     def _agreed(self, uris: frozenset[str]) -> None:
         self._followed |= uris
+        self.following = (self.following | uris) & self._wanted
         self._on_followed(uris)
 
     def _updated(self, uri: str) -> None:

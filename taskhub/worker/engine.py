@@ -358,7 +358,7 @@ class Engine:
         self.relays.wake()
 
     async def _follow(self) -> None:
-        self.servers.follow(await self.lanes.run(followed_resources))
+        await self.servers.follow(await self.lanes.run(followed_resources))
 
     async def _servers(self) -> list[ServerRow]:
         return await self.lanes.run(enabled_servers)

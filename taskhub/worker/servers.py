@@ -45,11 +45,15 @@ class Servers:
         """The servers that are ours to call."""
         return list(self._held)
 
-    def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Hear of changes of these resources (by server), and of no others."""
+    async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
+        """Hear of changes of these resources (by server), and of no others. Whoever wants one that is
+        followed already is told so."""
         self._wanted = wanted
-        for server_id, held in self._held.items():
-            held.watcher.follow(wanted.get(server_id, frozenset()))
+        for held in list(self._held.values()):
+            uris = wanted.get(held.row.id, frozenset())
+            held.watcher.follow(uris)
+            if already := uris & held.watcher.following:
+                await self._followed(held.row, already)
 
     def look_again(self, server_id: int) -> None:
         """List what the server offers again soon."""

@@ -91,6 +91,7 @@ class Engine:
         self.running: dict[int, Running] = {}
         self.servers = Servers(self.lanes)
         self.relays = Relays(self.name, self.servers, self.lanes)
+        self._following = asyncio.Lock()
         self._aside: set[asyncio.Task[None]] = set()
         self._awake = asyncio.Event()
         self._since: datetime | None = None
@@ -358,7 +359,8 @@ class Engine:
         self.relays.wake()
 
     async def _follow(self) -> None:
-        await self.servers.follow(await self.lanes.run(followed_resources))
+        async with self._following:  # what was read first is not applied last
+            await self.servers.follow(await self.lanes.run(followed_resources))
 
     async def _servers(self) -> list[ServerRow]:
         return await self.lanes.run(enabled_servers)

@@ -37,17 +37,16 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
     whether a client could see a difference.
 
     Called in the transaction that has locked the server. What is no longer listed is kept for a day
-    with `gone_at`, so that the server's page can say so. A prompt whose name an earlier server uses
-    gets the server's name as a prefix, as tools do.
+    with `gone_at`, so that the server's page can say so. `exposed_name` is the name it has if no earlier
+    server uses it; what becomes of one that collides is seen when the catalogue is read.
     """
     Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).delete()
     known = {(OfferKind(row.kind), row.key): row for row in Offer.objects.filter(server=server)}
-    taken = _prompts_before(server)
     made: list[Offer] = []
     changed: list[Offer] = []
     redefined: list[tuple[OfferKind, str, str, str]] = []
     for position, item in enumerate(listed):
-        exposed = _exposed(server, item, taken)
+        exposed = f"{server.prefix}{item.key}" if item.kind is OfferKind.PROMPT else item.key
         old = known.pop((item.kind, item.key), None)
         if old is None:
             old = Offer(server=server, kind=item.kind, key=item.key, first_seen_at=now)
@@ -68,19 +67,6 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
     Offer.objects.bulk_update(gone, ("gone_at",), batch_size=500)
     _record(server, redefined)
     return bool(made or changed or gone)
-
-
-def _prompts_before(server: Server) -> set[str]:
-    rows = Offer.objects.filter(kind=OfferKind.PROMPT, gone_at__isnull=True, rejected="", server_id__lt=server.pk)
-    rows = rows.filter(server__tenant_id=server.tenant_id, server__enabled=True)
-    return set(rows.values_list("exposed_name", flat=True))
-
-
-def _exposed(server: Server, item: ListedOffer, taken: set[str]) -> str:
-    if item.kind is not OfferKind.PROMPT:
-        return item.key
-    exposed = f"{server.prefix}{item.key}" if server.prefix else item.key
-    return f"{server.name}.{item.key}" if exposed in taken else exposed
 
 
 def _record(server: Server, redefined: Sequence[tuple[OfferKind, str, str, str]]) -> None:

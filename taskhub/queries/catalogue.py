@@ -101,7 +101,8 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:
-    """By kind; of several with one name, the earliest server's."""
+    """By kind. Where two servers use one name, a later prompt gets its server's name as a prefix; a uri
+    cannot be changed, so the earliest server's counts."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, server__enabled=True, gone_at__isnull=True, rejected="")
         .select_related("server")
@@ -110,14 +111,17 @@ def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:
     found: dict[OfferKind, dict[str, OfferRecord]] = {kind: {} for kind in OfferKind}
     for row in rows:
         kind = OfferKind(row.kind)
-        if row.exposed_name not in found[kind]:
-            found[kind][row.exposed_name] = OfferRecord(
+        name = row.exposed_name
+        if kind is OfferKind.PROMPT and name in found[kind]:
+            name = f"{row.server.name}.{row.key}"
+        if name not in found[kind]:
+            found[kind][name] = OfferRecord(
                 id=row.pk,
                 server_id=row.server_id,
                 server_name=row.server.name,
                 kind=kind,
                 key=row.key,
-                exposed_name=row.exposed_name,
+                exposed_name=name,
                 definition=row.definition,
                 digest=row.digest,
             )

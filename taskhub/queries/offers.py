@@ -77,17 +77,20 @@ def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
         .annotate(earlier=Subquery(earlier.values("server__name")[:1]))
         .order_by(F("gone_at").asc(nulls_first=True), "position", "id")
     )
-    return tuple(
-        OfferRow(
-            id=row.pk,
-            kind=row.kind,
-            key=row.key,
-            exposed_name=row.exposed_name,
-            definition=row.definition if isinstance(row.definition, dict) else {},
-            rejected=row.rejected,
-            hidden=f"{row.earlier} offers the same" if row.earlier and not row.rejected else "",
-            changed_at=row.changed_at,
-            gone_at=row.gone_at,
-        )
-        for row in rows[:MAX_ROWS]
+    return tuple(_row(row) for row in rows.select_related("server")[:MAX_ROWS])
+
+
+def _row(row: Any) -> OfferRow:
+    collides = bool(row.earlier) and not row.rejected and row.gone_at is None
+    renamed = collides and row.kind == OfferKind.PROMPT
+    return OfferRow(
+        id=row.pk,
+        kind=row.kind,
+        key=row.key,
+        exposed_name=f"{row.server.name}.{row.key}" if renamed else row.exposed_name,
+        definition=row.definition if isinstance(row.definition, dict) else {},
+        rejected=row.rejected,
+        hidden=f"{row.earlier} offers the same" if collides and not renamed else "",
+        changed_at=row.changed_at,
+        gone_at=row.gone_at,
     )

@@ -103,8 +103,9 @@ def test_a_list_that_could_not_be_read_stays_as_it_was(tenant: Tenant) -> None:
 
 def test_prompts_that_collide_get_their_servers_name_and_uris_the_first_server(tenant: Tenant) -> None:
     first, second = make_server(tenant, "first"), make_server(tenant, "second")
-    store(first, prompt("p"), resource("x://1"), template("x://{n}"))
+    # Whichever is read first: servers are reached in any order.
     store(second, prompt("p"), prompt("q"), resource("x://1"), resource("x://2"), template("x://{n}"))
+    store(first, prompt("p"), resource("x://1"), template("x://{n}"))
     found = seen(tenant)
     assert [(one.exposed_name, one.server_name, one.key) for one in found.prompts] == [
         ("p", "first", "p"),
@@ -113,6 +114,7 @@ def test_prompts_that_collide_get_their_servers_name_and_uris_the_first_server(t
     ]
     assert [(one.key, one.server_name) for one in found.resources] == [("x://1", "first"), ("x://2", "second")]
     assert [one.server_name for one in found.templates] == ["first"]
+    assert [row.exposed_name for row in server_offers(tenant.pk, second.pk)][:2] == ["second.p", "q"]
     hidden = {row.key: row.hidden for row in server_offers(tenant.pk, second.pk)}
     assert hidden == {
         "p": "",

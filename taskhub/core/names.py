@@ -27,7 +27,7 @@ MAX_URI: Final = 1_024
 """Characters of a resource's uri or a template that are kept."""
 
 
-def relay_topic(relay_id: int) -> str:
+def relay_topic(relay_id: int | str) -> str:
     """What rings when a relayed request has its outcome."""
     return f"relay:{relay_id}"
 

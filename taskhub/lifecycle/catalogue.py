@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, TaskMode
 from taskhub.core.states import OfferKind
+from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
@@ -189,7 +190,7 @@ def store_snapshot(
                 gone.gone_at = now
                 gone.save(update_fields=["gone_at"])
         changed = store_offers(server, offers, unread.keys(), now) or changed
-        incomplete = "; ".join(f"{kind}s: {why}" for kind, why in unread.items())[:1_000]
+        incomplete = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))[:1_000]
         if (server.capabilities, server.incomplete) != (dict(capabilities), incomplete):
             changed = True
         server.capabilities, server.incomplete = dict(capabilities), incomplete

@@ -78,7 +78,7 @@ def _record(server: Server, redefined: Sequence[tuple[OfferKind, str, str, str]]
             record_event(
                 "prompt.changed",
                 tenant_id=server.tenant_id,
-                target=f"{server.name}/{key}",
+                target=f"{server.name}/{key}"[:255],
                 actor=WORKER,
                 before={"digest": before},
                 after={"digest": after},

@@ -53,7 +53,7 @@ class Feeder:
             self.hub.hints.ring_all()
             self._note("*", {"clients"})
         elif kind == "a" and rest:
-            self.hub.hints.ring(relay_topic(int(rest[0])))
+            self.hub.hints.ring(relay_topic(rest[0]))
         elif kind == "f" and rest:
             self.hub.hints.ring(follow_topic(rest[0]))
         elif kind == "u" and rest:

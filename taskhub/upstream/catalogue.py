@@ -79,10 +79,11 @@ class Watcher:
             self._loop.call_soon_threadsafe(self.changed.set)
 
     def follow(self, uris: frozenset[str]) -> None:
-        """Hear of changes of these resources, and of no others. Safe from any thread."""
+        """Hear of changes of these resources, and of no others; said again, it is tried again where the
+        server has not agreed. Safe from any thread."""
         if self._loop is None:
             self._wanted = uris
-        elif uris != self._wanted:
+        elif uris != self._wanted or not uris <= self.following:
             self._loop.call_soon_threadsafe(self._follow, uris)
 
     def _follow(self, uris: frozenset[str]) -> None:
@@ -196,7 +197,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
         tools=await _tools(client.session, declared="tools" in capabilities),
         offers=tuple(offers),
         unread=unread,
-        capabilities=capabilities,
+        capabilities=jsonx.repaired(capabilities),
     )
 
 

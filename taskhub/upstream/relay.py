@@ -21,6 +21,9 @@ INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602
 NOT_FOUND_BEFORE_2026: Final = -32002
 
+CLOSED: Final = "Connection closed"
+"""The SDK's word for a connection that is gone. Servers use the same code for errors of their own."""
+
 MAX_STATE: Final = 65_536
 
 
@@ -59,7 +62,7 @@ async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
     try:
         found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
     except MCPError as error:
-        if error.error.code == types.CONNECTION_CLOSED:
+        if error.error.code == types.CONNECTION_CLOSED and error.error.message == CLOSED:
             raise
         # An answer like any other: the connection is good, and a command must not end over a bad uri.
         return _refused(claim, error)

@@ -334,7 +334,7 @@ class Engine:
             self.servers.look_again(int(rest[0]))
         elif kind == "q":
             self.relays.wake()
-        elif kind == "g" and rest:
+        elif kind == "g" and rest and rest[0].isdigit():
             self.relays.drop(int(rest[0]))
         elif kind == "i":
             self._soon(self._guarded("interests", self._follow))

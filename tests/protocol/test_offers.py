@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import json
+import socket
 from typing import Any
 
 import pytest
 
 from taskhub.protocol.revisions.v2026_07_28 import offers
 from tests.support.client import FORMS, NONE, PREFIX, WITHOUT_TASKS, Answer, Client, accept
-from tests.support.hub import RunningHub
+from tests.support.hub import RunningHub, wait_until
 from tests.support.upstream import ICON, RICH_CONTENT, RICH_SCHEMA
 
 pytestmark = pytest.mark.processes
@@ -125,6 +128,28 @@ def test_a_uri_is_a_string(alice: Client, uri: Any) -> None:
     assert answer.refusal == (200, -32602)
 
 
+@pytest.mark.req("B26-10", "B26-82")
+def test_a_caller_that_leaves_takes_its_request_back(hub: RunningHub, alice: Client) -> None:
+    running = "SELECT count(*) FROM relay WHERE params ->> 'uri' = 'extra://hold/60' AND state = 'running'"
+    message = alice.message("resources/read", {"uri": "extra://hold/60"})
+    with concurrent.futures.ThreadPoolExecutor(1) as pool, Client(hub.base, alice.token) as leaver:
+        asking = pool.submit(leaver.send, message, leaver.headers(message))
+        wait_until(lambda: hub.sql(running) == [(1,)], "the request to be made")
+        with socket.create_connection(("127.0.0.1", hub.port)) as raw:
+            raw.sendall(_raw(alice, message))
+            wait_until(lambda: hub.sql(running) == [(2,)], "the second request to be made")
+        wait_until(lambda: hub.sql(running) == [(1,)], "the second request to be taken back")
+        hub.sql('UPDATE relay SET state = \'done\', outcome = \'{"kind": "missing", "uri": "x"}\'')
+        assert asking.result(20).error["data"] == {"uri": "x"}
+
+
+def _raw(client: Client, message: dict[str, Any]) -> bytes:
+    body = json.dumps(message).encode()
+    headers = {**client.headers(message), "host": client.base.removeprefix("http://"), "content-length": str(len(body))}
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    return ("POST /mcp HTTP/1.1\r\n" + "\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
 # --- prompts
 
 
@@ -162,6 +187,7 @@ def test_a_prompt_that_is_asked_for_wrongly_is_refused(alice: Client, params: di
         # Codes that would be read as the hub's own are told in the data.
         (-32002, -32603, {"code": -32002, "data": {"asked": "-32002"}}),
         (-32042, -32603, {"code": -32042, "data": {"asked": "-32042"}}),
+        (-32000, -32603, {"code": -32000, "data": {"asked": "-32000"}}),
         (-32601, -32603, {"code": -32601, "data": {"asked": "-32601"}}),
         (-32050, -32603, {"code": -32050, "data": {"asked": "-32050"}}),
     ],

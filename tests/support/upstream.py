@@ -188,6 +188,12 @@ def asks(what: str, ctx: Ctx) -> str | InputRequiredResult:
     return f"{word} about {ctx.request_state}"
 
 
+@server.resource("extra://hold/{seconds}", name="hold")
+async def held(seconds: str) -> str:
+    await asyncio.sleep(float(seconds))
+    return "let go"
+
+
 @server.tool(meta=NEVER, structured_output=False)
 async def touch(ctx: Ctx, uri: str = "extra://note") -> str:
     """Say that a resource has changed."""

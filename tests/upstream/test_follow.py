@@ -6,15 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.server import MCPServer
 
 from taskhub.core.records import OfferKind
+from taskhub.core.relays import Answered, RelayClaim
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.follow import covering
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
+from tests.upstream.library import library
 from tests.upstream.test_offers import LIBRARY, keys, old
 
 
@@ -133,3 +138,23 @@ def test_an_update_is_about_the_resource_and_what_it_is_part_of() -> None:
     assert covering("x://a", followed) == {"x://a"}
     assert covering("x://a/b/c", followed) == {"x://a", "x://a/b/"}
     assert covering("x://abc", followed) == set()
+
+
+class OverHttp(kit.HttpServer):
+    """The library as a server with a URL. It can be started once."""
+
+    def _tools(self) -> MCPServer[Any]:
+        return library
+
+
+async def test_a_server_with_a_url_is_read_and_followed_too() -> None:
+    with OverHttp() as server:
+        async with kit.pool_of(server.target) as pool, hearing(server.target, pool) as heard:
+            assert keys(heard.snapshots[0], OfferKind.RESOURCE)[0] == "lib://note"
+            claim = RelayClaim(1, 1, "s", "resources/read", {"uri": "lib://page/1"}, {}, 10.0)
+            outcome = await pool.run(run_relay(pool, claim))
+            assert isinstance(outcome, Answered)
+            assert outcome.result["contents"][0]["text"] == "page 1"
+            await heard.follows("lib://note")
+            await kit.call(pool, "touch")
+            await kit.until(lambda: heard.updated == ["lib://note"], "the update")

@@ -27,6 +27,15 @@ def can_answer(capabilities: dict[str, Any], kind: QuestionKind, params: dict[st
     return False
 
 
+def needed_for(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+    """The capabilities a client must declare to be asked this, as it would declare them."""
+    if kind is QuestionKind.ELICITATION:
+        return {"elicitation": {"url": {}} if params.get("mode") == "url" else {"form": {}}}
+    if kind is QuestionKind.SAMPLING:
+        return {"sampling": {"tools": {}} if "tools" in params else {}}
+    return {"roots": {}}
+
+
 def audience_for(
     capabilities: dict[str, Any], kind: QuestionKind, params: dict[str, Any], policy: Audience | None
 ) -> Audience:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State, TaskMode
+from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, QuestionState, State, TaskMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,37 @@ class ToolRecord:
     question_audience: Audience | None
     max_attempts: int
     run_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRecord:
+    """A prompt, a resource or a template that clients see. `key` is the upstream's own name or uri;
+    `exposed_name` is what our wire calls it. `definition` is the upstream's JSON, verbatim."""
+
+    id: int
+    server_id: int
+    server_name: str
+    kind: OfferKind
+    key: str
+    exposed_name: str
+    definition: dict[str, Any]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A server behind us, and what it said it can do."""
+
+    id: int
+    name: str
+    capabilities: dict[str, Any]
+
+    def can(self, *path: str) -> bool:
+        """Whether it declared this capability; a nested flag must be true."""
+        found: Any = self.capabilities
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
+        return found is True or isinstance(found, dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +264,7 @@ class StoredLine:
 
 
 __all__ = [
-    "Actor", "Audience", "Claim", "Created", "LogLine", "NewQuestion", "NewTask", "OpenQuestion", "Person",
-    "Principal", "QuestionKind", "QuestionState", "Session", "State", "StoredLine", "TaskMode", "TaskRecord",
-    "ToolRecord",
+    "Actor", "Audience", "Claim", "Created", "LogLine", "NewQuestion", "NewTask", "OfferKind", "OfferRecord",
+    "OpenQuestion", "Person", "Principal", "QuestionKind", "QuestionState", "Session", "State", "StoredLine",
+    "TaskMode", "TaskRecord", "ToolRecord", "Upstream",
 ]  # fmt: skip

@@ -51,6 +51,14 @@ TRANSITIONS: Final[dict[str, frozenset[tuple[State, State]]]] = {
 PAIRS: Final = frozenset(pair for pairs in TRANSITIONS.values() for pair in pairs)
 
 
+class OfferKind(StrEnum):
+    """What a server offers besides tools."""
+
+    PROMPT = "prompt"
+    RESOURCE = "resource"
+    TEMPLATE = "template"
+
+
 class Role(StrEnum):
     """What a person may do in a tenant; see `identity/gate.py`."""
 

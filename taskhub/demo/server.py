@@ -1,4 +1,4 @@
-"""The demo server: an ordinary MCP server with small tools that do real work.
+"""The demo server: an ordinary MCP server with small tools that do real work, and something to read.
 
 It imports the SDK, pydantic and the standard library, nothing of TaskHub. Tools that need
 an answer return an `InputRequiredResult` and are called again with the answers, so nothing
@@ -51,6 +51,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field, ValidationError
+
+from taskhub.demo import reading
 
 __all__ = ["server"]
 
@@ -526,6 +528,9 @@ def fail(
     if kind == "crash":
         raise RuntimeError("This tool crashed on purpose")
     return CallToolResult(content=[TextContent(text="This tool failed on purpose")], is_error=True)
+
+
+reading.register(server, _allowed_path, _first_files)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Servers and their tools, as workers see them. Policies are kept when a tool changes."""
+"""Servers and what they offer, as workers see them. Policies are kept when a tool changes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from django.conf import settings
@@ -13,9 +14,11 @@ from django.db import connection, transaction
 
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, TaskMode
-from taskhub.core.states import Door
+from taskhub.core.states import OfferKind
+from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
 from taskhub.queries.servers import redacted
 from taskhub.store.models import Server, Tool
 
@@ -129,8 +132,18 @@ def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: s
     )
 
 
-def store_snapshot(server_id: int, *, protocol: str, info: dict[str, Any], tools: Sequence[Listed]) -> bool:
-    """Record what the server offers now. Returns whether a client could see a difference.
+def store_snapshot(
+    server_id: int,
+    *,
+    protocol: str,
+    info: dict[str, Any],
+    tools: Sequence[Listed],
+    offers: Sequence[ListedOffer] = (),
+    unread: Mapping[OfferKind, str] = MappingProxyType({}),
+    capabilities: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
+    """Record what the server offers now; `unread` names kinds it could not list, and why. Returns
+    whether a client could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
     its policy. Names that collide with another server's get the later server's name as a prefix.
@@ -176,12 +189,28 @@ def store_snapshot(server_id: int, *, protocol: str, info: dict[str, Any], tools
                 changed = True
                 gone.gone_at = now
                 gone.save(update_fields=["gone_at"])
+        changed = store_offers(server, offers, unread.keys(), now) or changed
+        incomplete = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))[:1_000]
+        if (server.capabilities, server.incomplete) != (dict(capabilities), incomplete):
+            changed = True
+        server.capabilities, server.incomplete = dict(capabilities), incomplete
         if server.state != "ready":
             _record(server, "server.ready", server.name, {"state": server.state}, {"state": "ready"})
             changed = True
         server.state, server.problem, server.protocol, server.info = "ready", "", protocol, info
         server.catalogue_at = server.last_seen_at = now
-        server.save(update_fields=["state", "problem", "protocol", "info", "catalogue_at", "last_seen_at"])
+        server.save(
+            update_fields=[
+                "state",
+                "problem",
+                "protocol",
+                "info",
+                "capabilities",
+                "incomplete",
+                "catalogue_at",
+                "last_seen_at",
+            ]
+        )
         if changed:
             _announce()
     return changed
@@ -202,9 +231,6 @@ def store_problem(server_id: int, problem: str) -> None:
 def _announce() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, 'c')", [HINT_CHANNEL])
-
-
-WORKER = Actor(name="worker", door=Door.WORKER)
 
 
 def _record(server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any]) -> None:

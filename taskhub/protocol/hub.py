@@ -26,18 +26,36 @@ def context_topic(context_id: int) -> str:
     return f"context:{context_id}"
 
 
+class Bell(asyncio.Event):
+    """Set by a ring. It also knows which topics rang, for who watches several and must tell them apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rung: set[str] = set()
+
+    def ring(self, topic: str) -> None:
+        """News of `topic`."""
+        self._rung.add(topic)
+        self.set()
+
+    def take(self) -> set[str]:
+        """The topics that rang since the last time."""
+        rung, self._rung = self._rung, set()
+        return rung
+
+
 class Hints:
     """Who waits for news of what, in this process. A ring says "look again", never what is new;
     after a gap in the listener everybody is rung, so a lost hint costs one look."""
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
+        self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
 
     @contextmanager
-    def watch(self, *topics: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever one of the topics (a task's public id, or `CATALOGUE`)
-        rings. Watch first, then read: nothing can slip between."""
-        bell = asyncio.Event()
+    def watch(self, *topics: str) -> Iterator[Bell]:
+        """An event that is set whenever one of the topics (a task's public id, `CATALOGUE`, or one of
+        `core.names`) rings. Watch first, then read: nothing can slip between."""
+        bell = Bell()
         for topic in topics:
             self._waiting[topic].add(bell)
         try:
@@ -51,13 +69,16 @@ class Hints:
     def ring(self, topic: str) -> None:
         """News of `topic`."""
         for bell in self._waiting.get(topic, ()):
-            bell.set()
+            bell.ring(topic)
 
-    def ring_all(self) -> None:
-        """Anything may have happened."""
-        for bells in self._waiting.values():
+    def ring_all(self, *, lost: bool = False) -> None:
+        """Anything may have happened; `lost`: and hints about it may be lost, of any topic."""
+        for topic, bells in self._waiting.items():
             for bell in bells:
-                bell.set()
+                if lost:
+                    bell.ring(topic)
+                else:
+                    bell.set()
 
 
 @dataclass

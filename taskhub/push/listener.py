@@ -8,6 +8,7 @@ from collections import defaultdict
 
 from channels.layers import get_channel_layer
 
+from taskhub.core.names import follow_topic, relay_topic
 from taskhub.identity.principals import forget_principals
 from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
 from taskhub.queries.catalogue import forget_catalogues
@@ -34,8 +35,9 @@ class Feeder:
             group.create_task(self._tell_consoles())
 
     def on_hint(self, payload: str) -> None:
-        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals,
-        `n session` for a session that ended."""
+        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals, `n session`
+        a session ended, `a id` a relayed request is answered, `f holder` a stream's resources are followed,
+        `u topic` one changed."""
         kind, *rest = payload.split(" ")
         if kind in ("r", "x", "t") and len(rest) == 4:
             tenant, context, _, public_id = rest
@@ -54,6 +56,12 @@ class Feeder:
             self._note("*", {"clients"})
         elif kind == "n" and rest:
             self.hub.hints.ring(f"session:{rest[0]}")
+        elif kind == "a" and rest:
+            self.hub.hints.ring(relay_topic(rest[0]))
+        elif kind == "f" and rest:
+            self.hub.hints.ring(follow_topic(rest[0]))
+        elif kind == "u" and rest:
+            self.hub.hints.ring(rest[0])
         elif kind == "k":
             self._note("*", {"workers"})
 
@@ -62,7 +70,7 @@ class Feeder:
         forget_principals()
         forget_catalogues()
         self.hub.cache.clear()
-        self.hub.hints.ring_all()
+        self.hub.hints.ring_all(lost=True)
         self._note("*", {"resync"})
 
     def _note(self, tenant: str, topics: set[str]) -> None:

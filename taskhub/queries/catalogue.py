@@ -1,27 +1,58 @@
-"""The tools on offer, with their effective policy. Cached per process; a hint drops the cache."""
+"""What is on offer: tools with their effective policy, prompts, resources and templates. Cached per
+process; a hint drops the cache."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.records import Audience, TaskMode, ToolRecord
-from taskhub.store.models import Tool
+from taskhub.core.records import Audience, OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
+from taskhub.store.models import Offer, Server, Tool
 
 CACHE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All tools a tenant's clients may call, in a stable order: server by server, as each
-    server lists them. `digest` changes with anything a client could see."""
+    """All that a tenant's clients may use, in a stable order: server by server, as each server lists
+    it. Each digest changes with anything a client could see in its list. Where two servers offer
+    the same uri, the earlier one's is here."""
 
     tenant_id: int
     tools: tuple[ToolRecord, ...]
     by_name: dict[str, ToolRecord]
     digest: str
+    prompts: tuple[OfferRecord, ...] = ()
+    resources: tuple[OfferRecord, ...] = ()
+    templates: tuple[OfferRecord, ...] = ()
+    prompts_digest: str = ""
+    resources_digest: str = ""
+    """Of resources and templates together: they share one notification."""
+    upstreams: tuple[Upstream, ...] = ()
+    """The enabled servers, by id."""
+
+    def prompt(self, name: str) -> OfferRecord | None:
+        """The prompt that our wire calls so."""
+        return self._found(self.prompts, name)
+
+    def resource(self, uri: str) -> OfferRecord | None:
+        """The resource with this uri."""
+        return self._found(self.resources, uri)
+
+    def template(self, template: str) -> OfferRecord | None:
+        """The template that is spelled so."""
+        return self._found(self.templates, template)
+
+    def upstream(self, server_id: int) -> Upstream | None:
+        """The enabled server with this id."""
+        return next((server for server in self.upstreams if server.id == server_id), None)
+
+    @staticmethod
+    def _found(offers: tuple[OfferRecord, ...], name: str) -> OfferRecord | None:
+        return next((offer for offer in offers if offer.exposed_name == name), None)
 
 
 _cache: dict[int, tuple[float, Catalogue]] = {}
@@ -49,15 +80,57 @@ def catalogue(tenant_id: int) -> Catalogue:
         .order_by("server_id", "position", "id")
     )
     tools = tuple(_records(rows))
+    offers = _offers(tenant_id)
+    prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
+    servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
     fresh = Catalogue(
         tenant_id=tenant_id,
         tools=tools,
         by_name={tool.exposed_name: tool for tool in tools},
         digest="|".join(f"{tool.exposed_name}:{tool.digest}" for tool in tools),
+        prompts=prompts,
+        resources=resources,
+        templates=templates,
+        prompts_digest=_digest(prompts),
+        resources_digest=_digest((*resources, *templates)),
+        upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
     )
     if forgotten == _forgotten:
         _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)
     return fresh
+
+
+def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:
+    """By kind. Where two servers use one name, a later prompt gets its server's name as a prefix; a uri
+    cannot be changed, so the earliest server's counts."""
+    rows = (
+        Offer.objects.filter(server__tenant_id=tenant_id, server__enabled=True, gone_at__isnull=True, rejected="")
+        .select_related("server")
+        .order_by("server_id", "position", "id")
+    )
+    found: dict[OfferKind, dict[str, OfferRecord]] = {kind: {} for kind in OfferKind}
+    for row in rows:
+        kind = OfferKind(row.kind)
+        name = row.exposed_name
+        if kind is OfferKind.PROMPT and name in found[kind]:
+            name = f"{row.server.name}.{row.key}"
+        if name not in found[kind]:
+            found[kind][name] = OfferRecord(
+                id=row.pk,
+                server_id=row.server_id,
+                server_name=row.server.name,
+                kind=kind,
+                key=row.key,
+                exposed_name=name,
+                definition=row.definition,
+                digest=row.digest,
+            )
+    return {kind: tuple(offers.values()) for kind, offers in found.items()}
+
+
+def _digest(offers: Iterable[OfferRecord]) -> str:
+    text = "|".join(f"{offer.exposed_name}:{offer.digest}" for offer in offers)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def forget_catalogues() -> None:

@@ -41,6 +41,8 @@ class ServerRow:
     tools: int
     rejected: int
     has_token: bool
+    incomplete: str
+    """Which of its lists could not be read, and why."""
 
     @property
     def shown_state(self) -> str:
@@ -304,6 +306,7 @@ def _server(row: Any) -> ServerRow:
         tools=row.tool_count,
         rejected=row.rejected_count,
         has_token=row.credentials is not None,
+        incomplete=_without_secrets(row.incomplete, row.transport, row.target),
     )
 
 

@@ -98,7 +98,7 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
 
     assert connection.client is not None
     # The SDK types both more narrowly than the wire; it validates them when it builds the request.
-    answers: Any = _usable(claim.answers) if connection.modern else None
+    answers: Any = usable(claim.answers) if connection.modern else None
     meta: Any = claim.trace or None
     result = await connection.client.session.call_tool(
         claim.tool_name,
@@ -121,7 +121,7 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
     return Finished(body)
 
 
-def _usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
+def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     """The answers that have the shape of one. The others are left out, so that the tool asks again
     (B26-65): those that came with the call itself were sent before anybody had asked."""
     if not answers:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+from mcp import ClientSession, MCPError
+from mcp_types import PaginatedRequestParams
+from pydantic import ValidationError
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.names import MODE_HINT
-from taskhub.core.records import TaskMode
+from taskhub.core.records import OfferKind, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import Listed
+from taskhub.lifecycle.offers import ListedOffer
 from taskhub.upstream.connection import Connection, Profile, Target, reason
-
-logger = logging.getLogger(__name__)
+from taskhub.upstream.follow import Follower, covering
+from taskhub.upstream.offers import DECLARED_BY, depth_of, list_offers
 
 MAX_TOOLS = 1_000
 MAX_SCHEMA_BYTES = 65_536
@@ -27,34 +31,67 @@ _LEGACY_MODES = {"required": TaskMode.ALWAYS, "optional": TaskMode.AUTO, "forbid
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a server."""
+    """One look at a server. `unread` names what it declares and could not list, and why."""
 
     protocol: str
     info: dict[str, Any]
     tools: tuple[Listed, ...]
+    offers: tuple[ListedOffer, ...] = ()
+    unread: Mapping[OfferKind, str] = field(default_factory=dict)
+    capabilities: dict[str, Any] = field(default_factory=dict)
 
 
 SNAPSHOT_SECONDS = 60.0
-"""Within which a server must have listed its tools."""
+"""Within which a server must have listed what it offers."""
 
 
 class Watcher:
-    """Keeps one connection to a server for its catalogue: lists the tools when it connects and
-    whenever the server says they changed; tells when it is gone. Runs until cancelled."""
+    """Keeps one connection to a server for its catalogue: lists what it offers when it connects and
+    whenever the server says that something changed; tells when it is gone. Follows resources on the
+    same connection. Runs until cancelled; `on_*` are called in the server's own loop."""
 
     def __init__(
-        self, target: Target, *, on_snapshot: Callable[[Snapshot], Any], on_problem: Callable[[str], Any]
+        self,
+        target: Target,
+        *,
+        on_snapshot: Callable[[Snapshot], Any],
+        on_problem: Callable[[str], Any],
+        on_followed: Callable[[frozenset[str]], Any] = lambda uris: None,
+        on_updated: Callable[[frozenset[str]], Any] = lambda uris: None,
     ) -> None:
         self.target = target
         self.changed = asyncio.Event()
         self._on_snapshot = on_snapshot
         self._on_problem = on_problem
+        self._on_followed = on_followed
+        self._on_updated = on_updated
+        self.following: frozenset[str] = frozenset()
+        """What the server has agreed to tell about, on the connection there is now."""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._wanted: frozenset[str] = frozenset()
+        self._followed: set[str] = set()
+        """What was followed at any time, on this connection or one before."""
+        self._follower: Follower | None = None
 
     def refresh(self) -> None:
         """Look again soon. Safe from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.changed.set)
+
+    def follow(self, uris: frozenset[str]) -> None:
+        """Hear of changes of these resources, and of no others; said again, it is tried again where the
+        server has not agreed. Safe from any thread."""
+        if self._loop is None:
+            self._wanted = uris
+        elif uris != self._wanted or not uris <= self.following:
+            self._loop.call_soon_threadsafe(self._follow, uris)
+
+    def _follow(self, uris: frozenset[str]) -> None:
+        self._wanted = uris
+        self._followed &= uris
+        self.following &= uris
+        if self._follower is not None:
+            self._follower.look_again()
 
     async def run(self) -> None:
         """Connect, list, wait for changes; reconnect with a growing pause up to 30 s."""
@@ -62,7 +99,8 @@ class Watcher:
         pause = 0.5
         while True:
             connection = Connection(self.target, Profile(sampling=True, roots=True))
-            connection.on_tools_changed = self.changed.set
+            connection.on_lists_changed = self.changed.set
+            connection.on_updated = self._updated
             try:
                 await connection.start()
                 pause = 0.5
@@ -84,13 +122,21 @@ class Watcher:
                 pause = min(pause * 2, 30.0)
 
     async def _watch(self, connection: Connection) -> None:
-        listening = asyncio.create_task(self._listen(connection)) if connection.modern else None
+        self._follower = Follower(
+            connection, wanted=lambda: self._wanted, on_followed=self._agreed, on_missed=self._missed
+        )
+        following = asyncio.create_task(self._follower.run())
+        lost = set(self._followed)
         try:
             while connection.alive:
                 self.changed.clear()
                 async with asyncio.timeout(SNAPSHOT_SECONDS):
-                    snapshot = await _snapshot(connection)
+                    snapshot = await take_snapshot(connection)
                 self._on_snapshot(snapshot)
+                if lost:
+                    # What changed while nobody was connected, nobody has heard.
+                    self._on_updated(frozenset(lost))
+                    lost.clear()
                 # A server that cannot announce changes is looked at once a minute.
                 try:
                     async with asyncio.timeout(60):
@@ -99,8 +145,9 @@ class Watcher:
                     pass
             self._on_problem("the connection was lost")
         finally:
-            if listening is not None:
-                listening.cancel()
+            self._follower = None
+            self.following = frozenset()
+            following.cancel()
 
     async def _changed_or_dead(self, connection: Connection) -> None:
         while connection.alive and not self.changed.is_set():
@@ -110,42 +157,64 @@ class Watcher:
             except TimeoutError:
                 pass
 
-    async def _listen(self, connection: Connection) -> None:
-        """The modern way to hear of changes; a server without it is polled."""
-        assert connection.client is not None
-        try:
-            async with connection.client.listen(tools_list_changed=True) as subscription:
-                async for _ in subscription:
-                    self.changed.set()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:  # noqa: BLE001 - not every server offers it
-            logger.info("no change events from %s: %s", self.target.target, reason(error))
+    def _agreed(self, uris: frozenset[str]) -> None:
+        self._followed |= uris
+        self.following = (self.following | uris) & self._wanted
+        self._on_followed(uris)
+
+    def _updated(self, uri: str) -> None:
+        found = covering(uri, self._wanted)
+        if found:
+            self._on_updated(frozenset(found))
+
+    def _missed(self) -> None:
+        """The server stopped announcing for a moment: anything may have changed."""
+        self.changed.set()
+        if self._followed:
+            self._on_updated(frozenset(self._followed))
 
 
-async def _snapshot(connection: Connection) -> Snapshot:
+async def take_snapshot(connection: Connection) -> Snapshot:
+    """Everything the server offers, all pages. Raises what listing the tools raises; another list that
+    fails is noted and costs nothing else."""
     client = connection.client
     assert client is not None
-    listed: list[Listed] = []
-    cursor = None
-    while True:
-        page = await client.session.list_tools(params=_page(cursor))
-        listed += [vetted(tool.model_dump(by_alias=True, mode="json", exclude_none=True)) for tool in page.tools]
-        cursor = page.next_cursor
-        if cursor is None or len(listed) >= MAX_TOOLS:
-            break
+    capabilities = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
+    offers: list[ListedOffer] = []
+    unread: dict[OfferKind, str] = {}
+    for kind, capability in DECLARED_BY.items():
+        if capability in capabilities:
+            try:
+                offers += await list_offers(client.session, kind)
+            except (MCPError, ValidationError) as error:
+                # Templates came with the protocol, but many servers of resources have never heard of them.
+                if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
+                    unread[kind] = reason(error)
     info = client.server_info
     return Snapshot(
         protocol=client.protocol_version,
         info=info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
-        tools=tuple(listed[:MAX_TOOLS]),
+        tools=await _tools(client.session, declared="tools" in capabilities),
+        offers=tuple(offers),
+        unread=unread,
+        capabilities=jsonx.repaired(capabilities),
     )
 
 
-def _page(cursor: str | None) -> Any:
-    from mcp_types import PaginatedRequestParams
-
-    return PaginatedRequestParams(cursor=cursor)
+async def _tools(session: ClientSession, *, declared: bool) -> tuple[Listed, ...]:
+    listed: list[Listed] = []
+    cursor = None
+    while True:
+        try:
+            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+        except MCPError:
+            if declared:
+                raise
+            return ()  # a server of prompts or resources only
+        listed += [vetted(tool.model_dump(by_alias=True, mode="json", exclude_none=True)) for tool in page.tools]
+        cursor = page.next_cursor
+        if cursor is None or len(listed) >= MAX_TOOLS:
+            return tuple(listed[:MAX_TOOLS])
 
 
 def vetted(definition: dict[str, Any]) -> Listed:
@@ -177,21 +246,6 @@ def _fault(name: str, definition: dict[str, Any]) -> str:
         return 'inputSchema must have "type": "object"'
     if len(jsonx.encode(definition)) > MAX_SCHEMA_BYTES:
         return f"the definition is larger than {MAX_SCHEMA_BYTES} bytes"
-    if _depth(definition) > 32:
+    if depth_of(definition) > 32:
         return "the definition is nested deeper than 32"
     return ""
-
-
-def _depth(value: Any) -> int:
-    level, depth = [value], 0
-    while level:
-        level = [
-            item
-            for node in level
-            if isinstance(node, (dict, list))
-            for item in (node.values() if isinstance(node, dict) else node)
-        ]
-        depth += 1
-        if depth > 64:
-            break
-    return depth

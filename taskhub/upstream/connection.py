@@ -28,6 +28,12 @@ from taskhub.core.states import QuestionKind
 
 CONNECT_SECONDS = 15.0
 
+_LISTS_CHANGED = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+    types.ResourceListChangedNotification,
+)
+
 R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
@@ -69,7 +75,8 @@ class Connection:
         self.profile = profile
         self.client: Client | None = None
         self.bound: Bound | None = None
-        self.on_tools_changed: Callable[[], None] = lambda: None
+        self.on_lists_changed: Callable[[], None] = lambda: None
+        self.on_updated: Callable[[str], None] = lambda uri: None
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -164,10 +171,10 @@ class Connection:
             self.bound.say(str(params.level), data)
 
     async def _message(self, message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification) or (
-            getattr(getattr(message, "root", None), "method", "") == "notifications/tools/list_changed"
-        ):
-            self.on_tools_changed()
+        if isinstance(message, _LISTS_CHANGED):
+            self.on_lists_changed()
+        elif isinstance(message, types.ResourceUpdatedNotification):
+            self.on_updated(message.params.uri)
 
     def _server(self) -> Any:
         if self.target.transport == "python":

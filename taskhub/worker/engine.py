@@ -28,6 +28,8 @@ from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
+from taskhub.lifecycle.interests import followed_resources
+from taskhub.lifecycle.relays import sweep_relays
 from taskhub.lifecycle.seal import seal_events
 from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS, sweep
 from taskhub.lifecycle.workers import goodbye, heartbeat
@@ -38,6 +40,7 @@ from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import give_up
 from taskhub.worker import jobs
 from taskhub.worker.notes import Notes
+from taskhub.worker.relays import Relays
 from taskhub.worker.servers import Servers
 
 logger = logging.getLogger(__name__)
@@ -45,6 +48,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
+FOLLOW_SECONDS = 30.0
 WHOLE_SECONDS = 5.0
 """How often at least a claim looks at the whole queue, not only at what came since the last one."""
 NEWS_SECONDS = 0.2
@@ -86,6 +90,8 @@ class Engine:
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close)
         self.running: dict[int, Running] = {}
         self.servers = Servers(self.lanes)
+        self.relays = Relays(self.name, self.servers, self.lanes)
+        self._following = asyncio.Lock()
         self._aside: set[asyncio.Task[None]] = set()
         self._awake = asyncio.Event()
         self._since: datetime | None = None
@@ -113,6 +119,8 @@ class Engine:
             asyncio.create_task(self._every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew)),
             asyncio.create_task(self._every("sweep", SWEEP_SECONDS, self._sweep)),
             asyncio.create_task(self._every("seal", SEAL_SECONDS, self._seal)),
+            asyncio.create_task(self._every("interests", FOLLOW_SECONDS, self._follow)),
+            asyncio.create_task(self._forever("relays", self.relays.run)),
             asyncio.create_task(self._forever("jobs", _run_jobs)),
         ]
         try:
@@ -324,10 +332,18 @@ class Engine:
             self._soon(self._reload_servers())
         elif kind == "s" and rest:
             self.servers.look_again(int(rest[0]))
+        elif kind == "q":
+            self.relays.wake()
+        elif kind == "g" and rest and rest[0].isdigit():
+            self.relays.drop(int(rest[0]))
+        elif kind == "i":
+            self._soon(self._guarded("interests", self._follow))
 
     def _on_gap(self) -> None:
         self.wake()
+        self.relays.wake()
         self._soon(self._guarded("leases", self._renew))
+        self._soon(self._guarded("interests", self._follow))
         self._soon(self._reload_servers())
 
     def _soon(self, work: Coroutine[Any, Any, None]) -> None:
@@ -340,6 +356,11 @@ class Engine:
 
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self._servers())
+        self.relays.wake()
+
+    async def _follow(self) -> None:
+        async with self._following:  # what was read first is not applied last
+            await self.servers.follow(await self.lanes.run(followed_resources))
 
     async def _servers(self) -> list[ServerRow]:
         return await self.lanes.run(enabled_servers)
@@ -377,6 +398,7 @@ class Engine:
         await self.pulse.run(heartbeat, self.name, slots=self.slots, busy=len(self.running))
 
     async def _sweep(self) -> None:
+        await self.lanes.run(sweep_relays)
         if await self.lanes.run(sweep):
             self.wake()
 

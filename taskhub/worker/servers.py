@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Mapping
 
 from taskhub.core.errors import TaskHubError
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle.catalogue import ServerRow, store_problem, store_snapshot
+from taskhub.lifecycle.interests import announce_updates, mark_followed
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
 
 logger = logging.getLogger(__name__)
+
+UPDATE_SECONDS = 0.05
+"""How long updates of resources are gathered before they are told."""
 
 
 class _Held:
@@ -26,6 +32,8 @@ class Servers:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._held: dict[int, _Held] = {}
+        self._wanted: Mapping[int, frozenset[str]] = {}
+        self._updated: defaultdict[int, set[str]] = defaultdict(set)
         self._following = asyncio.Lock()
 
     def pool(self, server_id: int) -> Pool | None:
@@ -33,8 +41,22 @@ class Servers:
         held = self._held.get(server_id)
         return held.pool if held else None
 
+    def held(self) -> list[int]:
+        """The servers that are ours to call."""
+        return list(self._held)
+
+    async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
+        """Hear of changes of these resources (by server), and of no others. Whoever wants one that is
+        followed already is told so."""
+        self._wanted = wanted
+        for held in list(self._held.values()):
+            uris = wanted.get(held.row.id, frozenset())
+            held.watcher.follow(uris)
+            if already := uris & held.watcher.following:
+                await self._followed(held.row, already)
+
     def look_again(self, server_id: int) -> None:
-        """List the server's tools again soon."""
+        """List what the server offers again soon."""
         held = self._held.get(server_id)
         if held is not None:
             held.watcher.refresh()
@@ -67,7 +89,14 @@ class Servers:
         def failed(problem: str) -> None:
             loop.call_soon_threadsafe(lambda: loop.create_task(self._problem(row, problem)))
 
-        watcher = Watcher(target, on_snapshot=stored, on_problem=failed)
+        def followed(uris: frozenset[str]) -> None:
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._followed(row, uris)))
+
+        def updated(uris: frozenset[str]) -> None:
+            loop.call_soon_threadsafe(self._note_updates, row, uris)
+
+        watcher = Watcher(target, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
+        watcher.follow(self._wanted.get(row.id, frozenset()))
         return _Held(row, pool, watcher, asyncio.create_task(pool.run(watcher.run())))
 
     async def _drop(self, held: _Held) -> None:
@@ -79,7 +108,14 @@ class Servers:
     async def _store(self, row: ServerRow, snapshot: Snapshot) -> None:
         try:
             await self._lanes.run(
-                store_snapshot, row.id, protocol=snapshot.protocol, info=snapshot.info, tools=snapshot.tools
+                store_snapshot,
+                row.id,
+                protocol=snapshot.protocol,
+                info=snapshot.info,
+                tools=snapshot.tools,
+                offers=snapshot.offers,
+                unread=snapshot.unread,
+                capabilities=snapshot.capabilities,
             )
         except TaskHubError as error:
             logger.warning("server %s: its catalogue could not be stored: %s", row.name, error)
@@ -92,3 +128,24 @@ class Servers:
             await self._lanes.run(store_problem, row.id, problem)
         except Exception:
             logger.exception("server %s: its state could not be stored", row.name)
+
+    async def _followed(self, row: ServerRow, uris: frozenset[str]) -> None:
+        try:
+            await self._lanes.run(mark_followed, row.id, uris)
+        except Exception:
+            logger.exception("server %s: who follows its resources was not told", row.name)
+
+    def _note_updates(self, row: ServerRow, uris: frozenset[str]) -> None:
+        """Updates are told together, at most twenty times a second, however fast they come."""
+        waiting = self._updated[row.id]
+        if not waiting:
+            loop = asyncio.get_running_loop()
+            loop.call_later(UPDATE_SECONDS, lambda: loop.create_task(self._tell_updates(row)))
+        waiting |= uris
+
+    async def _tell_updates(self, row: ServerRow) -> None:
+        uris = self._updated.pop(row.id, set())
+        try:
+            await self._lanes.run(announce_updates, row.id, uris)
+        except Exception:
+            logger.exception("server %s: updates of its resources were not told", row.name)

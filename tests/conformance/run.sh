@@ -56,8 +56,22 @@ if [[ ${#scenarios[@]} -eq 0 ]]; then
     tools-call-error
     tools-call-with-progress
     caching
+    completion-complete
+    resources-list
+    resources-read-text
+    resources-read-binary
+    resources-templates-read
+    sep-2164-resource-not-found
+    prompts-list
+    prompts-get-simple
+    prompts-get-with-args
+    prompts-get-embedded-resource
+    prompts-get-with-image
+    server-sse-multiple-streams
+    json-schema-2020-12
     dns-rebinding-protection
     http-header-validation
+    http-custom-header-server-validation
     input-required-result-basic-elicitation
     input-required-result-basic-sampling
     input-required-result-basic-list-roots
@@ -65,6 +79,7 @@ if [[ ${#scenarios[@]} -eq 0 ]]; then
     input-required-result-multiple-input-requests
     input-required-result-multi-round
     input-required-result-missing-input-response
+    input-required-result-non-tool-request
     input-required-result-result-type
     input-required-result-unsupported-methods
     input-required-result-tampered-state

@@ -27,7 +27,10 @@ from mcp_types import (
     ElicitResult,
     InputRequiredResult,
     InputResponses,
+    PromptReference,
+    ResourceTemplateReference,
     TextContent,
+    TextResourceContents,
 )
 
 from taskhub.demo import server as demo
@@ -450,6 +453,73 @@ async def test_fail_by_a_crash_hides_the_reason_and_leaves_the_server_alive() ->
     assert result.is_error
     assert text(result) == "Error executing tool fail"
     assert text(alive) == "alive"
+
+
+# Reading ----------------------------------------------------------------------------------
+
+
+async def test_it_tells_about_itself() -> None:
+    async with Client(demo.server) as client:
+        (listed,) = (await client.list_resources()).resources
+        (content,) = (await client.read_resource("demo://readme")).contents
+    assert (listed.uri, listed.mime_type) == ("demo://readme", "text/markdown")
+    assert isinstance(content, TextResourceContents)
+    assert "every call of one of its tools is a task" in content.text
+
+
+async def test_text_files_are_read_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside.txt"
+    outside.write_text("secret")
+    for name, text_ in {
+        "note.md": "a note",
+        "deep/er.txt": "deeper",
+        ".hidden.txt": "secret",
+        ".taskhub/credentials.txt": "secret",
+        "key.pem": "secret",
+        "big.txt": "x" * (256 * 1024 + 1),
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text_)
+    (root / "link.txt").symlink_to(outside)
+    (root / "dir.txt").mkdir()
+    monkeypatch.setenv("TASKHUB_DEMO_ROOT", str(root))
+    async with Client(demo.server) as client:
+        for name, expected in {"note.md": "a note", "deep/er.txt": "deeper"}.items():
+            (content,) = (await client.read_resource(f"demo://files/{name}")).contents
+            assert isinstance(content, TextResourceContents)
+            assert content.text == expected
+        for name in (
+            ".hidden.txt", ".taskhub/credentials.txt", "key.pem", "big.txt", "link.txt", "dir.txt", "missing.md",
+            "../outside.txt", "deep/../.hidden.txt", "%2e%2e/outside.txt",
+        ):  # fmt: skip
+            with pytest.raises(MCPError) as failed:
+                await client.read_resource(f"demo://files/{name}")
+            assert "secret" not in str(failed.value)
+        ref = ResourceTemplateReference(uri="demo://files/{+path}")
+        found = await client.complete(ref, {"name": "path", "value": ""})
+        assert found.completion.values == ["note.md", "deep/er.txt"]
+        found = await client.complete(ref, {"name": "path", "value": "de"})
+        assert found.completion.values == ["deep/er.txt"]
+
+
+async def test_a_prompt_has_a_deployment_reviewed() -> None:
+    async with Client(demo.server) as client:
+        (listed,) = (await client.list_prompts()).prompts
+        got = await client.get_prompt("review_deploy", {"service": "shop", "version": "1.4.2"})
+        ref = PromptReference(name="review_deploy")
+        all_of_them = await client.complete(ref, {"name": "environment", "value": ""})
+        one = await client.complete(ref, {"name": "environment", "value": "pro"})
+        none = await client.complete(ref, {"name": "service", "value": ""})
+    assert [(item.name, item.required) for item in listed.arguments or ()] == [
+        ("service", True),
+        ("version", True),
+        ("environment", False),
+    ]
+    (message,) = got.messages
+    assert isinstance(message.content, TextContent)
+    assert message.content.text.startswith("We are about to deploy shop 1.4.2 to production.")
+    assert all_of_them.completion.values == ["staging", "production"]
+    assert (one.completion.values, none.completion.values) == (["production"], [])
 
 
 async def test_runs_over_stdio() -> None:

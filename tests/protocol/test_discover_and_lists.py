@@ -55,7 +55,9 @@ def test_what_is_declared_answers_and_what_is_not_does_not(alice: Client) -> Non
             expected = 200 if capability in declared else 404
             assert (method, alice.call(method).status) == (method, expected)
     assert declared["tools"] == {"listChanged": True}
-    assert "subscribe" not in declared["resources"]
+    assert declared["prompts"] == {"listChanged": True}
+    assert declared["resources"] == {"subscribe": True, "listChanged": True}
+    assert declared["completions"] == {}
 
 
 @pytest.mark.parametrize(("method", "member"), list(LISTS.items()))

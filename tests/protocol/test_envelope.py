@@ -446,6 +446,7 @@ def test_a_task_without_a_limit_says_null() -> None:
 @pytest.mark.req("T26-42", "T26-55", "B26-31", "B26-84")
 def test_the_table_of_methods_is_this_one_and_no_other() -> None:
     assert sorted(methods.KNOWN) == [
+        "completion/complete",
         "prompts/get",
         "prompts/list",
         "resources/list",

@@ -136,6 +136,9 @@ def test_tasks_are_told_only_to_who_declares_the_extension(alice: Client) -> Non
         {"notifications": {"taskIds": [7]}},
         {"notifications": {"taskIds": {}}},
         {"notifications": {"taskIds": ["x"] * 101}},
+        {"notifications": {"resourceSubscriptions": "x://1"}},
+        {"notifications": {"resourceSubscriptions": [7]}},
+        {"notifications": {"resourceSubscriptions": ["x://1"] * 101}},
     ],
 )
 @pytest.mark.req("B26-70")
@@ -150,12 +153,18 @@ def test_only_what_was_asked_for_and_is_offered_is_honoured(alice: Client) -> No
         toolsListChanged=True,
         promptsListChanged=True,
         resourcesListChanged=True,
-        resourceSubscriptions=["test://watched-resource"],
+        resourceSubscriptions=["test://watched-resource", "nobody://knows", "test://watched-resource", "\u0000"],
         taskIds=[],
         tasksStatus=True,
     )
     with alice.stream(LISTEN, everything, caps=EVERYTHING) as stream:
-        assert _acknowledged(stream) == {"toolsListChanged": True, "taskIds": []}
+        assert _acknowledged(stream) == {
+            "toolsListChanged": True,
+            "promptsListChanged": True,
+            "resourcesListChanged": True,
+            "resourceSubscriptions": ["test://watched-resource"],
+            "taskIds": [],
+        }
     for nothing in (_filter(), _filter(toolsListChanged=False), _filter(toolsListChanged="yes")):
         with alice.stream(LISTEN, nothing) as stream:
             assert _acknowledged(stream) == {}

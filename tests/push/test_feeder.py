@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection
 
+from taskhub.core.names import follow_topic, relay_topic, resource_topic
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.principals import cached_principal, principal_of
@@ -133,6 +134,31 @@ def test_what_is_no_hint_for_streams_rings_nobody_and_drops_nothing(known: Remem
         Feeder(hub).on_hint(payload)
         assert not bell.is_set()
     assert (known.principal, known.tools, bool(hub.cache)) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("payload", "topic"),
+    [
+        ("a 77", relay_topic(77)),
+        ("f some-holder", follow_topic("some-holder")),
+        (f"u {resource_topic(3, 'x://1')}", resource_topic(3, "x://1")),
+    ],
+)
+def test_a_hint_for_one_waiter_rings_its_topic_alone(payload: str, topic: str) -> None:
+    hub = make_hub()
+    with hub.hints.watch(topic, "another") as mine, hub.hints.watch("another", CATALOGUE) as other:
+        Feeder(hub).on_hint(payload)
+        assert (mine.is_set(), mine.take(), other.is_set()) == (True, {topic}, False)
+        assert mine.take() == set()
+
+
+def test_after_a_gap_every_topic_may_have_rung_and_otherwise_none_has() -> None:
+    hub = make_hub()
+    with hub.hints.watch("one", "two") as bell:
+        hub.hints.ring_all()
+        assert (bell.is_set(), bell.take()) == (True, set())
+        Feeder(hub).on_gap()
+        assert bell.take() == {"one", "two"}
 
 
 async def test_a_revocation_elsewhere_counts_here_at_once(committed: Remembered) -> None:

@@ -501,3 +501,54 @@ def test_the_application_is_no_superuser(raw: Raw) -> None:
     assert raw.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user").fetchone() == (False,)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         raw.execute("SET session_replication_role = replica")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "values"),
+    [
+        ("relay_method_known", {"method": "tools/call"}),
+        ("relay_state_known", {"state": "lost", "worker": "w"}),
+        ("relay_outcome_iff_done", {"state": "done", "worker": "w"}),
+        ("relay_outcome_iff_done", {"outcome": "{}"}),
+        ("relay_worker_iff_claimed", {"state": "running"}),
+        ("relay_worker_iff_claimed", {"worker": "w"}),
+    ],
+)
+def test_a_check_of_a_relay_holds(raw: Raw, constraint: str, values: dict[str, Any]) -> None:
+    of = sql.owner(raw)
+    given = {
+        "id": 7,
+        "context_id": of.context,
+        "server_id": of.server,
+        "method": "resources/read",
+        "params": "{}",
+        "capabilities": "{}",
+        "deadline": "2099-01-01",
+    }
+    with violates(constraint):
+        sql.insert(raw, "relay", **{**given, **values})
+
+
+def test_an_offer_is_there_once(raw: Raw) -> None:
+    of = sql.owner(raw)
+    given = {"server_id": of.server, "key": "x://1", "exposed_name": "x://1", "definition": "{}", "digest": ""}
+    sql.insert(raw, "offer", kind="resource", **given)
+    sql.insert(raw, "offer", kind="template", **given)
+    with violates("offer_key_unique"):
+        sql.insert(raw, "offer", kind="resource", **given)
+
+
+def test_an_offer_is_of_a_known_kind(raw: Raw) -> None:
+    of = sql.owner(raw)
+    with violates("offer_kind_known"):
+        sql.insert(
+            raw, "offer", kind="tool", server_id=of.server, key="x", exposed_name="x", definition="{}", digest=""
+        )
+
+
+def test_an_interest_is_there_once(raw: Raw) -> None:
+    of = sql.owner(raw)
+    given = {"holder": "h", "server_id": of.server, "uri": "x://1", "expires_at": "2099-01-01"}
+    sql.insert(raw, "interest", **given)
+    with violates("interest_unique"):
+        sql.insert(raw, "interest", **given)

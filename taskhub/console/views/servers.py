@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,12 +17,15 @@ from taskhub.console.access import page
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.states import Role
+from taskhub.core.states import OfferKind, Role
 from taskhub.identity import gate
 from taskhub.lib import jsonx
 from taskhub.lifecycle import policies
 from taskhub.queries import servers
+from taskhub.queries.offers import OfferRow, server_offers
 
+SHOWN_OFFERS: Final = 100
+"""Resources on the page until somebody asks for all of them."""
 SPARE_CONDITIONS: Final = 2
 MODES: Final = (
     ("auto", "Auto: a short wait, then a task handle"),
@@ -195,6 +199,9 @@ def _detail(
     tool = next((row for row in tools if row.id == tool_id), None)
     if tool_id is not None and tool is None:
         raise NotFound("This server has no such tool.")
+    prompts, resources, gone_offers = _sorted(server_offers(tenant_id, pk))
+    show_all = "all" in request.GET
+    shown_rows = len(resources) if show_all else SHOWN_OFFERS
     can_manage = gate.allows(request.person, "server.manage")
     shown = form or (_saved(tool) if tool is not None else None)
     return partial_or_page(
@@ -206,6 +213,12 @@ def _detail(
             "tools": [row for row in tools if not row.rejected and row.gone_at is None],
             "rejected": [row for row in tools if row.rejected and row.gone_at is None],
             "gone": [row for row in tools if row.gone_at is not None],
+            "prompts": prompts,
+            "resources": resources[:shown_rows],
+            "show_all": show_all,
+            "more_resources": max(0, len(resources) - shown_rows),
+            "resource_count": len(resources),
+            "gone_offers": gone_offers,
             "tool": tool,
             "form": shown,
             "blank": range(SPARE_CONDITIONS),
@@ -221,6 +234,14 @@ def _detail(
         },
         status=status,
     )
+
+
+def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:
+    """Prompts; resources with the templates after them; what is gone."""
+    here = [row for row in offers if row.gone_at is None]
+    prompts = [row for row in here if row.kind == OfferKind.PROMPT]
+    resources = [row for row in here if row.kind != OfferKind.PROMPT]
+    return prompts, sorted(resources, key=lambda row: row.kind), [row for row in offers if row.gone_at is not None]
 
 
 def _too_few(tenant_id: int, tool: servers.ToolRow | None) -> int | None:

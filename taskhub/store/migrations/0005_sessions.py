@@ -13,7 +13,7 @@ SQL = Path(__file__).resolve().parents[1] / "sql"
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("store", "0003_guards_and_lifecycle"),
+        ("store", "0004_offers"),
     ]
 
     operations = [

@@ -1,6 +1,7 @@
 """The tables. Thin on purpose: columns, constraints, indexes; rules live in SQL and `lifecycle`."""
 
 from taskhub.store.models.audit import Event, Seal
+from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, Membership, Tenant
 from taskhub.store.models.servers import Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
@@ -13,9 +14,12 @@ __all__ = [
     "AuthContext",
     "Decision",
     "Event",
+    "Interest",
     "Membership",
+    "Offer",
     "Outbound",
     "Question",
+    "Relay",
     "Seal",
     "Server",
     "Session",

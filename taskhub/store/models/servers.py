@@ -22,6 +22,8 @@ class Server(models.Model):
     problem = models.TextField(db_default="", blank=True)
     protocol = models.CharField(max_length=32, db_default="", blank=True)
     info = models.JSONField(default=dict, db_default={})
+    capabilities = models.JSONField(default=dict, db_default={})
+    incomplete = models.TextField(db_default="", blank=True)
     catalogue_at = models.DateTimeField(null=True)
     last_seen_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())

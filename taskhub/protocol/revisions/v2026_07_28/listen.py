@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,8 +15,10 @@ from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
 from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
+from taskhub.protocol.following import Following
 from taskhub.protocol.hub import CATALOGUE, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
+from taskhub.protocol.relays import SCOPE
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import known_task, need_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
@@ -23,8 +26,35 @@ from taskhub.queries.tasks import owned_task
 
 MAX_STREAMS = 20
 MAX_TASKS = 100
+MAX_RESOURCES = 100
 MAX_AGE_SECONDS = 1_800.0
 KEEP_ALIVE_SECONDS = 15.0
+
+LISTS = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+RESOURCE_UPDATED = "notifications/resources/updated"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a client asked to hear of, as far as it is honoured. `None`: not asked for."""
+
+    lists: frozenset[str]
+    """Keys of `LISTS`."""
+    tasks: dict[str, TaskRecord] | None
+    resources: Following | None
+
+    def acknowledged(self) -> dict[str, Any]:
+        """The filter as the client is told that it counts (B26-71)."""
+        honoured: dict[str, Any] = dict.fromkeys((key for key in LISTS if key in self.lists), True)
+        if self.resources is not None:
+            honoured["resourceSubscriptions"] = self.resources.uris
+        if self.tasks is not None:
+            honoured["taskIds"] = list(self.tasks)
+        return honoured
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
@@ -37,20 +67,37 @@ async def listen(hub: Hub, request: Request) -> Stream:
     if task_ids is not None:
         need_tasks(request.capabilities)
         calls.need_scope(request.principal, "tasks:read")
-        if not isinstance(task_ids, list) or not all(isinstance(item, str) for item in task_ids):
-            raise WireError(INVALID_PARAMS, "notifications.taskIds must be an array of strings")
-        if len(task_ids) > MAX_TASKS:
-            raise WireError(INVALID_PARAMS, f"At most {MAX_TASKS} taskIds in one subscription")
+        _check_texts(task_ids, "taskIds", MAX_TASKS)
+    uris = wanted.get("resourceSubscriptions")
+    if uris is not None:
+        _check_texts(uris, "resourceSubscriptions", MAX_RESOURCES)
+        if uris:
+            calls.need_scope(request.principal, SCOPE)
     mine: dict[str, TaskRecord] = {}
     for public_id in dict.fromkeys(task_ids or []):
         task = await known_task(hub, request, public_id)
         if task is not None:
             mine[public_id] = task
-    tools = wanted.get("toolsListChanged") is True
-    frames = _stream(hub, request, tools, None if task_ids is None else mine)
+    found = await calls.tools_of(hub, request.principal.tenant_id)
+    frames = _stream(
+        hub,
+        request,
+        Wanted(
+            lists=frozenset(key for key in LISTS if wanted.get(key) is True),
+            tasks=None if task_ids is None else mine,
+            resources=None if uris is None else Following(hub, found, uris),
+        ),
+    )
     # The first frame takes the place among the caller's streams, or raises: checked and counted in
     # one step, so that streams opened at once cannot slip past the limit together.
     return Stream(_after(await anext(frames), frames))
+
+
+def _check_texts(value: Any, name: str, most: int) -> None:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise WireError(INVALID_PARAMS, f"notifications.{name} must be an array of strings")
+    if len(value) > most:
+        raise WireError(INVALID_PARAMS, f"At most {most} {name} in one subscription")
 
 
 async def _after(first: bytes, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
@@ -62,15 +109,8 @@ async def _after(first: bytes, frames: AsyncGenerator[bytes, None]) -> AsyncIter
         await frames.aclose()
 
 
-async def _stream(
-    hub: Hub, request: Request, tools: bool, mine: dict[str, TaskRecord] | None
-) -> AsyncGenerator[bytes, None]:
+async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
-    honoured: dict[str, Any] = {}
-    if tools:
-        honoured["toolsListChanged"] = True
-    if mine is not None:
-        honoured["taskIds"] = list(mine)
     held = hub.streams.get(principal.context_id, 0)
     if held >= MAX_STREAMS:
         raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
@@ -79,24 +119,32 @@ async def _stream(
     until = loop.time() + MAX_AGE_SECONDS
     if principal.expires_at is not None:
         until = min(until, loop.time() + (principal.expires_at - datetime.now(UTC)).total_seconds())
-    topics = [*(mine or ()), CATALOGUE]  # never none: an idle stream too must hear that the server closes
+    followed = wanted.resources.topics if wanted.resources is not None else []
+    topics = [*(wanted.tasks or ()), *followed, CATALOGUE]
+    # Never none of them: an idle stream too must hear that the server closes.
     try:
         with hub.hints.watch(*topics) as bell:
-            digest = (await calls.tools_of(hub, principal.tenant_id)).digest if tools else ""
+            if wanted.resources is not None:
+                await wanted.resources.start(bell)
+            digests = await _digests(hub, request, wanted)
             yield event(
                 notification_message(
-                    "notifications/subscriptions/acknowledged", {"_meta": meta, "notifications": honoured}
+                    "notifications/subscriptions/acknowledged",
+                    {"_meta": meta, "notifications": wanted.acknowledged()},
                 )
             )
             shown: dict[str, int] = {}
             while await request.incoming.valid():
-                for task in await _changed(hub, principal.context_id, mine or {}, shown):
+                for task in await _changed(hub, principal.context_id, wanted.tasks or {}, shown):
                     yield event(_task_changed(task, meta))
-                if tools:
-                    fresh = (await calls.tools_of(hub, principal.tenant_id)).digest
-                    if fresh != digest:
-                        digest = fresh
-                        yield event(notification_message("notifications/tools/list_changed", {"_meta": meta}))
+                fresh = await _digests(hub, request, wanted)
+                for method in dict.fromkeys(LISTS[key] for key in LISTS if digests.get(key) != fresh.get(key)):
+                    yield event(notification_message(method, {"_meta": meta}))
+                digests = fresh
+                if wanted.resources is not None:
+                    for uri in await wanted.resources.changed(bell):
+                        yield event(notification_message(RESOURCE_UPDATED, {"uri": uri, "_meta": meta}))
+                    await wanted.resources.renew()
                 left = until - loop.time()
                 if left <= 0 or hub.closing.is_set():
                     break
@@ -107,6 +155,21 @@ async def _stream(
         hub.streams[principal.context_id] -= 1
         if not hub.streams[principal.context_id]:
             del hub.streams[principal.context_id]
+        if wanted.resources is not None:
+            await asyncio.shield(wanted.resources.stop())
+
+
+async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]:
+    """The state of each list that is listened to."""
+    if not wanted.lists:
+        return {}
+    found = await calls.tools_of(hub, request.principal.tenant_id)
+    all_of_them = {
+        "toolsListChanged": found.digest,
+        "promptsListChanged": found.prompts_digest,
+        "resourcesListChanged": found.resources_digest,
+    }
+    return {key: all_of_them[key] for key in wanted.lists}
 
 
 async def _changed(hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int]) -> list[TaskRecord]:

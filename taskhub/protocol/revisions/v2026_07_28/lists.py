@@ -1,48 +1,74 @@
-"""Prompts and resources. TaskHub offers none of its own and does not pass on those of the servers
-behind it yet, so the lists are empty and nothing can be read; both are declared, because both
-are answered (B26-43, B26-44, B26-50)."""
+"""The lists: tools, prompts, resources, templates. No query while the catalogue is cached: a page is
+encoded once and kept until the catalogue changes (B26-44..47)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
+from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.lib import jsonx
+from taskhub.protocol import calls, pages
 from taskhub.protocol.envelope import result_message
-from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request
+from taskhub.queries.catalogue import Catalogue
 
 TTL_MS = 60_000
+JSON = {"Content-Type": "application/json"}
 
 
-def empty_list(member: str) -> Callable[[Hub, Request], Awaitable[Reply]]:
-    """A list method whose list, `member`, is empty. No cursor was ever given out, so none is valid."""
+def wire_tool(tool: ToolRecord) -> dict[str, Any]:
+    """A tool as its server describes it, under the name we expose, without what this revision
+    does not have (T26-56)."""
+    definition = {key: value for key, value in tool.definition.items() if key != "execution"}
+    return {**definition, "name": tool.exposed_name}
+
+
+def wire_prompt(prompt: OfferRecord) -> dict[str, Any]:
+    """A prompt as its server describes it, under the name we expose."""
+    return {**prompt.definition, "name": prompt.exposed_name}
+
+
+def wire_resource(resource: OfferRecord) -> dict[str, Any]:
+    """A resource or a template, verbatim."""
+    return resource.definition
+
+
+def _list(
+    method: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any], dict[str, Any]]
+) -> Callable[[Hub, Request], Awaitable[Reply]]:
+    """A list method: its result holds a page of `items` in `member`, each in this revision's `shape`."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
-        if "cursor" in request.params:
-            raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
-        result = {
+        found = await calls.tools_of(hub, request.principal.tenant_id)
+        start = pages.start_of(hub, method, found.tenant_id, request.params.get("cursor"))
+        key = f"2026-07-28/{method}/{found.tenant_id}/{start}"
+        kept = hub.cache.get(key)
+        if kept is None or kept[0] is not found:
+            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
+            kept = (found, encoded(hub, found, start))
+            hub.cache[key] = kept
+        return Reply(result_message(request.id, kept[1]), headers=JSON)
+
+    def encoded(hub: Hub, found: Catalogue, start: int) -> bytes:
+        page = pages.page_at(hub, method, found.tenant_id, items(found), start)
+        result: dict[str, Any] = {
             "resultType": "complete",
-            member: [],
+            member: [shape(item) for item in page.items],
             "ttlMs": TTL_MS,
             "cacheScope": "private",
             "_meta": {META_SERVER: hub.server_info},
         }
-        return Reply(result_message(request.id, jsonx.encode(result)), headers={"Content-Type": "application/json"})
+        if page.next_cursor is not None:
+            result["nextCursor"] = page.next_cursor
+        return jsonx.encode(result)
 
     return answer
 
 
-async def read_resource(hub: Hub, request: Request) -> Reply:
-    """-32602 with the uri: there is none (B26-50)."""
-    uri = request.params.get("uri")
-    if not isinstance(uri, str):
-        raise WireError(INVALID_PARAMS, "uri must be a string")
-    raise WireError(INVALID_PARAMS, "Resource not found", {"uri": uri})
-
-
-async def get_prompt(hub: Hub, request: Request) -> Reply:
-    """-32602: there is none."""
-    name = request.params.get("name")
-    raise WireError(INVALID_PARAMS, f"Unknown prompt: {str(name)[:128]}")
+list_tools = _list("tools/list", "tools", lambda found: found.tools, wire_tool)
+list_prompts = _list("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)
+list_resources = _list("resources/list", "resources", lambda found: found.resources, wire_resource)
+list_templates = _list("resources/templates/list", "resourceTemplates", lambda found: found.templates, wire_resource)

@@ -8,21 +8,15 @@ from typing import Any, Final
 
 from taskhub.core.names import TASKS_EXTENSION
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
-from taskhub.protocol import calls
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, result_message
-from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError, http_status
+from taskhub.protocol.errors import INVALID_REQUEST, http_status
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.revisions.v2026_07_28 import listen, lists, toolcall
+from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, checked
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
-from taskhub.queries.catalogue import Catalogue
 
-PAGE = 100
-LIST_TTL_MS = 60_000
-CURSOR_SECONDS = 3_600
 JSON = {"Content-Type": "application/json"}
 
 
@@ -52,74 +46,30 @@ async def discover(hub: Hub, request: Request) -> Reply:
         "supportedVersions": list(hub.versions),
         "capabilities": {
             "tools": {"listChanged": True},
-            "prompts": {},
-            "resources": {},
+            "prompts": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": True},
+            "completions": {},
             "logging": {},
             "extensions": {TASKS_EXTENSION: {}},
         },
-        "ttlMs": LIST_TTL_MS,
+        "ttlMs": lists.TTL_MS,
         "cacheScope": "private",
         "_meta": {META_SERVER: hub.server_info},
     }
     return Reply(result_message(request.id, jsonx.encode(result)), headers=JSON)
 
 
-async def list_tools(hub: Hub, request: Request) -> Reply:
-    """One page of the catalogue (B26-44..47). No query while the catalogue is cached: the page
-    is encoded once and kept until a tool changes."""
-    found = await calls.tools_of(hub, request.principal.tenant_id)
-    start = _start(hub, request, found)
-    key = f"tools/{found.tenant_id}/{start}"
-    kept = hub.cache.get(key)
-    if kept is None or kept[0] is not found:
-        # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
-        kept = (found, _encoded_page(hub, found, start))
-        hub.cache[key] = kept
-    return Reply(result_message(request.id, kept[1]), headers=JSON)
-
-
-def _start(hub: Hub, request: Request, found: Catalogue) -> int:
-    cursor = request.params.get("cursor")
-    if cursor is None:
-        return 0
-    try:
-        tenant, start = hub.sealer.open("tools/list", cursor) if isinstance(cursor, str) else (None, 0)
-    except Unsealed:
-        tenant, start = None, 0
-    if tenant != found.tenant_id:
-        raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
-    return int(start)
-
-
-def _encoded_page(hub: Hub, found: Catalogue, start: int) -> bytes:
-    page: dict[str, Any] = {
-        "resultType": "complete",
-        "tools": [wire_tool(tool.definition, tool.exposed_name) for tool in found.tools[start : start + PAGE]],
-        "ttlMs": LIST_TTL_MS,
-        "cacheScope": "private",
-        "_meta": {META_SERVER: hub.server_info},
-    }
-    if len(found.tools) > start + PAGE:
-        page["nextCursor"] = hub.sealer.seal("tools/list", [found.tenant_id, start + PAGE], seconds=CURSOR_SECONDS)
-    return jsonx.encode(page)
-
-
-def wire_tool(definition: dict[str, Any], name: str) -> dict[str, Any]:
-    """A tool as its server describes it, under the name we expose, without what this revision
-    does not have (T26-56)."""
-    return {**{key: value for key, value in definition.items() if key != "execution"}, "name": name}
-
-
 _METHODS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "server/discover": discover,
-        "tools/list": list_tools,
+        "tools/list": lists.list_tools,
         "tools/call": toolcall.call_tool,
-        "prompts/list": lists.empty_list("prompts"),
-        "prompts/get": lists.get_prompt,
-        "resources/list": lists.empty_list("resources"),
-        "resources/templates/list": lists.empty_list("resourceTemplates"),
-        "resources/read": lists.read_resource,
+        "prompts/list": lists.list_prompts,
+        "prompts/get": offers.get_prompt,
+        "resources/list": lists.list_resources,
+        "resources/templates/list": lists.list_templates,
+        "resources/read": offers.read_resource,
+        "completion/complete": offers.complete,
         "subscriptions/listen": listen.listen,
         "tasks/get": tasks.get,
         "tasks/update": tasks.update,

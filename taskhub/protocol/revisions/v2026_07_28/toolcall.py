@@ -29,8 +29,10 @@ from taskhub.protocol.revisions.v2026_07_28.wire import (
     VERSION,
     Request,
     check_param_headers,
+    input_responses,
     missing_capability,
     param_headers,
+    trace,
 )
 from taskhub.queries.tasks import owned_task
 
@@ -42,7 +44,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     """One call, one task; this decides only how it is shown (design section 5)."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await _wanted(hub, request)
-    responses = _responses(request)
+    responses = input_responses(request)
     log_level, token = _log_level(request), progress_token(request.meta)
     declared = tasks.declares_tasks(request.capabilities)
     if tool.mode is TaskMode.ALWAYS and not declared:
@@ -85,17 +87,6 @@ async def _wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any
     return tool, arguments
 
 
-def _responses(request: Request) -> dict[str, Any] | None:
-    if "inputResponses" not in request.params:
-        return None
-    found = request.params["inputResponses"]
-    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
-        raise WireError(INVALID_PARAMS, "inputResponses must be an object of objects")
-    if jsonx.has_nul(found):
-        raise WireError(INVALID_PARAMS, "inputResponses cannot hold the character U+0000")
-    return found
-
-
 def _log_level(request: Request) -> str | None:
     level = request.meta.get(META_LOG_LEVEL)
     if level is not None and level not in LOG_LEVELS:
@@ -114,7 +105,7 @@ async def _created(
         revision=VERSION,
         client_info=request.client_info,
         client_capabilities=request.capabilities,
-        trace=calls.trace_of(request.meta),
+        trace=trace(request),
         answers=responses,
         idempotency_key=calls.idempotency_key(request.meta),
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from taskhub.core.names import META_VERSION
 from taskhub.core.records import Principal
+from taskhub.lib import jsonx
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import (
     HEADER_MISMATCH,
@@ -127,6 +128,23 @@ def decoded_header(value: str) -> str:
         return base64.b64decode(value[9:-2], validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
         raise WireError(HEADER_MISMATCH, "Header value is not valid base64 of UTF-8") from None
+
+
+def input_responses(request: Request) -> dict[str, Any] | None:
+    """The answers of a round (B26-63). Raises -32602 for anything but an object of objects."""
+    if "inputResponses" not in request.params:
+        return None
+    found = request.params["inputResponses"]
+    if not isinstance(found, dict) or not all(isinstance(value, dict) for value in found.values()):
+        raise WireError(INVALID_PARAMS, "inputResponses must be an object of objects")
+    if jsonx.has_nul(found):
+        raise WireError(INVALID_PARAMS, "inputResponses cannot hold the character U+0000")
+    return found
+
+
+def trace(request: Request) -> dict[str, Any]:
+    """What the caller wants handed on, so that its call can be followed through all servers."""
+    return {key: request.meta[key] for key in ("traceparent", "tracestate", "baggage") if key in request.meta}
 
 
 def missing_capability(required: dict[str, Any]) -> WireError:

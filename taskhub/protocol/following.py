@@ -1,0 +1,89 @@
+"""The resources that one stream follows: for any revision."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable
+
+from taskhub.core.names import MAX_URI, follow_topic, resource_topic
+from taskhub.lifecycle.interests import INTEREST_SECONDS, follow, unconfirmed, unfollow
+from taskhub.protocol import calls
+from taskhub.protocol.hub import Bell, Hub
+from taskhub.protocol.relays import servers_of
+from taskhub.queries.catalogue import Catalogue
+
+FOLLOW_SECONDS = 2.0
+"""How long a stream waits, before it says that it follows, until a server has agreed."""
+
+
+class Following:
+    """Watch `topics`, `start`, then ask `changed` after each ring and `renew` now and then; `stop` at
+    the end. Until it stops or expires, workers have the servers tell them of these resources."""
+
+    def __init__(self, hub: Hub, found: Catalogue, uris: Iterable[str]) -> None:
+        self._hub = hub
+        self._holder = secrets.token_urlsafe(16)
+        self._by_topic: dict[str, str] = {}
+        self._wanted: list[tuple[int, str]] = []
+        self._late: set[tuple[int, str]] = set()
+        self._renew_at = 0.0
+        for uri in dict.fromkeys(uris):
+            server_id = _follows(found, uri)
+            if server_id is not None:
+                self._wanted.append((server_id, uri))
+                self._by_topic[resource_topic(server_id, uri)] = uri
+
+    @property
+    def uris(self) -> list[str]:
+        """Those that can be followed, as they were asked for."""
+        return [uri for _, uri in self._wanted]
+
+    @property
+    def topics(self) -> list[str]:
+        """What rings for it."""
+        return [follow_topic(self._holder), *self._by_topic] if self._wanted else []
+
+    async def start(self, bell: Bell) -> None:
+        """Record the interest and wait until servers have agreed, `FOLLOW_SECONDS` at most: what
+        changes after this is told."""
+        await self.renew()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FOLLOW_SECONDS
+        while self._wanted:
+            self._late = await self._hub.lanes.run(unconfirmed, self._holder)
+            left = deadline - loop.time()
+            if not self._late or left <= 0:
+                break
+            await calls.rung(bell, left)
+        bell.take()
+
+    async def renew(self) -> None:
+        """Keep the interest alive; costs nothing when it was renewed a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if self._wanted and now >= self._renew_at:
+            self._renew_at = now + INTEREST_SECONDS / 3
+            await self._hub.lanes.run(follow, self._holder, self._wanted)
+
+    async def changed(self, bell: Bell) -> list[str]:
+        """The resources that may have changed since the last time. Also those that a server agreed to
+        only now: what happened to them in between, nobody heard."""
+        rung = bell.take()
+        found = [uri for topic, uri in self._by_topic.items() if topic in rung]
+        if self._late and follow_topic(self._holder) in rung:
+            late, self._late = self._late, await self._hub.lanes.run(unconfirmed, self._holder)
+            found += [uri for _, uri in late - self._late if uri not in found]
+        return found
+
+    async def stop(self) -> None:
+        """Nobody listens any more."""
+        if self._wanted:
+            await self._hub.lanes.run(unfollow, self._holder)
+
+
+def _follows(found: Catalogue, uri: str) -> int | None:
+    """The server that tells of changes of this resource, if one does."""
+    if len(uri) > MAX_URI or len(uri.encode("utf-8", "replace")) > 2 * MAX_URI or not uri.isprintable():
+        return None
+    able = (server.id for server in servers_of(found, uri) if server.can("resources", "subscribe"))
+    return next(able, None)

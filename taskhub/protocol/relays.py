@@ -1,0 +1,231 @@
+"""Reading a resource, getting a prompt, completing an argument: for any revision. A worker asks the
+server; the caller's request waits here for the outcome, which each revision shows in its own words."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from taskhub.core.names import MAX_URI, relay_topic
+from taskhub.core.records import OfferRecord, Upstream
+from taskhub.core.relays import COMPLETE, GET_PROMPT, READ, Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
+from taskhub.lib import jsonx
+from taskhub.lib.sealing import Unsealed
+from taskhub.lib.uritemplates import matches
+from taskhub.lifecycle.relays import RELAY_SECONDS, add_relay, drop_relay, take_outcome
+from taskhub.protocol import calls
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming
+from taskhub.queries.catalogue import Catalogue
+
+SCOPE: Final = "tasks:call"
+"""What a token must carry to have a server asked, whether by a tool call or by one of these."""
+
+STATE_SECONDS = 86_400
+MAX_SERVERS_ASKED = 3
+"""Servers that are asked in turn for a resource that nobody lists."""
+
+MAX_VALUES = 100
+"""Values that a completion may have (B26-51)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a caller sends with a request that may ask back. `capabilities` are what it declared, for
+    as long as it is asked about; `responses` and `state` belong to an earlier `Asked`."""
+
+    capabilities: dict[str, Any]
+    responses: dict[str, Any] | None = None
+    state: Any = None
+    trace: dict[str, Any] | None = None
+
+
+async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, round_: Round) -> RelayOutcome:
+    """The prompt as its server fills it in. The state of an `Asked` is sealed: hand it to the caller,
+    and its return with the answers into the same function. Raises `WireError` for what the caller
+    got wrong, `ScopeMissing`, `LimitReached`, and `Unavailable` when no worker lives."""
+    calls.need_scope(incoming.principal, SCOPE)
+    if not isinstance(name, str):
+        raise WireError(INVALID_PARAMS, "name must be a string")
+    if arguments is not None and not _texts(arguments):
+        raise WireError(INVALID_PARAMS, "arguments must be an object of strings")
+    prompt = (await calls.tools_of(hub, incoming.principal.tenant_id)).prompt(name)
+    if prompt is None:
+        raise WireError(INVALID_PARAMS, f"Unknown prompt: {name[:128]}")
+    request = [GET_PROMPT, name, arguments]
+    state = _opened(hub, incoming, request, round_.state)
+    if state is not None and state[0] != prompt.server_id:
+        raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another server")
+    params = {"name": prompt.key, "arguments": arguments, **_of_round(round_, state)}
+    outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, params, round_.capabilities)
+    return _sealed(hub, incoming, request, prompt.server_id, outcome)
+
+
+async def read_resource(hub: Hub, incoming: Incoming, uri: Any, round_: Round) -> RelayOutcome:
+    """The resource, from the server that lists it or has a template for it; else as `servers_of`
+    says. `Missing` when none of them has it. For rounds and errors see `get_prompt`."""
+    calls.need_scope(incoming.principal, SCOPE)
+    if not isinstance(uri, str):
+        raise WireError(INVALID_PARAMS, "uri must be a string")
+    if len(uri) > 2 * MAX_URI or "\0" in uri:
+        return Missing(uri)
+    found = await calls.tools_of(hub, incoming.principal.tenant_id)
+    request = [READ, uri]
+    state = _opened(hub, incoming, request, round_.state)
+    servers = servers_of(found, uri)
+    if state is not None:
+        asked_before = found.upstream(state[0])
+        servers = (asked_before,) if asked_before is not None else ()
+    params = {"uri": uri, **_of_round(round_, state)}
+    outcome: RelayOutcome = Missing(uri)
+    for server in servers:
+        outcome = await _relayed(hub, incoming, server, READ, params, round_.capabilities)
+        if not isinstance(outcome, Missing):
+            return _sealed(hub, incoming, request, server.id, outcome)
+    return outcome
+
+
+async def complete(hub: Hub, incoming: Incoming, ref: Any, argument: Any, context: Any = None) -> Answered | Failed:
+    """Suggestions for an argument of a prompt or a template: at most `MAX_VALUES`, none from a server
+    that completes nothing. Raises as `get_prompt`."""
+    calls.need_scope(incoming.principal, SCOPE)
+    if not isinstance(argument, dict) or not all(isinstance(argument.get(part), str) for part in ("name", "value")):
+        raise WireError(INVALID_PARAMS, "argument must be an object with name and value, both strings")
+    given = context.get("arguments") if isinstance(context, dict) else None
+    if context is not None and not (isinstance(context, dict) and (given is None or _texts(given))):
+        raise WireError(INVALID_PARAMS, "context.arguments must be an object of strings")
+    found = await calls.tools_of(hub, incoming.principal.tenant_id)
+    offer, own = _referred(found, ref)
+    server = found.upstream(offer.server_id)
+    if server is None or not server.can("completions"):
+        return Answered({"completion": {"values": []}})
+    params: dict[str, Any] = {"ref": own, "argument": {"name": argument["name"], "value": argument["value"]}}
+    if given is not None:
+        params["context"] = {"arguments": given}
+    outcome = await _relayed(hub, incoming, server, COMPLETE, params, {})
+    if isinstance(outcome, Answered):
+        completion = dict(outcome.result.get("completion") or {"values": []})
+        if len(completion["values"]) > MAX_VALUES:
+            completion |= {"values": completion["values"][:MAX_VALUES], "hasMore": True}
+        return Answered({**outcome.result, "completion": completion})
+    assert isinstance(outcome, Failed)  # the worker makes nothing else of a completion
+    return outcome
+
+
+def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
+    """Who may have the resource, most likely first: the server that lists it; those with a template
+    that fits. A uri that nobody lists may still be good, because tools hand out links to such: then
+    those that have anything of the same scheme, or the only server with resources. No other server
+    is asked, since a uri may say more than its owner would tell strangers."""
+    listed = found.resource(uri)
+    if listed is not None:
+        ids = [listed.server_id]
+    else:
+        ids = [offer.server_id for offer in found.templates if matches(offer.key, uri)]
+    able = [server for server in found.upstreams if server.can("resources")]
+    if not ids:
+        scheme = uri.partition(":")[0].lower() if ":" in uri else ""
+        ids = [
+            offer.server_id
+            for offer in (*found.resources, *found.templates)
+            if scheme and offer.key.lower().startswith(f"{scheme}:")
+        ]
+    if not ids and len(able) == 1:
+        ids = [able[0].id]
+    wanted = [found.upstream(server_id) for server_id in dict.fromkeys(ids)]
+    return tuple(server for server in wanted if server is not None)[:MAX_SERVERS_ASKED]
+
+
+def _referred(found: Catalogue, ref: Any) -> tuple[OfferRecord, dict[str, str]]:
+    """What a completion is about, and the reference in its server's own words."""
+    kind = ref.get("type") if isinstance(ref, dict) else None
+    name = ref.get("name" if kind == "ref/prompt" else "uri") if isinstance(ref, dict) else None
+    if kind not in ("ref/prompt", "ref/resource") or not isinstance(name, str):
+        raise WireError(INVALID_PARAMS, "ref must be a ref/prompt with a name or a ref/resource with a uri")
+    if kind == "ref/prompt":
+        prompt = found.prompt(name)
+        if prompt is None:
+            raise WireError(INVALID_PARAMS, f"Unknown prompt: {name[:128]}")
+        return prompt, {"type": kind, "name": prompt.key}
+    offer = found.template(name) or found.resource(name)
+    if offer is None:
+        raise WireError(INVALID_PARAMS, "Unknown resource template", {"uri": name})
+    return offer, {"type": kind, "uri": offer.key}
+
+
+def _texts(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and all(isinstance(item, str) for item in value.values()) and not jsonx.has_nul(value)
+    )
+
+
+def _server_of(offer: OfferRecord) -> Upstream:
+    return Upstream(offer.server_id, offer.server_name, {})
+
+
+def _of_round(round_: Round, state: tuple[int, str | None] | None) -> dict[str, Any]:
+    return {"responses": round_.responses, "state": None if state is None else state[1], "trace": round_.trace}
+
+
+def _digest(request: list[Any]) -> str:
+    return hashlib.sha256(jsonx.canonical(request)).hexdigest()[:32]
+
+
+def _sealed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
+    """An `Asked` whose state is ours: bound to the caller and the request (B26-64), with the server's
+    own state inside, which the server itself protects as far as it cares."""
+    if not isinstance(outcome, Asked):
+        return outcome
+    bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state]
+    return replace(outcome, state=hub.sealer.seal("relayState", bound, seconds=STATE_SECONDS))
+
+
+def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> tuple[int, str | None] | None:
+    """The server that asked and its own state. Raises -32602 for a state of another caller or request."""
+    if state is None:
+        return None
+    try:
+        sealed = hub.sealer.open("relayState", state) if isinstance(state, str) else None
+    except Unsealed as error:
+        raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
+    if not isinstance(sealed, list) or sealed[:2] != [incoming.principal.context_id, _digest(request)]:
+        raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another request")
+    return int(sealed[2]), sealed[3]
+
+
+async def _relayed(
+    hub: Hub, incoming: Incoming, server: Upstream, method: str, params: dict[str, Any], capabilities: dict[str, Any]
+) -> RelayOutcome:
+    """Have a worker make the request, and wait. A caller that leaves takes it back."""
+    relay_id = secrets.randbits(62)
+    new = NewRelay(relay_id, incoming.principal.context_id, server.id, method, params, capabilities)
+    outcome: RelayOutcome | None = None
+    with hub.hints.watch(relay_topic(relay_id)) as bell:
+        await hub.lanes.run(add_relay, new)
+        try:
+            outcome = await calls.unless_gone(incoming, _outcome(hub, relay_id, bell), lambda: asyncio.sleep(0))
+        finally:
+            if outcome is None:
+                await asyncio.shield(hub.lanes.run(drop_relay, relay_id))
+    if outcome is None:
+        return Failed(INTERNAL_ERROR, f"Server {server.name} gave no answer within {RELAY_SECONDS:.0f} s")
+    return outcome
+
+
+async def _outcome(hub: Hub, relay_id: int, bell: asyncio.Event) -> RelayOutcome | None:
+    """The outcome, as soon as it is there; `None` when it does not come in time."""
+    loop = asyncio.get_running_loop()
+    # The worker's own time runs out first: it knows better what was missing.
+    deadline = loop.time() + RELAY_SECONDS + 1.0
+    while (left := deadline - loop.time()) > 0:
+        await calls.rung(bell, min(calls.RECHECK_SECONDS, left))
+        known, outcome = await hub.lanes.run(take_outcome, relay_id)
+        if outcome is not None:
+            return outcome
+        if not known:
+            return Failed(INTERNAL_ERROR, "The request was lost when the database restarted; try again")
+    return None

@@ -1,0 +1,108 @@
+"""`resources/read`, `prompts/get` and `completion/complete`: outcomes of `protocol.relays` in the
+words of this revision."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from taskhub.core.capabilities import can_answer, needed_for
+from taskhub.core.records import QuestionKind
+from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.lib import jsonx
+from taskhub.protocol import relays
+from taskhub.protocol.envelope import result_message
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
+from taskhub.protocol.revisions.v2026_07_28.wire import (
+    META_SERVER,
+    Request,
+    input_responses,
+    missing_capability,
+    trace,
+)
+
+JSON = {"Content-Type": "application/json"}
+
+KINDS: Final = {
+    "elicitation/create": QuestionKind.ELICITATION,
+    "sampling/createMessage": QuestionKind.SAMPLING,
+    "roots/list": QuestionKind.ROOTS,
+}
+
+OUR_OWN: Final = range(-32768, -31999)
+"""Codes that belong to JSON-RPC and the protocol."""
+
+PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
+"""Those of them that a server behind us may speak through us. Any other would be read as ours: "method
+not found" as ours to have no such method, "unsupported version" as an invitation to try another (B26-33)."""
+
+
+async def read_resource(hub: Hub, request: Request) -> Reply:
+    """The resource from its server, with how long it may be kept (B26-44, B26-50)."""
+    outcome = await relays.read_resource(hub, request.incoming, request.params.get("uri"), _round(request))
+    ttl = outcome.ttl_ms if isinstance(outcome, Answered) else None
+    # A server of before 2026 does not say how long it may be kept: not at all.
+    return _shown(hub, request, outcome, {"ttlMs": ttl or 0, "cacheScope": "private"})
+
+
+async def get_prompt(hub: Hub, request: Request) -> Reply:
+    """The prompt, filled in by its server."""
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    return _shown(hub, request, await relays.get_prompt(hub, request.incoming, name, arguments, _round(request)), {})
+
+
+async def complete(hub: Hub, request: Request) -> Reply:
+    """Suggestions for an argument (B26-51)."""
+    ref, argument, context = (request.params.get(part) for part in ("ref", "argument", "context"))
+    return _shown(hub, request, await relays.complete(hub, request.incoming, ref, argument, context), {})
+
+
+def _round(request: Request) -> relays.Round:
+    return relays.Round(
+        capabilities=request.capabilities,
+        responses=input_responses(request),
+        state=request.params.get("requestState"),
+        trace=trace(request),
+    )
+
+
+def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[str, Any]) -> Reply:
+    match outcome:
+        case Answered(result):
+            meta = {**(result.get("_meta") or {}), META_SERVER: hub.server_info}
+            body = {"resultType": "complete", **result, **cacheable, "_meta": meta}
+        case Asked(requests, state):
+            body = {"resultType": "input_required", "requestState": state, "_meta": {META_SERVER: hub.server_info}}
+            if requests:
+                body["inputRequests"] = _for_client(request.capabilities, requests)
+        case Missing(uri):
+            raise WireError(INVALID_PARAMS, "Resource not found", {"uri": uri})
+        case Failed(code, message, data):
+            raise _legal(code, message, data)
+    return Reply(result_message(request.id, jsonx.encode(body)), headers=JSON)
+
+
+def _for_client(capabilities: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
+    """The questions this client said it can answer. Raises -32021 when it can answer none: nobody else
+    is asked about a read or a prompt (B26-62)."""
+    found: dict[str, Any] = {}
+    needed: dict[str, dict[str, Any]] = {}
+    for key, asked in requests.items():
+        kind, params = KINDS[asked["method"]], asked["params"]
+        if can_answer(capabilities, kind, params):
+            found[key] = asked
+        else:
+            for capability, details in needed_for(kind, params).items():
+                needed.setdefault(capability, {}).update(details)
+    if not found:
+        raise missing_capability(needed)
+    return found
+
+
+def _legal(code: int, message: str, data: Any) -> WireError:
+    """A server's error, under its own code if that code can only be the server's."""
+    if code not in OUR_OWN or code in PASSED_ON:
+        return WireError(code, message, data)
+    kept = {"code": code} if data is None else {"code": code, "data": data}
+    return WireError(INTERNAL_ERROR, message, kept)

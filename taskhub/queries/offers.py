@@ -1,0 +1,96 @@
+"""Prompts, resources and templates of a server, as people read them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, OuterRef, Subquery
+
+from taskhub.core.states import OfferKind
+from taskhub.store.models import Offer
+
+MAX_ROWS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRow:
+    """One of them. `hidden` says why clients see another server's instead."""
+
+    id: int
+    kind: str
+    key: str
+    exposed_name: str
+    definition: dict[str, Any]
+    rejected: str
+    hidden: str
+    changed_at: datetime
+    gone_at: datetime | None
+
+    @property
+    def title(self) -> str:
+        """What it calls itself, beside its key."""
+        own = "" if self.kind == OfferKind.PROMPT else self.definition.get("name")
+        return str(self.definition.get("title") or own or "")[:200]
+
+    @property
+    def description(self) -> str:
+        """What the server says about it."""
+        return str(self.definition.get("description") or "")
+
+    @property
+    def details(self) -> str:
+        """The arguments of a prompt; type and size of a resource."""
+        if self.kind == OfferKind.PROMPT:
+            listed = self.definition.get("arguments")
+            names = [_argument(item) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+            return ", ".join(names)[:300]
+        size = self.definition.get("size")
+        words = [str(self.definition.get("mimeType") or ""), f"{size:,} bytes" if isinstance(size, int) else ""]
+        return ", ".join(word for word in words if word)[:200]
+
+    @property
+    def raw(self) -> str:
+        """The definition as the server sent it, indented."""
+        return json.dumps(self.definition, ensure_ascii=False, indent=2)
+
+
+def _argument(item: dict[str, Any]) -> str:
+    return str(item.get("name", "")) + ("" if item.get("required") is True else "?")
+
+
+def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
+    """What the server offers besides tools, in its own order, what is gone last; `MAX_ROWS` at most."""
+    earlier = Offer.objects.filter(
+        server__tenant_id=tenant_id,
+        server__enabled=True,
+        server_id__lt=OuterRef("server_id"),
+        kind=OuterRef("kind"),
+        exposed_name=OuterRef("exposed_name"),
+        gone_at__isnull=True,
+        rejected="",
+    ).order_by("server_id")
+    rows = (
+        Offer.objects.filter(server_id=server_id, server__tenant_id=tenant_id)
+        .annotate(earlier=Subquery(earlier.values("server__name")[:1]))
+        .order_by(F("gone_at").asc(nulls_first=True), "position", "id")
+    )
+    return tuple(_row(row) for row in rows.select_related("server")[:MAX_ROWS])
+
+
+def _row(row: Any) -> OfferRow:
+    collides = bool(row.earlier) and not row.rejected and row.gone_at is None
+    renamed = collides and row.kind == OfferKind.PROMPT
+    return OfferRow(
+        id=row.pk,
+        kind=row.kind,
+        key=row.key,
+        exposed_name=f"{row.server.name}.{row.key}" if renamed else row.exposed_name,
+        definition=row.definition if isinstance(row.definition, dict) else {},
+        rejected=row.rejected,
+        hidden=f"{row.earlier} offers the same" if collides and not renamed else "",
+        changed_at=row.changed_at,
+        gone_at=row.gone_at,
+    )

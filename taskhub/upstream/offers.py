@@ -1,0 +1,112 @@
+"""The prompts, resources and templates a server lists: verbatim, vetted, each once."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any, Final
+
+import mcp_types as types
+from mcp import ClientSession
+from pydantic import RootModel
+
+from taskhub.core.names import MAX_URI
+from taskhub.core.records import OfferKind
+from taskhub.lib import jsonx
+from taskhub.lifecycle.offers import ListedOffer
+
+MAX_OFFERS = 1_000
+"""Of each kind."""
+
+MAX_BYTES = 65_536
+MAX_NAME = 128
+
+DECLARED_BY: Final = {
+    OfferKind.PROMPT: "prompts",
+    OfferKind.RESOURCE: "resources",
+    OfferKind.TEMPLATE: "resources",
+}
+"""The capability that says there is such a list."""
+
+_MEMBER: Final = {
+    OfferKind.PROMPT: ("prompts", "name"),
+    OfferKind.RESOURCE: ("resources", "uri"),
+    OfferKind.TEMPLATE: ("resourceTemplates", "uriTemplate"),
+}
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+class Verbatim(RootModel[dict[str, Any]]):
+    """A result as it came. The SDK checks it against its revision before; its own models would drop
+    what they do not know."""
+
+
+async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOffer]:
+    """All pages of one list, `MAX_OFFERS` at most. Raises `MCPError` or `ValidationError` as the SDK."""
+    found: dict[str, ListedOffer] = {}
+    cursor = None
+    member, name = _MEMBER[kind]
+    while True:
+        page = (await session.send_request(_request(kind, cursor), Verbatim)).root
+        for definition in page.get(member, ()):
+            item = vetted_offer(kind, definition, name)
+            # A name can be listed once; a second use could not be told from the first.
+            found.setdefault(item.key, item)
+        cursor = page.get("nextCursor")
+        if cursor is None or len(found) >= MAX_OFFERS:
+            return list(found.values())[:MAX_OFFERS]
+
+
+def _request(kind: OfferKind, cursor: str | None) -> Any:
+    params = types.PaginatedRequestParams(cursor=cursor)
+    match kind:
+        case OfferKind.PROMPT:
+            return types.ListPromptsRequest(params=params)
+        case OfferKind.RESOURCE:
+            return types.ListResourcesRequest(params=params)
+        case OfferKind.TEMPLATE:
+            return types.ListResourceTemplatesRequest(params=params)
+
+
+def vetted_offer(kind: OfferKind, definition: dict[str, Any], name: str) -> ListedOffer:
+    """An offer as it will be stored; `rejected` says why clients never see it."""
+    definition = jsonx.repaired(definition)
+    digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
+    key = str(definition.get(name, ""))
+    fault = _fault(kind, key, definition)
+    if len(key) > MAX_URI or len(key.encode()) > 2 * MAX_URI:
+        key = f"{key[:200]}… {digest[:16]}"
+    if len(jsonx.encode(definition)) > MAX_BYTES:
+        definition = {name: key}  # nobody will see it, and nobody should pay for it
+    return ListedOffer(kind=kind, key=key, definition=definition, digest=digest, rejected=fault)
+
+
+def _fault(kind: OfferKind, key: str, definition: dict[str, Any]) -> str:
+    limit = MAX_NAME if kind is OfferKind.PROMPT else MAX_URI
+    what = "name" if kind is OfferKind.PROMPT else "uri"
+    # In bytes too, because an index holds it.
+    if not key or len(key) > limit or len(key.encode()) > 2 * MAX_URI or not key.isprintable():
+        return f"the {what} is not 1 to {limit} printable characters"
+    if kind is OfferKind.RESOURCE and _SCHEME.match(key) is None:
+        return "the uri has no scheme"
+    if len(jsonx.encode(definition)) > MAX_BYTES:
+        return f"the definition is larger than {MAX_BYTES} bytes"
+    if depth_of(definition) > 32:
+        return "the definition is nested deeper than 32"
+    return ""
+
+
+def depth_of(value: Any) -> int:
+    """How deep arrays and objects are nested; counts no further than 64."""
+    level, depth = [value], 0
+    while level:
+        level = [
+            item
+            for node in level
+            if isinstance(node, (dict, list))
+            for item in (node.values() if isinstance(node, dict) else node)
+        ]
+        depth += 1
+        if depth > 64:
+            break
+    return depth

@@ -1,0 +1,126 @@
+"""A read, a prompt or a completion at an upstream server, for a caller who waits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import mcp_types as types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from taskhub.core.errors import TaskHubError
+from taskhub.core.relays import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
+from taskhub.lib import jsonx
+from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
+from taskhub.upstream.connection import Connection, Profile, reason
+from taskhub.upstream.offers import Verbatim
+from taskhub.upstream.pool import Pool
+
+INTERNAL_ERROR: Final = -32603
+INVALID_PARAMS: Final = -32602
+NOT_FOUND_BEFORE_2026: Final = -32002
+
+CLOSED: Final = "Connection closed"
+"""The SDK's word for a connection that is gone. Servers use the same code for errors of their own."""
+
+MAX_STATE: Final = 65_536
+
+
+async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
+    """Make the request. Never raises for what the server does: whatever it answers, or fails to, becomes
+    an outcome. It changes nothing, so it is made once more when the connection turns out to be dead."""
+    capabilities = claim.capabilities
+    profile = Profile(
+        sampling=isinstance(capabilities.get("sampling"), dict), roots=isinstance(capabilities.get("roots"), dict)
+    )
+    try:
+        async with asyncio.timeout(claim.seconds):
+            try:
+                return await _through(pool, profile, claim)
+            except MCPError:
+                return await _through(pool, profile, claim)
+    except TimeoutError:
+        return Failed(INTERNAL_ERROR, f"Server {claim.server_name} gave no answer in time, or was busy with calls")
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = "/".join(str(part) for part in first["loc"])[:200]
+        return _broken(claim, f"sent something that is no result of {claim.method}: {first['msg']} at {where}")
+    except TaskHubError as error:
+        return Failed(INTERNAL_ERROR, f"Server {claim.server_name} cannot be reached: {error.message}")
+    except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
+        return _broken(claim, f"failed: {reason(error)}")
+
+
+async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
+    async with pool.borrow(profile) as connection:
+        return await _made(connection, claim)
+
+
+async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
+    assert connection.client is not None
+    try:
+        found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
+    except MCPError as error:
+        if error.error.code == types.CONNECTION_CLOSED and error.error.message == CLOSED:
+            raise
+        # An answer like any other: the connection is good, and a command must not end over a bad uri.
+        return _refused(claim, error)
+    body = dict(found.root)
+    if body.get("resultType") == "input_required":
+        return _asked(claim, body)
+    ttl, _, _ = body.pop("ttlMs", None), body.pop("cacheScope", None), body.pop("resultType", None)
+    if len(jsonx.encode(jsonx.repaired(body))) > MAX_RESULT:
+        return _broken(claim, f"sent more than {MAX_RESULT} bytes")
+    return Answered(body, ttl if isinstance(ttl, int) and ttl >= 0 else None)
+
+
+def _request(claim: RelayClaim, *, modern: bool) -> Any:
+    params = claim.params
+    # The SDK types them more narrowly than the wire; it validates them when it builds the request.
+    round_: dict[str, Any] = {"_meta": params.get("trace") or None}
+    if modern:
+        round_ |= {"input_responses": usable(params.get("responses")), "request_state": params.get("state")}
+    match claim.method:
+        case "resources/read":
+            return types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=params["uri"], **round_))
+        case "prompts/get":
+            return types.GetPromptRequest(
+                params=types.GetPromptRequestParams(name=params["name"], arguments=params["arguments"], **round_)
+            )
+        case _:
+            return types.CompleteRequest.model_validate(
+                {
+                    "method": COMPLETE,
+                    "params": {key: params[key] for key in ("ref", "argument", "context") if key in params},
+                }
+            )
+
+
+def _asked(claim: RelayClaim, body: dict[str, Any]) -> RelayOutcome:
+    if claim.method == COMPLETE:
+        return _broken(claim, "asked for input, which a completion cannot have")
+    requests: dict[str, dict[str, Any]] = {}
+    for key, request in (body.get("inputRequests") or {}).items():
+        params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
+        requests[key] = {"method": request["method"], "params": params}
+    state = body.get("requestState")
+    if len(requests) > MAX_OPEN:
+        return _broken(claim, f"asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
+    if state is not None and len(state) > MAX_STATE:
+        return _broken(claim, f"sent a requestState of more than {MAX_STATE} characters")
+    if not requests and state is None:
+        return _broken(claim, "asked for input without a question")
+    return Asked(requests, state)
+
+
+def _refused(claim: RelayClaim, error: MCPError) -> RelayOutcome:
+    code, data = error.error.code, error.error.data
+    named = isinstance(data, dict) and "uri" in data
+    if claim.method == READ and (code == NOT_FOUND_BEFORE_2026 or (code == INVALID_PARAMS and named)):
+        return Missing(claim.params["uri"])
+    return Failed(code, error.error.message, data)
+
+
+def _broken(claim: RelayClaim, why: str) -> Failed:
+    return Failed(INTERNAL_ERROR, f"Server {claim.server_name} {why}")

@@ -1,0 +1,125 @@
+"""The worker's other work: requests of callers who wait, over the same connections as tool calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from functools import partial
+
+from taskhub.core.errors import Unavailable
+from taskhub.core.relays import Failed, RelayClaim, RelayOutcome
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle.relays import claim_relays, finish_relay
+from taskhub.upstream.pool import give_up
+from taskhub.upstream.relay import INTERNAL_ERROR, run_relay
+from taskhub.worker.servers import Servers
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 16
+"""Requests to one server under way in this worker: one that is slow holds up nobody else's."""
+
+LOOK_SECONDS = 5.0
+"""How often at least it looks for requests whose hint was lost."""
+
+
+class Relays:
+    """`run` until cancelled; `wake` when there may be requests, `drop` when a caller has left."""
+
+    def __init__(self, name: str, servers: Servers, lanes: Lanes) -> None:
+        self._name = name
+        self._servers = servers
+        self._lanes = lanes
+        self._awake = asyncio.Event()
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._at: dict[int, int] = {}
+        """Of those that run: the server."""
+        self._dropped: set[int] = set()
+        """Of those that run: nobody waits for them."""
+        self._busy: Counter[int] = Counter()
+
+    def wake(self) -> None:
+        """There may be requests to claim."""
+        self._awake.set()
+
+    def drop(self, relay_id: int) -> None:
+        """Nobody waits for it any more. A request at a command comes to its own end: the connection that
+        a cancelled one leaves behind is not used again, and a command is its connection."""
+        work, server_id = self._running.get(relay_id), self._at.get(relay_id)
+        pool = None if server_id is None else self._servers.pool(server_id)
+        if work is not None and (pool is None or pool.target.transport != "stdio"):
+            self._dropped.add(relay_id)
+            work.cancel()
+
+    async def run(self) -> None:
+        """Claim and make requests for ever; what runs when it is cancelled is cancelled too."""
+        try:
+            while True:
+                self._awake.clear()
+                await self._claim()
+                try:
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._awake.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            running = list(self._running.values())
+            for work in running:
+                work.cancel()
+            if running:
+                await asyncio.wait(running, timeout=2.0)
+
+    async def _claim(self) -> None:
+        free = {server: AT_ONCE - self._busy[server] for server in self._servers.held()}
+        free = {server: room for server, room in free.items() if room > 0}
+        if not free:
+            return
+        try:
+            claimed = await self._lanes.run(claim_relays, worker=self._name, free=free)
+        except Unavailable as error:
+            logger.warning("cannot claim requests: %s", error)
+            return
+        for claim in claimed:
+            self._busy[claim.server_id] += 1
+            work = asyncio.create_task(self._work(claim))
+            self._running[claim.id], self._at[claim.id] = work, claim.server_id
+            work.add_done_callback(partial(self._ended, claim))
+
+    def _ended(self, claim: RelayClaim, _: asyncio.Task[None]) -> None:
+        self._dropped.discard(claim.id)
+        self._running.pop(claim.id, None)
+        self._at.pop(claim.id, None)
+        self._busy[claim.server_id] -= 1
+        if self._busy[claim.server_id] == AT_ONCE - 1:
+            self.wake()  # it was full: others may be waiting
+
+    async def _work(self, claim: RelayClaim) -> None:
+        try:
+            outcome = await self._outcome(claim)
+            await self._lanes.run(finish_relay, claim.id, outcome, worker=self._name)
+        except asyncio.CancelledError:
+            if claim.id not in self._dropped:
+                stopped = Failed(INTERNAL_ERROR, "The worker was stopped while it asked the server; try again")
+                await self._lanes.run(finish_relay, claim.id, stopped, worker=self._name)
+            raise
+        except Unavailable as error:
+            logger.warning("%s at %s: its outcome could not be stored: %s", claim.method, claim.server_name, error)
+        except Exception:
+            logger.exception("%s at %s: its outcome could not be stored", claim.method, claim.server_name)
+
+    async def _outcome(self, claim: RelayClaim) -> RelayOutcome:
+        pool = self._servers.pool(claim.server_id)
+        if pool is None:
+            return Failed(INTERNAL_ERROR, f"Server {claim.server_name} was just disconnected; try again")
+        calling = asyncio.ensure_future(pool.run(run_relay(pool, claim)))
+        try:
+            # The request counts its own time; a server that blocks its thread does not let it.
+            async with asyncio.timeout(claim.seconds + 1.0):
+                return await asyncio.shield(calling)
+        except TimeoutError:
+            await give_up(calling)
+            return Failed(INTERNAL_ERROR, f"Server {claim.server_name} gave no answer and could not be stopped")
+        except asyncio.CancelledError:
+            await give_up(calling)
+            raise

@@ -1,0 +1,97 @@
+"""A server of 2025-06-18 over stdio that offers more than tools, written by hand: it sends keys that no
+SDK knows. `python -m tests.upstream.old_library DIRECTORY` makes a named pipe in the directory; what
+is written there, line by line, it announces: `updated URI`, `list prompts`, `list resources`, `die`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+DEFINED = {
+    "prompts": [{"name": "old_prompt", "description": "Old", "arguments": [{"name": "who"}], "x-old": {"kept": 1}}],
+    "resources": [
+        {"uri": "old://file", "name": "file", "mimeType": "text/plain", "size": 3, "x-old": [1]},
+        {"uri": "old://dir", "name": "dir"},
+    ],
+}
+CAPABILITIES: dict[str, Any] = {
+    "tools": {},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "completions": {},
+}
+_lock = threading.Lock()
+subscribed: set[str] = set()
+
+
+def send(**message: Any) -> None:
+    with _lock:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    match method:
+        case "initialize":
+            info = {"name": "old-library", "version": "0.9"}
+            return {"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES, "serverInfo": info}
+        case "tools/list":
+            return {"tools": [{"name": "old_tool", "inputSchema": {"type": "object"}}]}
+        case "prompts/list" | "resources/list":
+            member = method.partition("/")[0]
+            return {member: DEFINED[member]}
+        case "prompts/get":
+            words = {"role": "user", "content": {"type": "text", "text": f"For {params['arguments']['who']}"}}
+            return {"messages": [words], "x-old": "kept"}
+        case "resources/read" if params["uri"].startswith("old://file"):
+            return {"contents": [{"uri": params["uri"], "text": "old", "_meta": {"x/y": 1}}], "x-old": "kept"}
+        case "completion/complete":
+            return {"completion": {"values": [params["argument"]["value"] + "!"]}}
+        case "resources/subscribe":
+            subscribed.add(params["uri"])
+            return {}
+        case "resources/unsubscribe":
+            subscribed.discard(params["uri"])
+            return {}
+    return None
+
+
+def answer(message: dict[str, Any]) -> None:
+    number, method, params = message["id"], message["method"], message.get("params") or {}
+    if method == "resources/read" and not params["uri"].startswith("old://file"):
+        send(id=number, error={"code": -32002, "message": "Resource not found", "data": {"uri": params["uri"]}})
+    elif (found := result(method, params)) is not None:
+        send(id=number, result=found)
+    else:
+        send(id=number, error={"code": -32601, "message": "Method not found"})
+
+
+def announce(pipe: Path) -> None:
+    while True:
+        with pipe.open() as lines:
+            for line in lines:
+                word, _, rest = line.strip().partition(" ")
+                if word == "die":
+                    os._exit(7)
+                elif word == "list":
+                    send(method=f"notifications/{rest}/list_changed")
+                elif any(rest == uri or rest.startswith(uri + "/") for uri in subscribed):
+                    send(method="notifications/resources/updated", params={"uri": rest})
+
+
+def main() -> None:
+    pipe = Path(sys.argv[1]) / f"{os.getpid()}.pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=announce, args=(pipe,), daemon=True).start()
+    for line in sys.stdin:
+        if "id" in (message := json.loads(line)):
+            answer(message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""Hearing that a resource, or a list, has changed: from servers of either era."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server import MCPServer
+
+from taskhub.core.records import OfferKind
+from taskhub.core.relays import Answered, RelayClaim
+from taskhub.upstream.catalogue import Snapshot, Watcher
+from taskhub.upstream.connection import Target
+from taskhub.upstream.follow import covering
+from taskhub.upstream.pool import Pool
+from taskhub.upstream.relay import run_relay
+from tests.upstream import kit
+from tests.upstream.library import library
+from tests.upstream.test_offers import LIBRARY, keys, old
+
+
+class Heard:
+    """What a watcher told."""
+
+    def __init__(self, target: Target) -> None:
+        self.snapshots: list[Snapshot] = []
+        self.problems: list[str] = []
+        self.followed: list[frozenset[str]] = []
+        self.updated: list[str] = []
+        self.watcher = Watcher(
+            target,
+            on_snapshot=self.snapshots.append,
+            on_problem=self.problems.append,
+            on_followed=self.followed.append,
+            on_updated=lambda uris: self.updated.extend(sorted(uris)),
+        )
+
+    async def follows(self, *uris: str) -> None:
+        self.watcher.follow(frozenset(uris))
+        await kit.until(lambda: frozenset(uris) in self.followed, f"{uris} to be followed")
+
+
+@asynccontextmanager
+async def hearing(target: Target, pool: Pool) -> AsyncIterator[Heard]:
+    heard = Heard(target)
+    running = asyncio.create_task(pool.run(heard.watcher.run()))
+    try:
+        await kit.until(lambda: heard.snapshots, f"a first look, problems: {heard.problems}")
+        yield heard
+    finally:
+        running.cancel()
+        await asyncio.wait({running}, timeout=kit.BOUND)
+
+
+def tell(directory: Path, line: str) -> None:
+    """Have the old server announce something. Its newest process is the watcher's."""
+    newest = max(directory.iterdir(), key=lambda pipe: pipe.stat().st_mtime_ns)
+    newest.write_text(line + "\n")
+
+
+async def test_a_server_of_2026_tells_of_what_is_followed_and_of_nothing_else() -> None:
+    async with kit.pool_of(LIBRARY) as pool, hearing(LIBRARY, pool) as heard:
+        await heard.follows("lib://note")
+        await kit.call(pool, "touch", {"uri": "lib://bytes"})
+        await kit.call(pool, "touch", {"uri": "lib://note"})
+        await kit.until(lambda: heard.updated, "the update")
+        await heard.follows("lib://note", "lib://bytes")
+        await kit.call(pool, "touch", {"uri": "lib://bytes"})
+        await kit.until(lambda: "lib://bytes" in heard.updated, "the other update")
+    assert set(heard.updated) == {"lib://note", "lib://bytes"}
+    assert heard.updated[0] == "lib://note"
+
+
+async def test_a_server_of_2025_is_told_resource_by_resource(tmp_path: Path) -> None:
+    target = old(tmp_path)
+    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+        await heard.follows("old://file")
+        await asyncio.to_thread(tell, tmp_path, "updated old://dir")
+        await asyncio.to_thread(tell, tmp_path, "updated old://file")
+        await kit.until(lambda: heard.updated, "the update")
+        heard.watcher.follow(frozenset({"old://dir"}))
+        await kit.until(lambda: frozenset({"old://dir"}) in heard.followed, "the change of mind")
+        await asyncio.to_thread(tell, tmp_path, "updated old://file")
+        await asyncio.to_thread(tell, tmp_path, "updated old://dir/part")
+        await kit.until(lambda: len(heard.updated) > 1, "the other update")
+    # What is part of a followed resource counts as the resource.
+    assert heard.updated == ["old://file", "old://dir"]
+
+
+async def test_after_a_gap_everything_followed_may_have_changed(tmp_path: Path) -> None:
+    target = old(tmp_path)
+    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+        await heard.follows("old://file", "old://dir")
+        await asyncio.to_thread(tell, tmp_path, "die")
+        await kit.until(lambda: len(heard.updated) == 2, f"news after the reconnection, {heard.problems}")
+        assert heard.updated == ["old://dir", "old://file"]
+        await kit.until(lambda: len(heard.followed) == 2, "both to be followed again")
+        await asyncio.to_thread(tell, tmp_path, "updated old://dir")
+        await kit.until(lambda: len(heard.updated) == 3, "an update through the new connection")
+
+
+@pytest.mark.parametrize("what", ["prompt", "resource"])
+async def test_any_changed_list_has_all_read_again(what: str) -> None:
+    async with kit.pool_of(LIBRARY) as pool, hearing(LIBRARY, pool) as heard:
+        await heard.follows()
+        before = len(heard.snapshots)
+        await kit.call(pool, "change", {"what": what})
+        await kit.until(lambda: len(heard.snapshots) > before, "another look")
+        if what == "prompt":
+            assert "extra" in keys(heard.snapshots[-1], OfferKind.PROMPT)
+            await kit.call(pool, "change", {"what": what})
+
+
+@pytest.mark.parametrize("what", ["prompts", "resources"])
+async def test_an_old_servers_announcements_count_too(tmp_path: Path, what: str) -> None:
+    target = old(tmp_path)
+    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+        before = len(heard.snapshots)
+        await asyncio.to_thread(tell, tmp_path, f"list {what}")
+        await kit.until(lambda: len(heard.snapshots) > before, "another look")
+
+
+async def test_a_server_that_announces_nothing_is_no_problem() -> None:
+    target = Target("python", "tests.upstream.library:bare")
+    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+        heard.watcher.follow(frozenset({"x://1"}))
+        heard.watcher.refresh()
+        await kit.until(lambda: len(heard.snapshots) > 1, "another look")
+    assert (heard.followed, heard.problems) == ([], [])
+
+
+def test_an_update_is_about_the_resource_and_what_it_is_part_of() -> None:
+    followed = ["x://a", "x://a/b/", "x://ab"]
+    assert covering("x://a", followed) == {"x://a"}
+    assert covering("x://a/b/c", followed) == {"x://a", "x://a/b/"}
+    assert covering("x://abc", followed) == set()
+
+
+class OverHttp(kit.HttpServer):
+    """The library as a server with a URL. It can be started once."""
+
+    def _tools(self) -> MCPServer[Any]:
+        return library
+
+
+async def test_a_server_with_a_url_is_read_and_followed_too() -> None:
+    with OverHttp() as server:
+        async with kit.pool_of(server.target) as pool, hearing(server.target, pool) as heard:
+            assert keys(heard.snapshots[0], OfferKind.RESOURCE)[0] == "lib://note"
+            claim = RelayClaim(1, 1, "s", "resources/read", {"uri": "lib://page/1"}, {}, 10.0)
+            outcome = await pool.run(run_relay(pool, claim))
+            assert isinstance(outcome, Answered)
+            assert outcome.result["contents"][0]["text"] == "page 1"
+            await heard.follows("lib://note")
+            await kit.call(pool, "touch")
+            await kit.until(lambda: heard.updated == ["lib://note"], "the update")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from taskhub.core.errors import Invalid
+from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
@@ -88,12 +88,17 @@ def idempotency_key(meta: dict[str, Any]) -> str | None:
 async def create(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any
 ) -> TaskRecord:
-    """The durable task of this call; see `NewTask` for `details`."""
+    """The durable task of this call; see `NewTask` for `details`. Raises `KeyReused` when an
+    idempotency key finds a task that was made in another revision."""
     principal = incoming.principal
     new = NewTask(
         tenant_id=principal.tenant_id, context_id=principal.context_id, tool=tool, arguments=arguments, **details
     )
-    return (await hub.creations.run((new, actor_of(incoming)))).task
+    task = (await hub.creations.run((new, actor_of(incoming)))).task
+    if task.revision != new.revision:
+        # Its handle would be unknown to whoever was given it here.
+        raise KeyReused("This idempotency key was used in another protocol revision")
+    return task
 
 
 async def wait_for(

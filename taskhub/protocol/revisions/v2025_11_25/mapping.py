@@ -56,6 +56,11 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
     return fields
 
 
+def shown(task: TaskRecord) -> dict[str, Any] | None:
+    """What `tasks/get` answers now: for the console's wire view. `None` for a call without a handle."""
+    return task_fields(task) if task.handle else None
+
+
 def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
     """A tool as its server describes it, under the name we expose, with the members this version has."""
     members = TOOL_MEMBERS[version]

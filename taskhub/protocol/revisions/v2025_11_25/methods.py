@@ -109,3 +109,4 @@ speaks = _wire.speaks
 status_of = _wire.status_of
 notified = sessions.notified
 responded = sessions.responded
+shown = mapping.shown

@@ -15,6 +15,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError, 
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, toolcall
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, checked
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
@@ -130,3 +131,4 @@ KNOWN: Final = frozenset(_METHODS)
 METHODS: Final = MappingProxyType({VERSION: _METHODS})
 VERBS: Final[Mapping[str, Any]] = MappingProxyType({})
 status_of = http_status
+shown = mapping.detailed_task

@@ -50,7 +50,9 @@ MOUNTS: Final = tuple(dict.fromkeys(door.mount for door in DOORS if door.mount))
 VERSIONS: Final = tuple(version for door in reversed(DOORS) if not door.mount for version in door.methods)
 """All that `/mcp` speaks, newest first."""
 
-REVISIONS: Final[Mapping[str, Door]] = MappingProxyType({name: door for door in DOORS for name in door.methods})
+REVISIONS: Final[Mapping[str, Door]] = MappingProxyType(
+    {name: door for door in reversed(DOORS) for name in door.methods}
+)
 """Every revision that a task can be of, and its door."""
 
 

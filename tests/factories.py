@@ -122,8 +122,7 @@ def make_task(
             context_id=context.pk,
             tool=tool,
             arguments=arguments if arguments is not None else {"text": "hello"},
-            revision="2026-07-28",
-            **new,
+            **{"revision": "2026-07-28", **new},
         ),
         actor,
     ).task

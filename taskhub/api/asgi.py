@@ -1,7 +1,7 @@
-"""The lean handler: `/mcp` without Django's per-request machinery.
+"""The lean handler: `/mcp` and its mounts without Django's per-request machinery.
 
 Django's ASGI handler costs three thread hops and two tasks per request (design section 8). For
-this one path the guard has already read and limited the body and checked Host and Origin, so the
+these paths the guard has already read and limited the body and checked Host and Origin, so the
 handler builds Django's own request object, calls the async django-ninja view in the running loop
 and sends what it returns. Every other path goes through Django's ordinary handler.
 """
@@ -24,22 +24,24 @@ logger = logging.getLogger(__name__)
 
 
 class Lean:
-    """Serves `path` itself and hands everything else to `rest`."""
+    """Serves `path` and the hub's mounts below it itself and hands everything else to `rest`."""
 
     def __init__(self, rest: App, hub: Hub, path: str = "/mcp") -> None:
         self.rest = rest
         self.hub = hub
         self.path = path
+        self._mounts = {path: "", **{f"{path}/{mount}": mount for mount in hub.mounts}}
         self._view: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
+        mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
+        if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
             # Not there, and said in JSON: a client of /mcp must never meet HTML.
             why = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Not found"}}'
             await _send_whole(HttpResponse(why, status=404, content_type="application/json"), send)
             return
-        if scope["type"] != "http" or scope["path"] != self.path:
+        if mount is None:
             await self.rest(scope, receive, send)
             return
         if self._view is None:
@@ -54,7 +56,7 @@ class Lean:
                 pass
 
         request: Any = ASGIRequest(scope, BytesIO(body))
-        request.hub, request.body_bytes, request.gone = self.hub, body, gone
+        request.hub, request.mount, request.body_bytes, request.gone = self.hub, mount, body, gone
         try:
             response = await self._view(request)
         except asyncio.CancelledError:

@@ -26,6 +26,7 @@ class McpRequest(HttpRequest):
     """The request as the lean handler builds it."""
 
     hub: Hub
+    mount: str
     body_bytes: bytes
     gone: Callable[[], Awaitable[None]]
     scope: dict[str, Any]
@@ -65,6 +66,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         gone=lean.gone,
         valid=valid,
         verb=verb,
+        mount=lean.mount,
     )
     try:
         answer = await handle(lean.hub, incoming)

@@ -28,7 +28,7 @@ from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
 from taskhub.lifecycle.sessions import store_seen  # noqa: E402
 from taskhub.protocol.hub import Hub  # noqa: E402
-from taskhub.protocol.registry import PROFILES, VERSIONS  # noqa: E402
+from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 
@@ -52,10 +52,10 @@ def _drop_broken() -> None:
 
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
-    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in (*VERSIONS, *PROFILES)]
+    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in REVISIONS]
     if unknown or not settings.TASKHUB_REVISIONS:
         raise ImproperlyConfigured(
-            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join((*VERSIONS, *PROFILES))}"
+            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(REVISIONS)}"
         )
     return Hub(
         lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=_close),
@@ -64,6 +64,7 @@ def build_hub() -> Hub:
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
         versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),
         profiles=PROFILES & frozenset(settings.TASKHUB_REVISIONS),
+        mounts=frozenset(MOUNTS).intersection(settings.TASKHUB_REVISIONS),
     )
 
 

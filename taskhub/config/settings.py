@@ -45,8 +45,8 @@ if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS names no host: nobody could reach this server")
 TASKHUB_REVISIONS = env.words(
     "TASKHUB_REVISIONS",
-    "2026-07-28,2025-11-25,2025-06-18,2025-03-26,sep-1686",
-    "Protocol revisions served on /mcp, comma separated",
+    "2026-07-28,2025-11-25,2025-06-18,2025-03-26,sep-1686,sep-2557",
+    "Protocol revisions served on /mcp and, sep-2557, on /mcp/sep-2557; comma separated",
 )
 TASKHUB_ANONYMOUS = env.boolean(
     "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"

@@ -2,7 +2,7 @@
 
 `Sealer` makes opaque, authenticated strings (cursors, `requestState`): the holder can neither
 read meaning into them nor change them. HMAC-SHA256 over the purpose and the payload; the payload
-itself is not secret. `Vault` encrypts.
+itself is not secret, unless it is `wrap`ped. `Vault` encrypts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Sealer:
 
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.sha256(b"taskhub.seal.v1" + key).digest()
+        self._vault = Vault(key)
 
     def seal(self, purpose: str, value: Any, *, seconds: int) -> str:
         """A URL-safe string that `open` accepts for `seconds` from now."""
@@ -52,6 +53,24 @@ class Sealer:
         if time.time() > until:
             raise Unsealed("expired")
         return value
+
+    def wrap(self, purpose: str, value: Any, *, seconds: int) -> str:
+        """As `seal`, and the holder cannot read it either."""
+        return self._vault.lock(self.seal(purpose, value, seconds=seconds)).decode()
+
+    def unwrap(self, purpose: str, text: str) -> Any:
+        """As `open`, for what `wrap` made."""
+        try:
+            strict = base64.b64encode(base64.b64decode(text, altchars=b"-_", validate=True), altchars=b"-_").decode()
+        except (binascii.Error, ValueError):
+            raise Unsealed("malformed") from None
+        if strict != text:  # Fernet itself reads several spellings of the same bytes
+            raise Unsealed("malformed")
+        try:
+            sealed = self._vault.unlock(text.encode())
+        except Unsealed:
+            raise Unsealed("not sealed by this server") from None
+        return self.open(purpose, sealed)
 
     def _mac(self, purpose: str, body: bytes) -> bytes:
         return hmac.new(self._key, purpose.encode() + b"\0" + body, hashlib.sha256).digest()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from taskhub.core.errors import Invalid
+from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
@@ -88,7 +88,8 @@ def idempotency_key(meta: dict[str, Any]) -> str | None:
 async def create(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any
 ) -> TaskRecord:
-    """The durable task of this call; see `NewTask` for `details`."""
+    """The durable task of this call; see `NewTask` for `details`. Raises `KeyReused` when an
+    idempotency key finds a task that was made in another revision."""
     return (await created(hub, incoming, tool=tool, arguments=arguments, **details)).task
 
 
@@ -96,7 +97,11 @@ async def created(hub: Hub, incoming: Incoming, **details: Any) -> Created:
     """As `create`, and whether an idempotency key found an earlier task."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
-    return await hub.creations.run((new, actor_of(incoming)))
+    made = await hub.creations.run((new, actor_of(incoming)))
+    if made.task.revision != new.revision:
+        # Its handle would be unknown to whoever was given it here.
+        raise KeyReused("This idempotency key was used in another protocol revision")
+    return made
 
 
 async def wait_for(

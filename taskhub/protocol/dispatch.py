@@ -68,7 +68,7 @@ async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | 
 
 async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """GET opens the stream of a session and DELETE ends one, where a revision has sessions (B25-07, B25-14)."""
-    for door in open_doors(hub.versions):
+    for door in open_doors(incoming.mount, hub.versions):
         if incoming.verb in door.verbs and "mcp-session-id" in incoming.headers:
             return await door.verbs[incoming.verb](hub, incoming)
     return not_spoken()

@@ -90,8 +90,11 @@ class Hub:
     server_info: dict[str, Any]
     inline_wait_seconds: float
     versions: tuple[str, ...]
+    """Those that `/mcp` speaks, newest first."""
     profiles: frozenset[str] = frozenset()
     """What else is switched on that is no protocol version."""
+    mounts: frozenset[str] = frozenset()
+    """The places below `/mcp` that are open."""
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)

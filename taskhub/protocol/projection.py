@@ -1,9 +1,10 @@
-"""What every revision shows the same way: instants, and which questions are the client's to answer."""
+"""What several revisions show the same way: instants, results, and the questions that are the client's
+to answer."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, TaskRecord
 
@@ -22,3 +23,16 @@ def timestamp(at: datetime) -> str:
 def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
     """The open questions that the client may answer."""
     return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHOD)
+
+
+def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
+    """Questions by key, as the wires of 2026 ask them (T26-24, B26-61)."""
+    return {q.key: {"method": METHOD[q.kind], "params": q.params} for q in questions}
+
+
+def complete_result(task: TaskRecord) -> bytes:
+    """The tool's result as a plain call on the wires of 2026 returns it, with its own `resultType`
+    (clients reject an inlined result without one)."""
+    assert task.result_json is not None  # CHECK task_result_iff_finished
+    body = task.result_json.encode()
+    return b'{"resultType":"complete"' + (b"," if body != b"{}" else b"") + body[1:]

@@ -4,12 +4,15 @@ each. A missing key is the gate; nothing else in the code compares versions."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from taskhub.core.records import TaskRecord
 from taskhub.protocol.envelope import Envelope, Response
 from taskhub.protocol.errors import UNSUPPORTED_VERSION, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
+from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
 from taskhub.protocol.revisions.v2025_11_25 import methods as v2025_11_25
 from taskhub.protocol.revisions.v2026_07_28 import methods as v2026_07_28
 
@@ -22,7 +25,9 @@ class Door:
     `methods` maps each version the folder speaks to its handlers; `check` turns a request into the
     folder's own `Request` (which tells its `version`) or raises `WireError`; `speaks` tells whether
     a message is this folder's; `verbs` are what it does without a body; `status_of` is its HTTP status
-    of an error code.
+    of an error code; `shown` is a task of this folder's as its owner would be shown it. `mount` is
+    the place below `/mcp` where alone it is served; `profiles` are ways of its versions that have no
+    version of their own.
     """
 
     def __init__(self, module: Any) -> None:
@@ -33,34 +38,55 @@ class Door:
         self.responded: Callable[[Hub, Incoming, Response], Awaitable[None]] = module.responded
         self.verbs: Mapping[str, Callable[[Hub, Incoming], Awaitable[Reply | Stream]]] = module.VERBS
         self.status_of: Callable[[int], int] = module.status_of
+        self.shown: Callable[[TaskRecord], Any] = module.shown
+        self.mount: str = getattr(module, "MOUNT", "")
+        self.profiles: tuple[str, ...] = getattr(module, "PROFILES", ())
 
 
-DOORS: Final = tuple(Door(module) for module in (v2025_11_25, v2026_07_28))
-"""Oldest first. The newest takes whatever no other speaks, and says what is wrong with it."""
+DOORS: Final = tuple(Door(module) for module in (v2025_11_25, v2026_07_28, sep_2557))
+"""Oldest first on each mount. There the newest takes whatever no other speaks, and says what is wrong with it."""
 
-VERSIONS: Final = tuple(version for door in reversed(DOORS) for version in door.methods)
-"""All there are, newest first."""
+MOUNTS: Final = tuple(dict.fromkeys(door.mount for door in DOORS if door.mount))
+"""The places below `/mcp` where a revision that may not be met by accident is served alone."""
 
-PROFILES: Final = frozenset({"sep-1686"})
-"""What can be switched on and off besides: ways of a version, not versions."""
+VERSIONS: Final = tuple(version for door in reversed(DOORS) if not door.mount for version in door.methods)
+"""All that `/mcp` speaks, newest first."""
+
+PROFILES: Final = frozenset(profile for door in DOORS for profile in door.profiles)
+"""Ways of a version that are none themselves, and are switched on and off like one."""
+
+REVISIONS: Final[Mapping[str, Door]] = MappingProxyType(
+    {name: door for door in reversed(DOORS) for name in (*door.methods, *door.profiles)}
+)
+"""Every revision that a task can be of, and its door."""
 
 
-def open_doors(versions: tuple[str, ...]) -> Iterator[Door]:
-    """The doors that serve at least one of `versions`."""
-    return (door for door in DOORS if any(version in versions for version in door.methods))
+def open_doors(mount: str, versions: tuple[str, ...]) -> Iterator[Door]:
+    """The doors on this mount that serve at least one of `versions`, the versions of `/mcp` that are
+    switched on. A mount of its own is only reached while it is."""
+    on_mount = (door for door in DOORS if door.mount == mount)
+    return (door for door in on_mount if mount or any(version in versions for version in door.methods))
 
 
 def door_of(message: Envelope | Response, incoming: Incoming, versions: tuple[str, ...]) -> Door:
-    """The revision this message speaks (protocol.md 3.3). A client whose revision is switched off
-    learns which there are instead of being left to guess."""
-    door = next((door for door in DOORS[:-1] if door.speaks(message, incoming)), DOORS[-1])
-    if door in open_doors(versions):
+    """The revision this message speaks (protocol.md 3.3), of those on its mount. A client whose
+    revision is switched off learns which there are instead of being left to guess."""
+    *older, newest = (door for door in DOORS if door.mount == incoming.mount)
+    door = next((door for door in older if door.speaks(message, incoming)), newest)
+    if door in open_doors(incoming.mount, versions):
         return door
     if not isinstance(message, Envelope) or message.method != "initialize":
-        return DOORS[-1]
+        return newest
     requested = message.params.get("protocolVersion")
     raise WireError(
         UNSUPPORTED_VERSION,
         f"This server speaks {', '.join(versions)}; send server/discover",
         {"supported": list(versions), "requested": requested if isinstance(requested, str) else ""},
     )
+
+
+def shown(task: TaskRecord) -> Any:
+    """What `tasks/get` answers the task's owner now, in the words of its own revision; `None` when
+    its caller has no handle to ask with, or the revision is gone. For the console's wire view."""
+    door = REVISIONS.get(task.revision)
+    return None if door is None else door.shown(task)

@@ -276,6 +276,26 @@ def test_the_wire_view_is_what_the_client_gets(operator: Any, context: Any, serv
     assert "inputRequests" in page
 
 
+@pytest.mark.parametrize(
+    ("revision", "handle", "said", "unsaid"),
+    [
+        ("2026-07-28", False, "&quot;ttlMs&quot;: 86400000", "&quot;ttl&quot;"),
+        ("sep-2557", False, "&quot;ttl&quot;: 86400,", "ttlMs"),
+        ("2025-11-25", True, "&quot;ttl&quot;: 86400000", "resultType"),
+        ("2025-11-25", False, "Nothing to ask for", "taskId"),
+        ("a-revision-that-is-gone", False, "Nothing to ask for", "taskId"),
+    ],
+)
+def test_the_wire_view_speaks_the_revision_of_the_task(
+    operator: Any, context: Any, server: Any, revision: str, handle: bool, said: str, unsaid: str
+) -> None:
+    task = make_task(context, make_tool(server), revision=revision, handle=handle)
+    page = operator.get(f"/tasks/{task.public_id}/?view=wire").content.decode()
+    assert said in page
+    assert unsaid not in page
+    assert revision in page
+
+
 def test_cancel_asks_first_and_then_records_who(operator: Any, context: Any, server: Any, tenant: Any) -> None:
     task = make_task(context, make_tool(server))
     url = f"/tasks/{task.public_id}/cancel"

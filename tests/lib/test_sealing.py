@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from typing import Any
 
@@ -45,6 +46,40 @@ def test_every_flip_of_every_bit_is_refused() -> None:
             flipped = sealed[:place] + chr(ord(character) ^ 1 << bit) + sealed[place + 1 :]
             with pytest.raises(Unsealed):
                 SEALER.open("cursor", flipped)
+
+
+def test_what_is_wrapped_opens_the_same_and_tells_nothing() -> None:
+    wrapped = SEALER.wrap("state", ["whose", 7], seconds=60)
+    assert SEALER.unwrap("state", wrapped) == ["whose", 7]
+    assert wrapped != SEALER.wrap("state", ["whose", 7], seconds=60)
+    assert b"whose" not in base64.urlsafe_b64decode(wrapped)
+
+
+def test_every_flip_of_every_bit_of_what_is_wrapped_is_refused() -> None:
+    wrapped = SEALER.wrap("state", ["whose", 7], seconds=60)
+    for place, character in enumerate(wrapped):
+        for bit in range(8):
+            flipped = wrapped[:place] + chr(ord(character) ^ 1 << bit) + wrapped[place + 1 :]
+            with pytest.raises(Unsealed):
+                SEALER.unwrap("state", flipped)
+
+
+@pytest.mark.parametrize("bend", [lambda s: s[:-1], lambda s: s + "=", lambda s: s + "\n", lambda s: "é" + s])
+def test_what_is_wrapped_has_one_spelling(bend: Any) -> None:
+    with pytest.raises(Unsealed):
+        SEALER.unwrap("state", bend(SEALER.wrap("state", 1, seconds=60)))
+
+
+def test_what_is_wrapped_is_for_one_purpose_one_key_and_its_time() -> None:
+    wrapped = SEALER.wrap("state", 1, seconds=60)
+    for sealer, purpose, text in (
+        (SEALER, "cursor", wrapped),
+        (Sealer(b"other"), "state", wrapped),
+        (SEALER, "state", SEALER.wrap("state", 1, seconds=-1)),
+        (SEALER, "state", SEALER.seal("state", 1, seconds=60)),
+    ):
+        with pytest.raises(Unsealed):
+            sealer.unwrap(purpose, text)
 
 
 @pytest.mark.parametrize(

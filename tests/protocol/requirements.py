@@ -1,4 +1,5 @@
-"""The rules of every wire, and whether a test proves each; those of the 2025 wires are in `requirements_2025`.
+"""The rules of every wire, and whether a test proves each; those of the 2025 wires are in `requirements_2025`,
+those of SEP-2557 in `requirements_2557`.
 
 `T26-*` is the tasks extension, `B26-*` the base protocol and its transport, `AU-*` authorization. A
 test names the rules it proves with `@pytest.mark.req(...)`; `test_manifest.py` holds the two together.
@@ -10,11 +11,13 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from tests.protocol.requirements_2025 import SESSION_RULES
+from tests.protocol.requirements_2557 import MOUNT_RULES
 
 State = Literal["covered", "deferred"]
 
 REQUIREMENTS: Final[dict[str, tuple[State, str]]] = {
     **SESSION_RULES,
+    **MOUNT_RULES,
     "T26-01": ("covered", ""),
     "T26-02": ("covered", ""),
     "T26-03": ("covered", ""),

@@ -18,6 +18,7 @@ from taskhub.lib import jsonx
 from taskhub.protocol import envelope
 from taskhub.protocol.envelope import BadEnvelope, Envelope, read_envelope
 from taskhub.protocol.errors import WireError, http_status
+from taskhub.protocol.headers import check_param_headers, decoded_header, param_headers
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.revisions.v2026_07_28 import methods, wire
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
@@ -247,21 +248,21 @@ def test_who_the_client_is_may_stay_unsaid() -> None:
 )
 @pytest.mark.req("B26-24")
 def test_a_header_is_literal_unless_it_wears_the_whole_sentinel(sent: str, read: str) -> None:
-    assert wire.decoded_header(sent) == read
+    assert decoded_header(sent) == read
 
 
 @pytest.mark.parametrize("inside", ["SGVsbG8", "SGVs!!!bG8=", "SGVs bG8=", "_-8=", "/w==", "SGVsbG8=="])
 @pytest.mark.req("B26-24")
 def test_a_sentinel_around_what_is_no_base64_of_utf8_is_refused(inside: str) -> None:
     with pytest.raises(WireError) as caught:
-        wire.decoded_header(f"=?base64?{inside}?=")
+        decoded_header(f"=?base64?{inside}?=")
     assert (caught.value.status or http_status(caught.value.code), caught.value.code) == (400, -32020)
 
 
 @given(st.text())
 @pytest.mark.req("B26-24")
 def test_any_text_survives_the_sentinel(text: str) -> None:
-    assert wire.decoded_header(f"=?base64?{base64.b64encode(text.encode()).decode()}?=") == text
+    assert decoded_header(f"=?base64?{base64.b64encode(text.encode()).decode()}?=") == text
 
 
 SCHEMA = {
@@ -282,20 +283,20 @@ SCHEMA = {
 
 @pytest.mark.req("B26-25")
 def test_annotations_count_where_only_properties_lead_to_them() -> None:
-    assert wire.param_headers(SCHEMA) == (
+    assert param_headers(SCHEMA) == (
         ("mcp-param-region", ("region",)),
         ("mcp-param-count", ("count",)),
         ("mcp-param-sure", ("sure",)),
         ("mcp-param-deep-id", ("deep", "id")),
     )
-    assert wire.param_headers(None) == wire.param_headers(True) == wire.param_headers({"properties": []}) == ()
+    assert param_headers(None) == param_headers(True) == param_headers({"properties": []}) == ()
 
 
 def _agree(
     arguments: dict[str, Any], headers: Mapping[str, str] | None = None, repeated: frozenset[str] = frozenset()
 ) -> bool:
     try:
-        wire.check_param_headers(wire.param_headers(SCHEMA), arguments, _incoming(headers or {}, repeated))
+        check_param_headers(param_headers(SCHEMA), arguments, _incoming(headers or {}, repeated))
     except WireError as error:
         if (http_status(error.code), error.code) != (400, -32020):
             raise

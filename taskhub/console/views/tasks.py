@@ -22,7 +22,7 @@ from taskhub.core.states import TERMINAL, Audience, QuestionKind, QuestionState,
 from taskhub.identity import gate
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import detailed_task
+from taskhub.protocol import registry
 from taskhub.queries import detail, listing
 
 TAB_WORDS = {
@@ -178,8 +178,12 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         case "questions":
             context["kinds"] = story.KINDS
         case "wire":
-            context["wire"] = json.dumps(detailed_task(task), indent=2, ensure_ascii=False)
+            context["wire"] = _wire(registry.shown(task))
     return context
+
+
+def _wire(shown: Any) -> str:
+    return "" if shown is None else json.dumps(shown, indent=2, ensure_ascii=False)
 
 
 def _filter(query: QueryDict) -> listing.TaskFilter:

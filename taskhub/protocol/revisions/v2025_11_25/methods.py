@@ -17,7 +17,9 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.lines import LOG_LEVELS
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sessions, streams, tasks, toolcall
+from taskhub.protocol.revisions.v2025_11_25 import shown as shown_words
 from taskhub.protocol.revisions.v2025_11_25 import wire as _wire
+from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 
 PAGE: Final = 100
@@ -118,3 +120,5 @@ speaks = _wire.speaks
 status_of = _wire.status_of
 notified = sessions.notified
 responded = sessions.responded
+shown = shown_words.wire_view
+PROFILES: Final = (PROFILE,)

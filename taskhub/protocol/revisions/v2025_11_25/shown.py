@@ -21,6 +21,13 @@ def related(task: TaskRecord) -> dict[str, Any] | None:
     return mapping.related(task) if task.handle else None
 
 
+def wire_view(task: TaskRecord) -> dict[str, Any] | None:
+    """What `tasks/get` answers now: for the console. `None` for a call without a handle."""
+    if task.revision == sep_1686.PROFILE:
+        return {**sep_1686.task_fields(task), "_meta": sep_1686.related(task)}
+    return mapping.task_fields(task) if task.handle else None
+
+
 def opening(task: TaskRecord) -> bytes | None:
     """What the stream of the call says first."""
     return sep_1686.created(task) if task.revision == sep_1686.PROFILE else None

@@ -13,6 +13,7 @@ from taskhub.protocol.errors import INVALID_REQUEST, http_status
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, checked
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
@@ -80,3 +81,4 @@ KNOWN: Final = frozenset(_METHODS)
 METHODS: Final = MappingProxyType({VERSION: _METHODS})
 VERBS: Final[Mapping[str, Any]] = MappingProxyType({})
 status_of = http_status
+shown = mapping.detailed_task

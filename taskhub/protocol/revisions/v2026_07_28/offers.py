@@ -9,7 +9,7 @@ from taskhub.core.capabilities import can_answer, needed_for
 from taskhub.core.records import QuestionKind
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
-from taskhub.protocol import relays
+from taskhub.protocol import calls, relays
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, WireError
 from taskhub.protocol.hub import Hub
@@ -19,7 +19,6 @@ from taskhub.protocol.revisions.v2026_07_28.wire import (
     Request,
     input_responses,
     missing_capability,
-    trace,
 )
 
 JSON = {"Content-Type": "application/json"}
@@ -63,7 +62,7 @@ def _round(request: Request) -> relays.Round:
         capabilities=request.capabilities,
         responses=input_responses(request),
         state=request.params.get("requestState"),
-        trace=trace(request),
+        trace=calls.trace_of(request.meta),
     )
 
 

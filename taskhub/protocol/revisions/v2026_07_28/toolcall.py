@@ -2,206 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-from collections.abc import AsyncIterator
-from typing import Any
+from typing import Final
 
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
-from taskhub.core.states import TERMINAL
-from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
-from taskhub.protocol import calls
-from taskhub.protocol.envelope import error_message, result_message
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.core.records import TaskMode
+from taskhub.protocol import calls, rounds
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
-from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
-from taskhub.protocol.projection import for_client
-from taskhub.protocol.replies import error_reply, result_reply
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import (
-    META_LOG_LEVEL,
-    META_SERVER,
-    VERSION,
-    Request,
-    check_param_headers,
-    input_responses,
-    missing_capability,
-    param_headers,
-    trace,
-)
-from taskhub.queries.tasks import owned_task
+from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
 
-STATE_SECONDS = 86_400
-KEEP_ALIVE_SECONDS = 15.0
+WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.created, asks_in_task=False)
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """One call, one task; this decides only how it is shown (design section 5)."""
+    """Only who declares the extension gets a handle, and what the tool asks it is asked before (T26-47)."""
     calls.need_scope(request.principal, "tasks:call")
-    tool, arguments = await _wanted(hub, request)
-    responses = input_responses(request)
-    log_level, token = _log_level(request), progress_token(request.meta)
+    tool, arguments = await rounds.wanted(hub, request)
     declared = tasks.declares_tasks(request.capabilities)
     if tool.mode is TaskMode.ALWAYS and not declared:
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
-    state = request.params.get("requestState")
-    if state is None:
-        task = await _created(hub, request, tool, arguments, responses)
-    else:
-        task = await _resumed(hub, request, tool, arguments, state, responses or {})
-    if declared and tool.mode is TaskMode.ALWAYS:
-        return tasks.created(hub, request, task)
-    with hub.hints.watch(task.public_id) as bell:
-        waits = declared and tool.mode is TaskMode.AUTO
-        talks = (token is not None or log_level is not None) and not waits
-
-        def settled(now: TaskRecord) -> bool:
-            return bool(for_client(now)) or (talks and now.progress is not None)
-
-        # Until it has its handle, a caller that goes away takes its call with it (T26-48).
-        leaves = request.meta.get("io.taskhub/idempotencyKey") is None
-        seconds = 0.05 if talks else hub.inline_wait_seconds
-        task = await calls.fresh(hub, task)
-        task = await calls.unless_gone(
-            request.incoming,
-            calls.wait_for(hub, task, settled, bell=bell, seconds=seconds),
-            lambda: calls.abandon(hub, request.incoming, task) if leaves else asyncio.sleep(0),
-        )
-    if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or for_client(task))):
-        return _shown(hub, request, task)
-    if waits:
-        return tasks.created(hub, request, task)
-    return Stream(_stream(hub, request, task, token, log_level, leaves))
-
-
-async def _wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
-    tool, arguments = await calls.wanted(hub, request.principal, request.params)
-    annotated = param_headers(tool.definition.get("inputSchema"))
-    if annotated:
-        check_param_headers(annotated, arguments, request.incoming)
-    return tool, arguments
-
-
-def _log_level(request: Request) -> str | None:
-    level = request.meta.get(META_LOG_LEVEL)
-    if level is not None and level not in LOG_LEVELS:
-        raise WireError(INVALID_PARAMS, f"{META_LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
-    return level
-
-
-async def _created(
-    hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], responses: dict[str, Any] | None
-) -> TaskRecord:
-    return await calls.create(
-        hub,
-        request.incoming,
-        tool,
-        arguments,
-        revision=VERSION,
-        client_info=request.client_info,
-        client_capabilities=request.capabilities,
-        trace=trace(request),
-        answers=responses,
-        idempotency_key=calls.idempotency_key(request.meta),
-    )
-
-
-def sealed_state(hub: Hub, request: Request, task: TaskRecord) -> str:
-    """Our own `requestState`: binds the round to the task, the caller and the call (B26-64). It
-    differs per round because the open questions do."""
-    return hub.sealer.seal("requestState", _bound(request, task.public_id, task.version), seconds=STATE_SECONDS)
-
-
-def _bound(request: Request, public_id: str, version: int) -> list[Any]:
-    call = [request.params.get("name"), request.params.get("arguments", {})]
-    digest = hashlib.sha256(jsonx.canonical(call)).hexdigest()[:32]
-    return [public_id, request.principal.context_id, digest, version]
-
-
-async def _resumed(
-    hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], state: Any, responses: dict[str, Any]
-) -> TaskRecord:
-    """The task of an earlier round, with the answers of this one stored. Any process can do it."""
-    try:
-        sealed = hub.sealer.open("requestState", state) if isinstance(state, str) else None
-    except Unsealed as error:
-        raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
-    if not isinstance(sealed, list) or sealed != _bound(request, sealed[0], sealed[3]):
-        raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another call")
-    task = await hub.lanes.run(owned_task, request.principal.context_id, sealed[0])
-    if task is None:
-        raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
-    if responses:
-        calls.need_scope(request.principal, "tasks:answer")
-    await tasks.store_answers(hub, request, task, responses)
-    return await calls.fresh(hub, task)
-
-
-def _shown(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """The answer of a call whose caller waited: a result, an error, or a round of questions."""
-    outcome = _outcome(hub, request, task)
-    if isinstance(outcome, WireError):
-        return error_reply(request.id, outcome)
-    return result_reply(request.id, outcome)
-
-
-def _outcome(hub: Hub, request: Request, task: TaskRecord) -> bytes | WireError:
-    if task.state is State.FINISHED:
-        return _with_server_info(hub, mapping.complete_result(task))
-    if task.state is State.FAULTED:
-        assert task.error_json is not None  # CHECK task_error_iff_faulted
-        error = json.loads(task.error_json)
-        return WireError(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
-    if task.state is State.CANCELLED:
-        text = task.message or "The call was cancelled"
-        return jsonx.encode({"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True})
-    return jsonx.encode(
-        {
-            "resultType": "input_required",
-            "inputRequests": mapping.input_requests(for_client(task)),
-            "requestState": sealed_state(hub, request, task),
-            "_meta": {META_SERVER: hub.server_info},
-        }
-    )
-
-
-def _with_server_info(hub: Hub, result: bytes) -> bytes:
-    if b'"_meta"' in result:
-        # Rare: the tool sent metadata of its own, somewhere; merge it properly.
-        body = json.loads(result)
-        body["_meta"] = {**(body.get("_meta") or {}), META_SERVER: hub.server_info}
-        return jsonx.encode(body)
-    return result[:-1] + b',"_meta":' + jsonx.encode({META_SERVER: hub.server_info}) + b"}"
-
-
-async def _stream(
-    hub: Hub, request: Request, task: TaskRecord, token: Any, log_level: str | None, leaves: bool
-) -> AsyncIterator[bytes]:
-    """Progress and log lines as they come, keep-alives in between, then the answer (B26-08,
-    B26-80, B26-81). A caller that goes away cancels the call, unless its idempotency key lets it
-    come back for the result."""
-    lines, finished = Lines(task.id, token=token, level=log_level), False
-    try:
-        with hub.hints.watch(task.public_id) as bell:
-            while True:
-                now = await calls.fresh(hub, task)
-                for _, message in await lines.read(hub):
-                    yield event(message)
-                if now.state in TERMINAL or for_client(now):
-                    break
-                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
-                    yield KEEP_ALIVE
-        outcome = _outcome(hub, request, now)
-        if isinstance(outcome, WireError):
-            yield event(error_message(request.id, outcome.body()))
-        else:
-            yield event(result_message(request.id, outcome))
-        finished = True
-    finally:
-        if not finished and leaves:
-            await asyncio.shield(calls.abandon(hub, request.incoming, task))
+    return await rounds.answered(hub, request, tool, arguments, WORDING, handle=declared)

@@ -9,9 +9,9 @@ import json
 from typing import Any, Final
 
 from taskhub.core.names import PROGRESS
-from taskhub.core.records import OpenQuestion, State, TaskRecord
+from taskhub.core.records import State, TaskRecord
 from taskhub.lib import jsonx
-from taskhub.protocol.projection import METHOD, for_client, timestamp
+from taskhub.protocol.projection import complete_result, for_client, input_requests, timestamp
 
 STATUS: Final[dict[State, str]] = {
     State.QUEUED: "working",
@@ -43,11 +43,6 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
     return fields
 
 
-def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
-    """All outstanding questions, by key (T26-24)."""
-    return {q.key: {"method": METHOD[q.kind], "params": q.params} for q in questions}
-
-
 def progress(task: TaskRecord) -> dict[str, float] | None:
     """How far a running task says it is. The extension has no field for it; `_meta` is for such."""
     if task.progress is None or task.ended_at is not None:
@@ -72,14 +67,6 @@ def encoded_task(task: TaskRecord, head: dict[str, Any]) -> bytes:
             return jsonx.encode(fields)[:-1] + b',"error":' + task.error_json.encode() + b"}"
         case _:
             return jsonx.encode(fields)
-
-
-def complete_result(task: TaskRecord) -> bytes:
-    """The tool's result as the plain call would have returned it, with its own `resultType`
-    (clients reject an inlined result without one)."""
-    assert task.result_json is not None  # CHECK task_result_iff_finished
-    body = task.result_json.encode()
-    return b'{"resultType":"complete"' + (b"," if body != b"{}" else b"") + body[1:]
 
 
 def detailed_task(task: TaskRecord) -> dict[str, Any]:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from contextlib import suppress
 from typing import Any, Final
 
-from taskhub.core.elicitation import checked_response
-from taskhub.core.errors import Invalid
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.records import OpenQuestion, State, TaskRecord
+from taskhub.core.records import State, TaskRecord
 from taskhub.lib import jsonx
-from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.protocol import calls
+from taskhub.protocol import calls, owned
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, VERSION, Request, missing_capability
-
-_OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 
 RUNNING: Final = (State.QUEUED, State.WORKING)
 YOUNG_SECONDS: Final = 1.0
@@ -53,7 +46,7 @@ def task_id(request: Request) -> str:
     return found
 
 
-async def owned(hub: Hub, request: Request) -> TaskRecord:
+async def _owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
     task = await known_task(hub, request, task_id(request))
     if task is None:
@@ -62,12 +55,8 @@ async def owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord | None:
-    """The caller's task of this id, if it was made in this revision. Only ids of our own making
-    reach the database: anything else is unknown by its shape."""
-    if not _OURS.fullmatch(public_id):
-        return None
-    task = await hub.reads.run((request.principal.context_id, public_id))
-    return task if task is not None and task.revision == VERSION else None
+    """The caller's task of this id, if it was made in this revision."""
+    return await owned.known_task(hub, request.principal, public_id, VERSION)
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
@@ -82,7 +71,7 @@ async def get(hub: Hub, request: Request) -> Reply:
     calls.need_scope(request.principal, "tasks:read")
     need_tasks(request.capabilities)
     with hub.hints.watch(task_id(request)) as bell:
-        task = await owned(hub, request)
+        task = await _owned(hub, request)
         if task.state in RUNNING and time.time() - task.created_at.timestamp() < YOUNG_SECONDS:
             task = await _ended_soon(hub, request, task, bell)
     hub.polled[task.id] = time.time()
@@ -105,7 +94,7 @@ async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asynci
             while task.state in RUNNING:
                 await bell.wait()
                 bell.clear()
-                task = await owned(hub, request)
+                task = await _owned(hub, request)
     return task
 
 
@@ -118,34 +107,15 @@ async def update(hub: Hub, request: Request) -> Reply:
     task_id(request)
     if not isinstance(responses, dict):
         raise WireError(INVALID_PARAMS, "inputResponses must be an object")
-    task = await owned(hub, request)
-    await store_answers(hub, request, task, responses)
+    task = await _owned(hub, request)
+    await owned.store_answers(hub, request.incoming, task, responses)
     return _acknowledged(hub, request)
-
-
-async def store_answers(hub: Hub, request: Request, task: TaskRecord, responses: dict[str, Any]) -> None:
-    """Store the answers that fit an open question of the client. Raises `Invalid` with a pointer
-    before anything is stored if one does not fit."""
-    wanted: list[tuple[OpenQuestion, Any]] = [
-        (question, responses[question.key]) for question in for_client(task) if question.key in responses
-    ]
-    for question, response in wanted:
-        try:
-            checked_response(question.kind, question.params, response)
-        except Invalid as error:
-            pointer = f"/inputResponses/{question.key}{error.data.get('pointer', '')}"
-            raise Invalid(error.message, pointer=pointer) from None
-        if jsonx.has_nul(response):
-            raise Invalid("An answer cannot hold the character U+0000.", pointer=f"/inputResponses/{question.key}")
-    actor = calls.actor_of(request.incoming)
-    for question, response in wanted:
-        await hub.lanes.run(answer_question, task.id, question, response, actor=actor)
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
     """Cooperative cancel: an empty ack, also for an ended task (T26-38, T26-39)."""
     calls.need_scope(request.principal, "tasks:cancel")
     need_tasks(request.capabilities)
-    task = await owned(hub, request)
+    task = await _owned(hub, request)
     await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))
     return _acknowledged(hub, request)

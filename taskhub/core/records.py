@@ -210,6 +210,7 @@ class Session:
     client_capabilities: dict[str, Any]
     log_level: str
     profile: str = ""
+    resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,27 @@ def set_log_level(session_id: int, level: str) -> None:
     call.rows("UPDATE session SET log_level = %s WHERE id = %s RETURNING id", (level, session_id))
 
 
+def follow_resource(session_id: int, public_id: str, uri: str, *, most: int) -> bool:
+    """The session wants to hear when the resource changes. `False` when it follows `most` already."""
+    found = call.rows(
+        "WITH changed AS (UPDATE session SET resources = CASE WHEN %s = ANY (resources) THEN resources"
+        " ELSE resources || %s::text END"
+        " WHERE id = %s AND (%s = ANY (resources) OR cardinality(resources) < %s) RETURNING id)"
+        " SELECT pg_notify(%s, %s)::text FROM changed",
+        (uri, uri, session_id, uri, most, HINT_CHANNEL, f"n {public_id}"),
+    )
+    return bool(found)
+
+
+def unfollow_resource(session_id: int, public_id: str, uri: str) -> None:
+    """The session has heard enough of it."""
+    call.rows(
+        "WITH changed AS (UPDATE session SET resources = array_remove(resources, %s::text)"
+        " WHERE id = %s AND %s = ANY (resources) RETURNING id) SELECT pg_notify(%s, %s)::text FROM changed",
+        (uri, session_id, uri, HINT_CHANNEL, f"n {public_id}"),
+    )
+
+
 def mark_profile(session_id: int, profile: str) -> None:
     """The session speaks this profile from now on."""
     call.rows(

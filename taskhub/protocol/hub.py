@@ -52,10 +52,11 @@ class Hints:
         self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
 
     @contextmanager
-    def watch(self, *topics: str) -> Iterator[Bell]:
+    def watch(self, *topics: str, bell: Bell | None = None) -> Iterator[Bell]:
         """An event that is set whenever one of the topics (a task's public id, `CATALOGUE`, or one of
-        `core.names`) rings. Watch first, then read: nothing can slip between."""
-        bell = Bell()
+        `core.names`) rings; `bell` itself, if it is given, for what it watches besides. Watch first,
+        then read: nothing can slip between."""
+        bell = bell or Bell()
         for topic in topics:
             self._waiting[topic].add(bell)
         try:

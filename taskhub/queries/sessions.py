@@ -19,7 +19,7 @@ IDLE_DAYS = 7
 
 _SESSION = (
     "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text,"
-    " s.log_level, s.profile"
+    " s.log_level, s.profile, s.resources"
 )
 _MANY = (
     f"SELECT {_SESSION}, w.place FROM unnest(%s::text[], %s::bigint[])"
@@ -35,7 +35,7 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
     found = call.reread(_MANY, ([public_id for public_id, _ in wanted], [context_id for _, context_id in wanted]))
     answers: list[Session | None] = [None] * len(wanted)
     for row in found:
-        answers[row[8] - 1] = Session(
+        answers[row[9] - 1] = Session(
             id=row[0],
             public_id=row[1],
             context_id=row[2],
@@ -44,6 +44,7 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
             client_capabilities=jsonx.decode(row[5].encode()),
             log_level=row[6],
             profile=row[7],
+            resources=tuple(row[8]),
         )
     return answers
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.db import migrations, models
@@ -92,6 +93,10 @@ class Migration(migrations.Migration):
                 ("client_capabilities", models.JSONField(db_default={})),
                 ("log_level", models.CharField(db_default="debug", max_length=16)),
                 ("profile", models.CharField(db_default="", max_length=16)),
+                (
+                    "resources",
+                    django.contrib.postgres.fields.ArrayField(base_field=models.TextField(), db_default=[], size=None),
+                ),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("seen_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("ended_at", models.DateTimeField(null=True)),

@@ -1,5 +1,6 @@
 """What the 2025 wires keep between requests: sessions, their streams, and what the server asks."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -19,6 +20,7 @@ class Session(models.Model):
     client_capabilities = models.JSONField(db_default={})
     log_level = models.CharField(max_length=16, db_default="debug")
     profile = models.CharField(max_length=16, db_default="")
+    resources = ArrayField(models.TextField(), db_default=[])
     created_at = models.DateTimeField(db_default=Now())
     seen_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)

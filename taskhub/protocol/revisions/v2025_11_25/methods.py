@@ -6,24 +6,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
 from taskhub.lifecycle.sessions import set_log_level
-from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.lines import LOG_LEVELS
 from taskhub.protocol.replies import result_reply
-from taskhub.protocol.revisions.v2025_11_25 import mapping, sessions, streams, tasks, toolcall
+from taskhub.protocol.revisions.v2025_11_25 import lists, offers, sessions, streams, tasks, toolcall
 from taskhub.protocol.revisions.v2025_11_25 import shown as shown_words
 from taskhub.protocol.revisions.v2025_11_25 import wire as _wire
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
-
-PAGE: Final = 100
-CURSOR_SECONDS: Final = 3_600
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
@@ -59,37 +53,20 @@ async def set_level(hub: Hub, request: Request) -> Reply:
     return result_reply(request.id, b"{}")
 
 
-async def list_tools(hub: Hub, request: Request) -> Reply:
-    """One page of the catalogue (B25-27)."""
-    found = await calls.tools_of(hub, request.principal.tenant_id)
-    start = _start(hub, request, found.tenant_id)
-    page: dict[str, Any] = {
-        "tools": [mapping.wire_tool(tool, request.version) for tool in found.tools[start : start + PAGE]]
-    }
-    if len(found.tools) > start + PAGE:
-        page["nextCursor"] = hub.sealer.seal("tools/list", [found.tenant_id, start + PAGE], seconds=CURSOR_SECONDS)
-    return result_reply(request.id, jsonx.encode(page))
-
-
-def _start(hub: Hub, request: Request, tenant_id: int) -> int:
-    cursor = request.params.get("cursor")
-    if cursor is None:
-        return 0
-    try:
-        tenant, start = hub.sealer.open("tools/list", cursor) if isinstance(cursor, str) else (None, 0)
-    except Unsealed:
-        tenant, start = None, 0
-    if tenant != tenant_id:
-        raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
-    return int(start)
-
-
 _EVERY: Final[Mapping[str, Any]] = {
     "initialize": sessions.initialize,
     "ping": ping,
     "logging/setLevel": set_level,
-    "tools/list": list_tools,
+    "tools/list": lists.list_tools,
     "tools/call": toolcall.call,
+    "prompts/list": lists.list_prompts,
+    "prompts/get": offers.get_prompt,
+    "resources/list": lists.list_resources,
+    "resources/templates/list": lists.list_templates,
+    "resources/read": offers.read_resource,
+    "resources/subscribe": offers.subscribe,
+    "resources/unsubscribe": offers.unsubscribe,
+    "completion/complete": offers.complete,
 }
 METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {

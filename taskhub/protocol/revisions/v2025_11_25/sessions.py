@@ -76,8 +76,9 @@ def server_capabilities(version: str, *, anonymous: bool) -> dict[str, Any]:
     """What the server can in this version. Callers that cannot be told apart may not list tasks (T25-01, T25-02)."""
     found: dict[str, Any] = {
         "tools": {"listChanged": True},
-        "prompts": {},
-        "resources": {},
+        "prompts": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "completions": {},
         "logging": {},
     }
     if version == VERSION:

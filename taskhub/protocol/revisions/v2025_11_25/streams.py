@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
-from contextlib import suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -33,7 +33,8 @@ from taskhub.lifecycle.sessions import (
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, notification_message, result_message
 from taskhub.protocol.errors import INVALID_REQUEST, TOO_MANY, WireError
-from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
+from taskhub.protocol.following import Following
+from taskhub.protocol.hub import CATALOGUE, Bell, Hub, context_topic
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines
 from taskhub.protocol.projection import for_client
@@ -49,7 +50,6 @@ RETRY_MS: Final = 1_000
 """When a client may come back after a stream that this server ended."""
 LOOK_SECONDS: Final = 0.1
 """A session's own stream looks at most this often, however fast its context's tasks move."""
-_LISTS_CHANGED: Final = jsonx.encode({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
 MAX_STREAMS: Final = 100
 """Streams one context may hold open in a process."""
 
@@ -257,10 +257,11 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
     hub, session = served.hub, served.session
     statuses = _Statuses(session, served.at.place.since)
     topics = (context_topic(session.context_id), CATALOGUE, session_topic(session))
-    async with served:
+    async with served, AsyncExitStack() as leaving:
         yield served.at.priming()
         with hub.hints.watch(*topics) as bell:
-            digest = (await calls.tools_of(hub, served.incoming.principal.tenant_id)).digest
+            lists = await _lists(served)
+            resources = await leaving.enter_async_context(_Resources(served, bell))
             while await served.may_go_on():
                 for task in await hub.lanes.run(asking_tasks, session.id):
                     await served.put(task)
@@ -274,13 +275,66 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
                 for message in await statuses.changed(hub):
                     if delivery.active:
                         yield event(message, served.at.next())
-                fresh = (await calls.tools_of(hub, served.incoming.principal.tenant_id)).digest
-                if fresh != digest and delivery.active:
-                    yield event(_LISTS_CHANGED, served.at.next())
-                digest = fresh
+                fresh = await _lists(served)
+                for kind in (kind for kind in fresh if fresh[kind] != lists[kind] and delivery.active):
+                    changed = jsonx.encode({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
+                    yield event(changed, served.at.next())
+                lists = fresh
+                for uri in await resources.updated(delivery.active):
+                    yield event(notification_message("notifications/resources/updated", {"uri": uri}), served.at.next())
                 if not await calls.rung(bell, _patience(delivery)) and delivery.seconds is None:
                     yield KEEP_ALIVE
                 await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _lists(served: _Served) -> dict[str, str]:
+    """The state of each list."""
+    found = await calls.tools_of(served.hub, served.incoming.principal.tenant_id)
+    return {"tools": found.digest, "prompts": found.prompts_digest, "resources": found.resources_digest}
+
+
+class _Resources:
+    """The resources that the session follows, whichever process it said so to. Leaving lets go of them."""
+
+    def __init__(self, served: _Served, bell: Bell) -> None:
+        self._served = served
+        self._bell = bell
+        self._uris: list[str] = []
+        self._following: Following | None = None
+        self._watching = ExitStack()
+
+    async def __aenter__(self) -> _Resources:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.shield(self._stop())
+
+    async def updated(self, active: bool) -> list[str]:
+        """Those that may have changed since the last time; none on a stream that is not to speak."""
+        hub, session = self._served.hub, self._served.session
+        now = await hub.sessions.run((session.public_id, session.context_id)) if active else None
+        wanted = list(now.resources) if now is not None else []
+        if wanted != self._uris:
+            await self._stop()
+            self._uris = wanted
+            if wanted:
+                found = await calls.tools_of(hub, self._served.incoming.principal.tenant_id)
+                self._following = Following(hub, found, wanted)
+                self._watching.enter_context(hub.hints.watch(*self._following.topics, bell=self._bell))
+                await self._following.start(self._bell)
+                self._bell.set()  # what else rang meanwhile is looked at
+        if self._following is None:
+            return []
+        await self._following.renew()
+        return await self._following.changed(self._bell)
+
+    async def _stop(self) -> None:
+        self._watching.close()
+        following, self._following = self._following, None
+        self._uris = []
+        if following is not None:
+            with suppress(TaskHubError):
+                await following.stop()
 
 
 class _Statuses:

@@ -1,0 +1,68 @@
+"""The lists: tools, prompts, resources, templates (B25-27). A page is encoded once for each version and
+kept until the catalogue changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from taskhub.core.records import OfferRecord
+from taskhub.lib import jsonx
+from taskhub.protocol import calls, pages
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revisions.v2025_11_25 import mapping
+from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, Request
+from taskhub.queries.catalogue import Catalogue
+
+LATER: Final[dict[str, frozenset[str]]] = {
+    OLDER[1]: frozenset({"title", "_meta", "icons"}),
+    OLDER[0]: frozenset({"icons"}),
+}
+"""Members of prompts and resources that a version does not have yet."""
+
+
+def wire_prompt(prompt: OfferRecord, version: str) -> dict[str, Any]:
+    """A prompt as its server describes it, under the name we expose."""
+    return {**_known(prompt.definition, version), "name": prompt.exposed_name}
+
+
+def wire_resource(resource: OfferRecord, version: str) -> dict[str, Any]:
+    """A resource or a template."""
+    return _known(resource.definition, version)
+
+
+def _known(definition: dict[str, Any], version: str) -> dict[str, Any]:
+    later = LATER.get(version, frozenset())
+    return {key: value for key, value in definition.items() if key not in later}
+
+
+def _list(
+    method: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any, str], dict[str, Any]]
+) -> Callable[[Hub, Request], Awaitable[Reply]]:
+    async def answer(hub: Hub, request: Request) -> Reply:
+        found = await calls.tools_of(hub, request.principal.tenant_id)
+        start = pages.start_of(hub, method, found.tenant_id, request.params.get("cursor"))
+        key = f"{request.version}/{method}/{found.tenant_id}/{start}"
+        kept = hub.cache.get(key)
+        if kept is None or kept[0] is not found:
+            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
+            kept = (found, encoded(hub, found, start, request.version))
+            hub.cache[key] = kept
+        return result_reply(request.id, kept[1])
+
+    def encoded(hub: Hub, found: Catalogue, start: int, version: str) -> bytes:
+        page = pages.page_at(hub, method, found.tenant_id, items(found), start)
+        result: dict[str, Any] = {member: [shape(item, version) for item in page.items]}
+        if page.next_cursor is not None:
+            result["nextCursor"] = page.next_cursor
+        return jsonx.encode(result)
+
+    return answer
+
+
+list_tools = _list("tools/list", "tools", lambda found: found.tools, mapping.wire_tool)
+list_prompts = _list("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)
+list_resources = _list("resources/list", "resources", lambda found: found.resources, wire_resource)
+list_templates = _list("resources/templates/list", "resourceTemplates", lambda found: found.templates, wire_resource)

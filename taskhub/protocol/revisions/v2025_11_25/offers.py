@@ -1,0 +1,99 @@
+"""`resources/read`, `prompts/get`, `completion/complete` and the resources a session follows: outcomes of
+`protocol.relays` in the words of this wire."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from taskhub.core.names import MAX_URI
+from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.lib import jsonx
+from taskhub.lifecycle.sessions import follow_resource, unfollow_resource
+from taskhub.protocol import calls, relays
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revisions.v2025_11_25.wire import LATER_SERVER_INFO, Request
+
+RESOURCE_NOT_FOUND: Final = -32002
+"""Of this era alone (B25-26)."""
+MAX_RESOURCES: Final = 100
+"""Resources that one session may follow."""
+
+OUR_OWN: Final = range(-32768, -31999)
+"""Codes that belong to JSON-RPC and the protocol."""
+PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
+"""Those of them that a server behind us may speak through us: any other would be read as ours."""
+
+
+async def read_resource(hub: Hub, request: Request) -> Reply:
+    """The resource from its server; -32002 with the uri when nobody has it (B25-26)."""
+    outcome = await relays.read_resource(hub, request.incoming, request.params.get("uri"), _round(request))
+    return _shown(request, outcome)
+
+
+async def get_prompt(hub: Hub, request: Request) -> Reply:
+    """The prompt, filled in by its server."""
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    return _shown(request, await relays.get_prompt(hub, request.incoming, name, arguments, _round(request)))
+
+
+async def complete(hub: Hub, request: Request) -> Reply:
+    """Suggestions for an argument."""
+    ref, argument, context = (request.params.get(part) for part in ("ref", "argument", "context"))
+    return _shown(request, await relays.complete(hub, request.incoming, ref, argument, context))
+
+
+async def subscribe(hub: Hub, request: Request) -> Reply:
+    """From now on the session's own stream tells when the resource changed (B25-23, B25-28)."""
+    calls.need_scope(request.principal, relays.SCOPE)
+    uri = _uri(request)
+    found = await calls.tools_of(hub, request.principal.tenant_id)
+    if not relays.servers_of(found, uri):
+        raise WireError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+    if not await hub.lanes.run(follow_resource, request.on.id, request.on.public_id, uri, most=MAX_RESOURCES):
+        raise WireError(INVALID_PARAMS, f"A session may follow at most {MAX_RESOURCES} resources")
+    return result_reply(request.id, b"{}")
+
+
+async def unsubscribe(hub: Hub, request: Request) -> Reply:
+    """No more of it; harmless for one that was not followed."""
+    uri = _uri(request)
+    await hub.lanes.run(unfollow_resource, request.on.id, request.on.public_id, uri)
+    return result_reply(request.id, b"{}")
+
+
+def _uri(request: Request) -> str:
+    uri = request.params.get("uri")
+    if not isinstance(uri, str) or not 1 <= len(uri) <= MAX_URI or not uri.isprintable():
+        raise WireError(INVALID_PARAMS, f"uri must be a string of 1 to {MAX_URI} printable characters")
+    return uri
+
+
+def _round(request: Request) -> relays.Round:
+    """Nobody can be asked in the middle of these here, so nothing is declared."""
+    return relays.Round(capabilities={}, trace=calls.trace_of(request.meta))
+
+
+def _shown(request: Request, outcome: RelayOutcome) -> Reply:
+    match outcome:
+        case Answered(result):
+            meta = {key: value for key, value in (result.get("_meta") or {}).items() if key != LATER_SERVER_INFO}
+            body = {key: value for key, value in result.items() if key != "_meta"}
+            return result_reply(request.id, jsonx.encode({**body, **({"_meta": meta} if meta else {})}))
+        case Asked():
+            raise WireError(
+                INTERNAL_ERROR, f"The server asks for input in {request.method}, which needs MCP 2026-07-28"
+            )
+        case Missing(uri):
+            raise WireError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+        case Failed(code, message, data):
+            raise _legal(code, message, data)
+
+
+def _legal(code: int, message: str, data: Any) -> WireError:
+    """A server's error, under its own code if that code can only be the server's."""
+    if code not in OUR_OWN or code in PASSED_ON:
+        return WireError(code, message, data)
+    return WireError(INTERNAL_ERROR, message)

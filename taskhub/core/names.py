@@ -21,3 +21,7 @@ MODE_HINT: Final = "taskhub/task"
 """A tool's own `_meta` hint: `always`, `auto` or `never`."""
 
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
+
+OAUTH_ISSUER: Final = "taskhub/oauth"
+"""The issuer of contexts that come from our authorization server. A name and no address: who moves
+TaskHub to another address keeps its tasks."""

@@ -102,6 +102,7 @@ server_metadata = open_to_browsers("GET", when=built_in)(OAuthServerMetadataView
 def token(request: HttpRequest) -> HttpResponse:
     """A code or a refresh token for tokens."""
     response: HttpResponse = _token(request)
+    response["Content-Type"] = "application/json"  # the toolkit leaves it out of some refusals
     response["Cache-Control"] = "no-store"
     return response
 
@@ -111,6 +112,7 @@ def token(request: HttpRequest) -> HttpResponse:
 def revoke(request: HttpRequest) -> HttpResponse:
     """End a token (RFC 7009). An unknown one is no error."""
     response: HttpResponse = _revoke(request)
+    response["Content-Type"] = "application/json"
     return response
 
 

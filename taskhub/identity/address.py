@@ -40,7 +40,9 @@ def canonical(uri: str) -> str:
     if parts.scheme not in _PORTS or not host or not plain:
         return ""
     shown = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{shown}{'' if port in (None, _PORTS[parts.scheme]) else f':{port}'}{parts.path.rstrip('/')}"
+    return (
+        f"{parts.scheme}://{shown}{'' if port in (None, _PORTS[parts.scheme]) else f':{port}'}{parts.path.rstrip('/')}"
+    )
 
 
 def has_authorization_server() -> bool:

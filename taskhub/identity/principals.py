@@ -114,7 +114,8 @@ def _of_oauth(digest: bytes) -> Principal | None:
             WHERE t.token_checksum = %s AND t.expires > clock_timestamp()
               AND c.tenant_id = m.tenant_id AND c.issuer = %s AND c.subject = 'user:' || u.id
               AND c.client_id = r.client_id AND c.disabled_at IS NULL
-            RETURNING t.scope, s.scopes, m.role, t.resource, t.expires, c.id, c.tenant_id, c.subject, c.client_id, c.name
+            RETURNING t.scope, s.scopes, m.role, t.resource, t.expires,
+                      c.id, c.tenant_id, c.subject, c.client_id, c.name
             """,
             [digest.hex(), OAUTH_ISSUER],
         )

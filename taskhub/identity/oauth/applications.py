@@ -5,17 +5,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.db import transaction
+from oauth2_provider.models import clear_expired
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.records import Actor
-from taskhub.identity.oauth.consents import Registration, announce, end_tokens, shown_name
+from taskhub.identity.oauth.consents import Registration, announce, shown_name
 from taskhub.identity.oauth.documents import redirect_allowed
 from taskhub.lifecycle.events import record_event
-from taskhub.store.models import Application
+from taskhub.store.models import Application, Consent
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
@@ -130,14 +131,17 @@ def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
     return {**answer, "client_secret": secret, "client_secret_expires_at": 0} if secret else answer
 
 
-def end_all_tokens(*, tenant_id: int, application_id: int, actor: Actor) -> None:
-    """Sign everybody out of an application; what they allow it stays. Raises `NotFound`."""
+def sweep() -> None:
+    """Delete expired tokens and codes, and applications that made themselves known and were never
+    allowed anything. Safe to run from any number of processes."""
+    clear_expired()
     with transaction.atomic():
-        row, registration = _known(tenant_id, application_id)
-        for user_id in row.consents.values_list("user_id", flat=True):
-            end_tokens(registration, user_id=user_id)
-        _record("application.signed_out", row, registration, actor)
-        announce()
+        # Of a program that is allowed something, the row stays: its tokens hang on it.
+        unused = Registration.objects.filter(
+            registration_source__in=("dcr", "cimd"), created__lt=datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
+        ).exclude(pk__in=Consent.objects.values("application__registration_id"))
+        # A blocked one stays too, or asking again would unblock it.
+        unused.exclude(known_as__blocked_at__isnull=False).delete()
 
 
 def _create(name: str, uris: list[str], *, confidential: bool, source: str) -> tuple[Any, str]:

@@ -50,6 +50,10 @@ def address_of(request: Any) -> str:
 class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untyped
     """What the authorization server accepts."""
 
+    def _load_application(self, client_id: str | None, request: Any) -> Any:
+        # Postgres stores no NUL: nobody is called that.
+        return None if "\0" in (client_id or "") else super()._load_application(client_id, request)
+
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> bool:
         """One of the registered addresses, exactly, but for the port on the person's own machine."""
         return redirect_allowed(redirect_uri) and bool(
@@ -81,9 +85,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         """How the challenge was made."""
         return super().get_code_challenge_method(checksum(code), request)  # type: ignore[no-any-return]
 
-    def invalidate_authorization_code(
-        self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any
-    ) -> None:
+    def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
         """Nothing left to do: the code was spent in the transaction that made the token."""
 
     # Tokens ----------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
 
-
 GUARDS = (
     ("oauth2_provider_accesstoken", "oauth_access_token_hashed", "token = ''"),
     ("oauth2_provider_refreshtoken", "oauth_refresh_token_hashed", "token = ''"),

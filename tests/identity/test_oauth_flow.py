@@ -435,7 +435,7 @@ def test_with_the_server_off_there_is_nothing(program: Program, settings: Any) -
 def test_no_token_code_or_secret_is_stored(program: Program, ada: Person, tenant: Tenant) -> None:
     code = program.code()
     tokens = program.sign_in()
-    application, secret = make_application(tenant, "Secretive", confidential=True)
+    _, secret = make_application(tenant, "Secretive", confidential=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
         tables = [row[0] for row in cursor.fetchall()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import ssl
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -76,7 +77,7 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
         if urlsplit(client_id).scheme != "https":
             raise CIMDError("client_id URL must use the https scheme")
         try:
-            with httpx2.Client(timeout=5, follow_redirects=False) as http:
+            with httpx2.Client(timeout=5, follow_redirects=False, verify=ssl.create_default_context()) as http:
                 response = http.get(client_id, headers={"Accept": "application/json"})
         except httpx2.HTTPError as error:
             raise CIMDError(f"could not fetch client_id document: {error}") from error

@@ -100,14 +100,13 @@ def application_detail(tenant_id: int, application_id: int) -> ApplicationRow | 
     return ApplicationRow(*rows[0]) if rows else None
 
 
-def application_of_client(tenant_id: int, client_id: str) -> int | None:
+def application_of_client(tenant_id: int, client_id: str) -> ApplicationRow | None:
     """The application behind a client of ours that came by OAuth."""
     rows = read(
-        "SELECT a.id FROM application a JOIN oauth2_provider_application r ON r.id = a.registration_id"
-        " WHERE a.tenant_id = %(tenant)s AND r.client_id = %(client)s",
-        {"tenant": tenant_id, "client": client_id},
+        f"{_APPLICATIONS} AND r.client_id = %(client)s",
+        {"tenant": tenant_id, "issuer": OAUTH_ISSUER, "client": client_id},
     )
-    return int(rows[0][0]) if rows else None
+    return ApplicationRow(*rows[0]) if rows else None
 
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:

@@ -191,7 +191,7 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
     application = (
         applications.application_of_client(request.person.tenant_id, client.client_id) if client.by_oauth else None
     )
-    allowed = applications.consent_rows(request.person.tenant_id, application, context_id=pk) if application else ()
+    allowed = applications.consent_rows(request.person.tenant_id, application.id, context_id=pk) if application else ()
     revoking = query.number(request, "revoke") if can_manage else None
     return partial_or_page(
         request,

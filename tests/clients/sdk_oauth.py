@@ -45,7 +45,8 @@ class Person:
         self.says = "allow"
         self.pages: list[str] = []
         self.change: dict[str, str] = {}
-        self._answer: dict[str, str] = {}
+        self.brought: dict[str, str] = {}
+        """What their browser brings back to the program."""
 
     async def sign_in(self) -> None:
         """Through the sign-in page."""
@@ -74,14 +75,14 @@ class Person:
             ticked = [scope for scope in offered if self.allowed is None or scope in self.allowed]
             response = await self.submit(here, response.text, {"grant": ticked, "decision": self.says})
         assert response.status_code == 302, (response.status_code, response.text)
-        self._answer = dict(parse_qsl(urlsplit(response.headers["location"]).query))
+        self.brought = dict(parse_qsl(urlsplit(response.headers["location"]).query))
 
     async def answer(self) -> AuthorizationCodeResult:
         """What the program finds in its callback."""
-        if "error" in self._answer:
-            raise OAuthFlowError(self._answer["error"])
+        if "error" in self.brought:
+            raise OAuthFlowError(self.brought["error"])
         return AuthorizationCodeResult(
-            code=self._answer["code"], state=self._answer["state"], iss=self._answer.get("iss")
+            code=self.brought["code"], state=self.brought["state"], iss=self.brought.get("iss")
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
-from tests.clients import sdk_oauth
+from tests.clients import inspector_oauth, sdk_oauth
 from tests.support.documents import Documents, served
 from tests.support.hub import RunningHub
 
@@ -38,3 +39,10 @@ async def test_the_python_sdk_signs_in_calls_refreshes_and_is_refused(
     await sdk_oauth.main(f"{signing_hub.base}/mcp", str(signing_hub.data), document, "greet", "name")
     actions = {row[0] for row in signing_hub.sql("SELECT DISTINCT action FROM event")}
     assert {"application.added", "consent.given", "consent.refused", "token.issued", "token.refreshed"} <= actions
+
+
+@pytest.mark.skipif("INSPECTOR" not in os.environ, reason="INSPECTOR names no MCP Inspector")
+@pytest.mark.req("AU-04", "AU-12")
+async def test_the_inspector_signs_in_and_asks_for_more(signing_hub: RunningHub, documents: Documents) -> None:
+    document = documents.publish("/inspector.json", redirect_uris=[inspector_oauth.CALLBACK])
+    await inspector_oauth.main(f"{signing_hub.base}/mcp", str(signing_hub.data), document, "greet", "name")

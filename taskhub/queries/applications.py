@@ -129,4 +129,4 @@ def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None 
         """,
         {"tenant": tenant_id, "id": application_id, "issuer": OAUTH_ISSUER, "context": context_id},
     )
-    return tuple(ConsentRow(*row[:4], tuple(row[4]), *row[5:]) for row in rows)
+    return tuple(ConsentRow(row[0], row[1], row[2], row[3], tuple(row[4]), *row[5:]) for row in rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.hashers import BasePasswordHasher
@@ -36,7 +35,7 @@ class RandomSecretHasher(BasePasswordHasher):
         """Whether the secret is the one."""
         return hmac.compare_digest(self.encode(password, ""), encoded)
 
-    def safe_summary(self, encoded: str) -> Mapping[str, str]:
+    def safe_summary(self, encoded: str) -> dict[Any, Any]:
         """What may be shown."""
         return {"algorithm": self.algorithm}
 

@@ -51,8 +51,9 @@ async def authenticate(
         raise Unauthorized("invalid_token")
     principal = cached_principal(token)
     if principal is None:
-        if outside.looks_like_jwt(token):
-            await asyncio.to_thread(outside.prepare, token)
+        # Its issuer may be slow to hand out keys, and must not hold a lane: only a good one goes on.
+        if outside.looks_like_jwt(token) and await asyncio.to_thread(outside.verify, token) is None:
+            raise Unauthorized("invalid_token")
         principal = await lanes.run(principal_of, token, peer(request))
     if principal is None:
         raise Unauthorized("invalid_token")

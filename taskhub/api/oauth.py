@@ -7,11 +7,13 @@ on which a person decides is the console's (`console/views/consent.py`).
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
@@ -28,6 +30,8 @@ from taskhub.core.states import Door
 from taskhub.identity.address import authorization_servers, resource_of
 from taskhub.identity.oauth.applications import register
 from taskhub.lib import jsonx
+
+logger = logging.getLogger(__name__)
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
@@ -57,7 +61,11 @@ def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> 
                 response = _json({"error": "invalid_request"}, status=405)
                 response["Allow"] = ", ".join((*methods, "OPTIONS"))
             else:
-                response = view(request, *args, **kwargs)
+                try:
+                    response = view(request, *args, **kwargs)
+                except OperationalError:  # the database is away, or a row stayed locked: worth another try
+                    logger.exception("the database did not answer %s", request.path)
+                    response = _json({"error": "temporarily_unavailable"}, status=503)
             response["Access-Control-Allow-Origin"] = "*"
             response["Access-Control-Allow-Methods"] = ", ".join((*methods, "OPTIONS"))
             response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"

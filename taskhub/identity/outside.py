@@ -95,7 +95,8 @@ class Keys:
         source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
         now = time.monotonic()
         stale = source != self._source or now - self._read_at > KEYS_SECONDS
-        if stale or self._find(kid) is None:
+        asked = source == self._source and now - self._asked_at <= ASK_AGAIN_SECONDS
+        if (stale or self._find(kid) is None) and not (asked and not self._lock.locked()):
             # One thread asks; the others wait for what it brings instead of asking too.
             with self._lock:
                 if source != self._source:
@@ -142,15 +143,11 @@ class Keys:
 KEYS: Final = Keys()
 
 
-def prepare(token: str) -> None:
-    """Have the key of a token at hand, asking the issuer if need be. Called outside the database
-    lanes: an issuer that answers slowly must not hold them."""
-    if settings.OIDC_ISSUER:
-        verify(token)
-
-
 def verify(token: str) -> Claims | None:
-    """What the token says if everything about it is right; `None` without a reason otherwise."""
+    """What the token says if everything about it is right; `None` without a reason otherwise.
+
+    May ask the issuer for its keys, and wait: never called first in a database lane.
+    """
     if not settings.OIDC_ISSUER:
         return None
     try:

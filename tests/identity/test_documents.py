@@ -60,6 +60,17 @@ def test_what_a_program_can_do_elsewhere_is_no_reason_to_refuse_it(documents: Do
 
 
 @pytest.mark.parametrize(
+    ("name", "shown"),
+    [("  Note\u202ebook\n\0", "Notebook"), ("x" * 300, "x" * 100), ("", "127.0.0.1"), ("<b>Bold</b>", "&lt;b&gt;Bold")],
+)
+def test_a_programs_own_word_for_itself_is_only_a_word(
+    documents: Documents, ada: Person, name: str, shown: str
+) -> None:
+    page = Program(browser(ada), documents.publish(client_name=name)).ask().content.decode()
+    assert f'class="name">{shown}' in page
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"client_id": "https://app.example.com/client.json"},

@@ -208,6 +208,9 @@ def test_a_program_on_the_persons_machine_is_always_asked_about(ada: Person, ten
         {"redirect_uri": "http://app.example.com/callback"},
         {"redirect_uri": "https://app.example.com:444/callback"},
         {"redirect_uri": f"{CALLBACK}#x"},
+        {"redirect_uri": "https://evil.example.com/", "response_type": "token"},
+        {"redirect_uri": "https://evil.example.com/", "scope": "tasks:everything"},
+        {"redirect_uri": "https://evil.example.com/", "resource": None, "code_challenge": None},
         {"client_id": "nobody"},
         {"client_id": None},
         {"client_id": "a\0b"},
@@ -328,6 +331,15 @@ def test_a_used_refresh_token_ends_the_family(program: Program, tenant: Tenant) 
     assert principal_of(second["access_token"], "") is None
     assert program.refresh(second["refresh_token"]).status_code == 400
     assert "token.reused" in actions(tenant)
+
+
+def test_a_used_refresh_token_in_other_hands_ends_the_family_too(program: Program, ada: Person, tenant: Tenant) -> None:
+    first = program.sign_in()
+    second = program.refresh(first["refresh_token"]).json()
+    thief = Program.of(browser(ada), make_application(tenant, "Other")[0])
+    assert thief.refresh(first["refresh_token"]).status_code == 400
+    assert principal_of(second["access_token"], "") is None
+    assert Event.objects.get(tenant=tenant, action="token.reused").target == "ada with Deployer"
 
 
 def test_a_refresh_token_left_alone_dies(program: Program, settings: Any) -> None:

@@ -69,6 +69,10 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
         redirects = document.get("redirect_uris")
         if isinstance(redirects, list):
             document["redirect_uris"] = [uri for uri in redirects if isinstance(uri, str) and redirect_allowed(uri)]
+        name = document.get("client_name")
+        if isinstance(name, str):
+            # It is shown to people and stands in the audit log: no signs that turn or hide text.
+            document["client_name"] = "".join(sign for sign in name if sign.isprintable()).strip()[:100]
         return document, seconds
 
     def _local(self, client_id: str) -> tuple[dict[str, Any], int]:

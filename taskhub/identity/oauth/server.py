@@ -113,9 +113,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         either the thief or the owner has the next one, and nobody can tell which."""
         if super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
             return standing(request.user, client) is not None
-        spent = RefreshToken.objects.filter(
-            token_checksum=checksum(refresh_token), revoked__isnull=False, application=client
-        ).first()
+        spent = RefreshToken.objects.filter(token_checksum=checksum(refresh_token), revoked__isnull=False).first()
         if spent is not None:
             self._reused(spent, request)
         return False

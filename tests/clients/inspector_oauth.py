@@ -41,7 +41,9 @@ class Inspector:
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:  # the child
             command = [*os.environ.get("INSPECTOR", "mcp-inspector").split(), "--cli", *arguments]
-            os.execvpe(command[0], command, {**os.environ, "HOME": home, "TERM": "dumb"})
+            os.execvpe(
+                command[0], command, {**os.environ, "HOME": home, "TERM": "dumb", "MCP_AUTO_OPEN_ENABLED": "false"}
+            )
 
     async def read(self) -> str:
         """What it says next; empty at its end."""

@@ -173,7 +173,8 @@ async def sign_in_and_call(
         print("refreshed; the token before it is refused")
 
         # The same server under another name is another resource: the token was not made for it.
-        elsewhere = url.replace("127.0.0.1", "localhost")
+        here, there = ("127.0.0.1", "localhost") if "127.0.0.1" in url else ("localhost", "127.0.0.1")
+        elsewhere = url.replace(here, there)
         foreign = await http.post(elsewhere, json={}, headers={"Authorization": f"Bearer {second.access_token}"})
         assert foreign.status_code == 401, foreign.text
         assert 'error="invalid_token"' in foreign.headers["www-authenticate"]

@@ -26,7 +26,10 @@ def _nothing_remembered() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _quick_passwords() -> None:
     """Passwords hash in no time: their strength is Django's affair, tests' time is ours."""
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.PASSWORD_HASHERS = [
+        "django.contrib.auth.hashers.MD5PasswordHasher",
+        "taskhub.identity.oauth.secrets.RandomSecretHasher",
+    ]
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 
 

@@ -3,62 +3,102 @@ never raise the rights of an API call."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Collection
 
 from django.http import HttpRequest, HttpResponse
 
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
+from taskhub.identity import outside
+from taskhub.identity.address import has_authorization_server, metadata_of, resource_of
 from taskhub.identity.principals import anonymous_principal, cached_anonymous, cached_principal, principal_of
 from taskhub.lib import jsonx
 from taskhub.lib.lanes import Lanes
 
-_TOKEN = re.compile(r"^[A-Za-z0-9._~+/=-]{20,512}$")
+MAX_TOKEN = 8_192
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""RFC 6750's `b64token`."""
+_OF_2026 = "2026"
 
 
 class Unauthorized(Exception):
-    """No token, or no good one; `bad` tells which, for the challenge (AU-03)."""
+    """No token (`error` is empty), no good one, or no header that could be read (AU-03, AU-05)."""
 
-    def __init__(self, *, bad: bool) -> None:
+    def __init__(self, error: str = "") -> None:
         super().__init__()
-        self.bad = bad
+        self.error = error
 
 
-async def authenticate(authorization: str | None, *, address: str, lanes: Lanes, anonymous: bool) -> Principal:
+async def authenticate(
+    authorization: str | None, *, request: HttpRequest, lanes: Lanes, anonymous: bool, repeated: bool = False
+) -> Principal:
     """The caller. Raises `Unauthorized`; why a token is not good is told to nobody."""
+    if repeated:
+        raise Unauthorized("invalid_request")
     if authorization is None:
         if anonymous:
             return await _anonymous(lanes)
-        raise Unauthorized(bad=False)
+        raise Unauthorized
     scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise Unauthorized  # another method is no attempt with a token (RFC 6750, 3.1)
     token = token.strip()
-    if scheme.lower() != "bearer" or not _TOKEN.match(token):
-        raise Unauthorized(bad=True)
-    principal = cached_principal(token) or await lanes.run(principal_of, token, address)
+    if not _TOKEN.fullmatch(token):
+        raise Unauthorized("invalid_request")
+    if len(token) > MAX_TOKEN:
+        raise Unauthorized("invalid_token")
+    principal = cached_principal(token)
     if principal is None:
-        raise Unauthorized(bad=True)
+        # Its issuer may be slow to hand out keys, and must not hold a lane: only a good one goes on.
+        if outside.looks_like_jwt(token) and await asyncio.to_thread(outside.verify, token) is None:
+            raise Unauthorized("invalid_token")
+        principal = await lanes.run(principal_of, token, peer(request))
+    if principal is None:
+        raise Unauthorized("invalid_token")
+    if principal.audiences and resource_of(request) not in principal.audiences:
+        raise Unauthorized("invalid_token")  # made for somebody else (AU-07)
     return principal
 
 
 async def _anonymous(lanes: Lanes) -> Principal:
     principal = cached_anonymous() or await lanes.run(anonymous_principal)
     if principal is None:
-        raise Unauthorized(bad=False)
+        raise Unauthorized
     return principal
 
 
-def challenge(error: Unauthorized) -> HttpResponse:
-    """401 with the challenge header and a JSON body."""
-    body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "A valid bearer token is required"}}
-    response = HttpResponse(jsonx.encode(body), status=401, content_type="application/json")
-    response["WWW-Authenticate"] = 'Bearer realm="taskhub"' + (', error="invalid_token"' if error.bad else "")
+def challenge(error: Unauthorized, request: HttpRequest) -> HttpResponse:
+    """401, or 400 for a header that cannot be read: with the challenge and a JSON body."""
+    malformed = error.error == "invalid_request"
+    why = "The Authorization header is malformed" if malformed else "A valid bearer token is required"
+    body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": why}}
+    response = HttpResponse(jsonx.encode(body), status=400 if malformed else 401, content_type="application/json")
+    response["WWW-Authenticate"] = _bearer(request, error.error, SCOPES)
     return response
 
 
-def scope_challenge(response: HttpResponse, scope: str) -> HttpResponse:
-    """Adds the header of a 403 that names the missing scope (AU-04)."""
-    response["WWW-Authenticate"] = f'Bearer realm="taskhub", error="insufficient_scope", scope="{scope}"'
+def scope_challenge(
+    response: HttpResponse, scope: str, request: HttpRequest, *, granted: Collection[str], version: str | None
+) -> HttpResponse:
+    """Adds the header of a 403 that says which scopes to come back with (AU-04, AU-10).
+
+    To a client of 2025 these are what it has and what it lacks: it asks anew for exactly the scopes
+    named. A client of 2026 is told what this call needs, and adds up itself.
+    """
+    needed = {scope} if (version or "").startswith(_OF_2026) else {scope, *granted}
+    named = [name for name in SCOPES if name in needed]
+    response["WWW-Authenticate"] = _bearer(request, "insufficient_scope", named or [scope])
     return response
+
+
+def _bearer(request: HttpRequest, error: str, scopes: Collection[str]) -> str:
+    parts = [f'error="{error}"'] if error else []
+    parts.append(f'scope="{" ".join(scopes)}"')
+    if has_authorization_server():
+        parts.append(f'resource_metadata="{metadata_of(request)}"')
+    return f"Bearer {', '.join(parts)}"
 
 
 def peer(request: HttpRequest) -> str:

@@ -41,7 +41,11 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
     async def caller() -> Principal:
         return await authenticate(
-            headers.get("authorization"), address=address, lanes=lanes, anonymous=settings.TASKHUB_ANONYMOUS
+            headers.get("authorization"),
+            request=lean,
+            lanes=lanes,
+            anonymous=settings.TASKHUB_ANONYMOUS,
+            repeated="authorization" in repeated,
         )
 
     async def valid() -> bool:
@@ -56,7 +60,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     try:
         principal = await caller()
     except Unauthorized as error:
-        return challenge(error)
+        return challenge(error, lean)
     incoming = Incoming(
         body=lean.body_bytes,
         headers=headers,
@@ -71,7 +75,9 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     try:
         answer = await handle(lean.hub, incoming)
     except ScopeMissing as error:
-        return scope_challenge(_response(error_reply(error.id, error)), error.scope)
+        refused = _response(error_reply(error.id, error))
+        version = headers.get("mcp-protocol-version")
+        return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
         return _response(answer)
     response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")

@@ -8,7 +8,7 @@ reaches Django (V08), and time limits for slow senders (V09).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,14 +30,25 @@ class Guard:
     """Wraps the whole application.
 
     `origins` are the full origins (scheme, host, port) that browsers may come from besides the
-    address the request itself was sent to.
+    address the request itself was sent to; `open_paths` are the exact paths that take any origin,
+    because what answers there looks at no cookie and tells nothing that is not public.
     """
 
-    def __init__(self, app: App, *, hosts: list[str], origins: list[str], max_body: int, proxies: int = 0) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        hosts: list[str],
+        origins: list[str],
+        max_body: int,
+        proxies: int = 0,
+        open_paths: Collection[str] = (),
+    ) -> None:
         self.app = app
         # A client names the same host in every request.
         self.known_host = lru_cache(maxsize=256)(lambda host: validate_host(split_domain_port(host)[0], hosts))
         self.origins = frozenset(origin.lower() for origin in origins)
+        self.open_paths = frozenset(open_paths)
         self.max_body = max_body
         self.proxies = proxies
 
@@ -91,7 +102,7 @@ class Guard:
         return None
 
     def _origin_allowed(self, scope: Scope, origin: str, host: str) -> bool:
-        if origin.lower() in self.origins:
+        if origin.lower() in self.origins or (scope["type"] == "http" and scope["path"] in self.open_paths):
             return True
         try:
             parts = urlsplit(origin)

@@ -22,7 +22,9 @@ from django.urls import path  # noqa: E402
 
 from taskhub.api.asgi import Lean  # noqa: E402
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
+from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
+from taskhub.identity import outside  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
@@ -52,6 +54,7 @@ def _drop_broken() -> None:
 
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
+    outside.check_configuration()
     unknown = [version for version in settings.TASKHUB_REVISIONS if version not in REVISIONS]
     if unknown or not settings.TASKHUB_REVISIONS:
         raise ImproperlyConfigured(
@@ -81,6 +84,7 @@ class Application:
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
             max_body=settings.TASKHUB_MAX_BODY,
             proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
+            open_paths=OPEN_PATHS,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

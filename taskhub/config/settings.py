@@ -9,6 +9,7 @@ from csp.constants import NONCE
 from django.core.exceptions import ImproperlyConfigured
 
 from taskhub.config import env
+from taskhub.core.names import SCOPES
 
 BASE_DIR = Path(__file__).resolve().parents[2]
 VERSION: str = tomllib.loads((BASE_DIR / "pyproject.toml").read_text())["project"]["version"]
@@ -69,6 +70,30 @@ TASKHUB_RETENTION_DAYS = env.integer(
 TASKHUB_MAX_BODY = env.integer(
     "TASKHUB_MAX_BODY", 1_048_576, "Largest request body in bytes", low=1_024, high=4_194_304
 )
+TASKHUB_OAUTH = env.boolean(
+    "TASKHUB_OAUTH", True, "The built-in authorization server: people sign clients in with their browser"
+)
+TASKHUB_OAUTH_REGISTRATION = env.boolean(
+    "TASKHUB_OAUTH_REGISTRATION", False, "Clients may register themselves, without anybody being asked (RFC 7591)"
+)
+TASKHUB_OAUTH_LOCAL_DOCUMENTS = env.boolean(
+    "TASKHUB_OAUTH_LOCAL_DOCUMENTS",
+    False,
+    "Read client metadata documents from this machine's loopback addresses too. For development only",
+)
+TASKHUB_OAUTH_TOKEN_SECONDS = env.integer(
+    "TASKHUB_OAUTH_TOKEN_SECONDS", 3_600, "How long an access token of the built-in server lives", low=5, high=86_400
+)
+TASKHUB_OAUTH_REFRESH_DAYS = env.integer(
+    "TASKHUB_OAUTH_REFRESH_DAYS", 30, "How long an unused sign-in of a client can be refreshed", low=1, high=365
+)
+OIDC_ISSUER = env.text(
+    "OIDC_ISSUER", "", "An outside issuer whose JWTs are accepted, such as https://login.example.com/realms/ops"
+)
+OIDC_AUDIENCE = env.text("OIDC_AUDIENCE", "", "The `aud` of its tokens for us; unset: the address of /mcp")
+OIDC_JWKS_URL = env.text("OIDC_JWKS_URL", "", "Where its keys are; unset: as its metadata says")
+OIDC_ALGORITHMS = env.words("OIDC_ALGORITHMS", "RS256,ES256", "Signatures accepted from it, asymmetric ones only")
+OIDC_TENANT = env.text("OIDC_TENANT", "main", "The tenant its callers belong to, by its short name")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
 
 _database_url = (
@@ -98,6 +123,7 @@ INSTALLED_APPS = [
     "heroicons",
     "allauth",
     "allauth.account",
+    "oauth2_provider",
     "channels",
     "procrastinate.contrib.django",
     "taskhub.store",
@@ -150,6 +176,10 @@ CHANNEL_LAYERS = {
 }
 
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+    "taskhub.identity.oauth.secrets.RandomSecretHasher",  # of applications; no password is hashed so
+]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
@@ -179,6 +209,44 @@ CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
 X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
+
+OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
+# The toolkit's own defaults are those of an older time: every gate of RFC 9700 is closed here.
+OAUTH2_PROVIDER = {
+    "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # authorization code and refresh, nothing else
+    "OAUTH2_VALIDATOR_CLASS": "taskhub.identity.oauth.server.Validator",
+    "SCOPES": {scope: scope for scope in SCOPES},
+    "CLIENT_SECRET_HASHER": "random_sha256",
+    "ACCESS_TOKEN_GENERATOR": "taskhub.identity.oauth.server.access_token",
+    "REFRESH_TOKEN_GENERATOR": "taskhub.identity.oauth.server.refresh_token",
+    "ACCESS_TOKEN_EXPIRE_SECONDS": TASKHUB_OAUTH_TOKEN_SECONDS,
+    "REFRESH_TOKEN_EXPIRE_SECONDS": TASKHUB_OAUTH_REFRESH_DAYS * 86_400,
+    "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
+    "ROTATE_REFRESH_TOKEN": True,
+    "REFRESH_TOKEN_REUSE_PROTECTION": True,
+    "PKCE_REQUIRED": True,
+    "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],  # http for loopback only: see the validator
+    "ALLOW_LOCALHOST_LOOPBACK": True,
+    "OIDC_ISS_ENDPOINT": PUBLIC_URL,
+    "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],
+    "OAUTH2_GRANT_TYPES_SUPPORTED": ["authorization_code", "refresh_token"],
+    "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_basic", "client_secret_post"],
+    "DCR_ENABLED": TASKHUB_OAUTH_REGISTRATION,
+    "CIMD_ENABLED": True,
+    "CIMD_METADATA_FETCHER": "taskhub.identity.oauth.documents.Documents",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("taskhub.identity.oauth.documents.OnlyWhenAPersonAsks",),
+    "CIMD_MAX_DOCUMENT_SIZE": 65_536,
+    "CIMD_FETCH_TIMEOUT_SECONDS": 5,
+    "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT": True,
+    "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT": True,
+    "COMPLIANT_BCP_RFC9700_PKCE_METHOD": True,
+    "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT": True,
+    "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": True,
+    "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
+    "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN": True,
+    "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING": True,
+    "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED": True,
+}
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

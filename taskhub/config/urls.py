@@ -5,11 +5,26 @@ from __future__ import annotations
 from allauth.account import views as account
 from django.urls import include, path
 
+from taskhub.api import oauth
 from taskhub.api.urls import health_urls, mcp_api
+from taskhub.console.views.consent import authorize
+from taskhub.identity.oauth.documents import AUTHORIZE_PATH
+
+# The toolkit finds its endpoints by these names; of its pages and endpoints no other is served.
+oauth_urls = [
+    path(oauth.SERVER_METADATA.lstrip("/"), oauth.server_metadata, name="oauth-server-metadata"),
+    path(oauth.RESOURCE_METADATA.lstrip("/"), oauth.resource_metadata, name="oauth-resource-metadata"),
+    path(f"{oauth.RESOURCE_METADATA.lstrip('/')}/mcp", oauth.resource_metadata, name="oauth-resource-metadata-path"),
+    path(AUTHORIZE_PATH.lstrip("/"), authorize, name="authorize"),
+    path("oauth/token", oauth.token, name="token"),
+    path("oauth/revoke", oauth.revoke, name="revoke-token"),
+    path("oauth/register", oauth.registration, name="dcr-register"),
+]
 
 urlpatterns = [
     path("mcp", mcp_api.urls),
     *health_urls,
+    path("", include((oauth_urls, "oauth2_provider"))),
     # Of allauth's pages only those that work without mail and without sign-up.
     path("accounts/login/", account.login, name="account_login"),
     path("accounts/logout/", account.logout, name="account_logout"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from taskhub.console.views import audit, clients, inbox, overview, servers, settings, tasks, workers
+from taskhub.console.views import applications, audit, clients, inbox, overview, servers, settings, tasks, workers
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -22,6 +22,18 @@ urlpatterns = [
     path("audit/export", audit.audit_export, name="audit-export"),
     path("clients/", clients.client_list, name="client-list"),
     path("clients/issue", clients.token_issue, name="token-issue"),
+    path("clients/applications/", applications.application_list, name="application-list"),
+    path("clients/applications/add", applications.application_add, name="application-add"),
+    path("clients/applications/<int:pk>/", applications.application_detail, name="application-detail"),
+    path("clients/applications/<int:pk>/change", applications.application_change, name="application-change"),
+    path("clients/applications/<int:pk>/secret", applications.application_secret, name="application-secret"),
+    path("clients/applications/<int:pk>/toggle", applications.application_toggle, name="application-toggle"),
+    path("clients/applications/<int:pk>/remove", applications.application_remove, name="application-remove"),
+    path(
+        "clients/applications/<int:pk>/consents/<int:consent>/revoke",
+        applications.consent_revoke,
+        name="consent-revoke",
+    ),
     path("clients/<int:pk>/", clients.client_detail, name="client-detail"),
     path("clients/<int:pk>/toggle", clients.client_toggle, name="client-toggle"),
     path("clients/<int:pk>/tokens/<int:token>/revoke", clients.token_revoke, name="token-revoke"),

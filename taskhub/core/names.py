@@ -26,6 +26,10 @@ MODE_HINT: Final = "taskhub/task"
 
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
 
+OAUTH_ISSUER: Final = "taskhub/oauth"
+"""The issuer of contexts that come from our authorization server. A name and no address: who moves
+TaskHub to another address keeps its tasks."""
+
 MAX_URI: Final = 1_024
 """Characters of a resource's uri or a template that are kept."""
 

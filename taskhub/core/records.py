@@ -28,7 +28,11 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The auth context a request acts for: (issuer, subject, client_id) in a tenant."""
+    """The auth context a request acts for: (issuer, subject, client_id) in a tenant.
+
+    `audiences` are the addresses the token was made for; empty when it holds at any address of
+    this TaskHub.
+    """
 
     tenant_id: int
     context_id: int
@@ -40,6 +44,7 @@ class Principal:
     anonymous: bool = False
     expires_at: datetime | None = None
     token_id: int | None = None
+    audiences: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

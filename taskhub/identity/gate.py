@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskhub.core.errors import Forbidden
+from taskhub.core.names import SCOPES
 from taskhub.core.records import Person
 from taskhub.core.states import Role
 
@@ -32,6 +33,20 @@ PERMISSIONS: Final[dict[Role, frozenset[str]]] = {
     },
 }
 """Role: what it may do. `settings.view` covers people and limits."""
+
+SCOPE_NEEDS: Final[dict[str, str]] = {
+    "tasks:call": "task.rerun",
+    "tasks:read": "task.view",
+    "tasks:answer": "question.answer",
+    "tasks:cancel": "task.cancel",
+}
+"""Scope: the permission a person needs to hand it to a program. Nobody gives away what they may not
+do themselves; making a tool run is what `task.rerun` lets a person do."""
+
+
+def grantable(role: str) -> tuple[str, ...]:
+    """The scopes that a person with this role may give a program."""
+    return tuple(scope for scope in SCOPES if SCOPE_NEEDS[scope] in PERMISSIONS[Role(role)])
 
 
 def allows(person: Person, permission: str) -> bool:

@@ -11,9 +11,9 @@ def public_id() -> str:
     return secrets.token_urlsafe(24)
 
 
-def token() -> str:
+def token(prefix: str = "thub_") -> str:
     """A bearer token: a prefix that secret scanners can find, and 256 random bits."""
-    return "thub_" + secrets.token_urlsafe(32)
+    return prefix + secrets.token_urlsafe(32)
 
 
 def digest(secret: str) -> bytes:

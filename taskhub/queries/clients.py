@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.queries._read import read
 
 PAGE_ROWS = 50
@@ -24,7 +24,7 @@ OWN_ISSUER = "taskhub"
 # (T26-03): "never" means that none of them did.
 _CLIENTS = f"""
     SELECT c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
-           tokens.live, tokens.total,
+           tokens.live + signed.live, tokens.total + signed.live,
            greatest(tokens.used_at, c.last_seen_at, calls.newest_at), coalesce(tokens.address, ''),
            recent.n, running.n,
            coalesce(nullif(c.client_info, '{{}}'), calls.info, '{{}}')::text,
@@ -40,6 +40,11 @@ _CLIENTS = f"""
                count(*) AS total, max(a.last_used_at) AS used_at,
                (array_agg(a.last_address ORDER BY a.last_used_at DESC NULLS LAST))[1] AS address
         FROM access_token a WHERE a.context_id = c.id) tokens
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS live FROM oauth2_provider_accesstoken t
+        JOIN oauth2_provider_application r ON r.id = t.application_id AND r.client_id = c.client_id
+        WHERE c.issuer = '{OAUTH_ISSUER}' AND t.user_id::text = substr(c.subject, 6)
+          AND t.expires > clock_timestamp()) signed
     CROSS JOIN LATERAL (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM task t WHERE t.context_id = c.id AND t.created_at > clock_timestamp() - interval '30 days'
@@ -107,6 +112,11 @@ class ClientRow:
     def own(self) -> bool:
         """Whether its tokens are issued here."""
         return self.issuer == OWN_ISSUER
+
+    @property
+    def by_oauth(self) -> bool:
+        """Whether a person signed it in through our authorization server."""
+        return self.issuer == OAUTH_ISSUER
 
     @property
     def tasks_text(self) -> str:

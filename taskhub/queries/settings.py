@@ -57,6 +57,8 @@ _LIMITS: Final = (
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs at once."),
     ("TASKHUB_LANES", "Database threads per web process", "", ""),
     ("TASKHUB_MAX_BODY", "Largest request", " bytes", "Larger requests are refused unread."),
+    ("TASKHUB_OAUTH_TOKEN_SECONDS", "Access token of a sign-in", " s", "Programs refresh theirs by themselves."),
+    ("TASKHUB_OAUTH_REFRESH_DAYS", "Unused sign-in of a program", " days", "Then a person is asked again."),
     ("TASKHUB_RETENTION_DAYS", "History kept", " days", "Ended tasks are purged afterwards; the audit log is not."),
 )
 _SERVICE: Final = (
@@ -64,6 +66,9 @@ _SERVICE: Final = (
     ("ALLOWED_HOSTS", "Host names answered", "", ""),
     ("TASKHUB_REVISIONS", "Protocol revisions", "", ""),
     ("TASKHUB_ANONYMOUS", "Calls without a token", "", "For trials only: all callers share one context."),
+    ("TASKHUB_OAUTH", "Built-in authorization server", "", "People sign programs in with their browser."),
+    ("TASKHUB_OAUTH_REGISTRATION", "Programs register themselves", "", "Without anybody being asked."),
+    ("OIDC_ISSUER", "Outside issuer", "", "Its JWTs are accepted."),
     ("TRUSTED_PROXIES", "Trusted proxies", "", "How many are believed about a caller's address."),
     ("LOG_LEVEL", "Log level", "", ""),
     ("DEBUG", "Debug pages", "", "Never in production."),

@@ -12,6 +12,7 @@ from django.db import connection
 from procrastinate.contrib.django import app as django_app
 
 from taskhub.core.names import QUEUE, WAKE_JOB
+from taskhub.identity.oauth import applications
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries.sessions import IDLE_DAYS
@@ -59,3 +60,13 @@ async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
     """Delete procrastinate's own finished rows after a day."""
     assert context.app is not None
     await context.app.job_manager.delete_old_jobs(nb_hours=24, include_failed=True, include_cancelled=True)
+
+
+@django_app.periodic(cron="17 * * * *")
+@django_app.task(name="taskhub.sweep_sign_ins", queue=QUEUE, queueing_lock="sign-ins")
+def sweep_sign_ins(timestamp: int) -> None:
+    """Delete what is left of sign-ins that ended, and programs that nobody ever let in."""
+    try:
+        applications.sweep()
+    finally:
+        connection.close()  # see `purge_old`

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.test import RequestFactory
 from django.utils import timezone
 
 from taskhub.api.auth import Unauthorized, authenticate
@@ -226,7 +227,8 @@ def lane() -> Iterator[Lanes]:
 
 def ask(lanes: Lanes, token: str, address: str) -> Principal:
     """As the endpoint asks for every request."""
-    return asyncio.run(authenticate(f"Bearer {token}", address=address, lanes=lanes, anonymous=False))
+    request = RequestFactory().post("/mcp", REMOTE_ADDR=address)
+    return asyncio.run(authenticate(f"Bearer {token}", request=request, lanes=lanes, anonymous=False))
 
 
 def test_requests_within_the_thirty_seconds_write_one_mark_together(transactional_db: None) -> None:
@@ -255,7 +257,7 @@ def test_a_revoked_token_is_refused_in_the_very_process_that_heard_of_it(transac
         forget_principals()
         with pytest.raises(Unauthorized) as caught:
             ask(lanes, token, "")
-    assert caught.value.bad
+    assert caught.value.error == "invalid_token"
 
 
 def test_many_callers_of_one_token_at_once_all_become_the_same_principal(transactional_db: None) -> None:
@@ -302,7 +304,7 @@ def test_a_token_revoked_while_it_was_being_read_is_not_remembered(transactional
 
 def test_locked_out_callers_without_a_token_are_refused(transactional_db: None) -> None:
     def call(lanes: Lanes) -> Principal:
-        return asyncio.run(authenticate(None, address="", lanes=lanes, anonymous=True))
+        return asyncio.run(authenticate(None, request=RequestFactory().post("/mcp"), lanes=lanes, anonymous=True))
 
     with lane() as lanes:
         found = call(lanes)

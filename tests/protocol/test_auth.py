@@ -31,38 +31,52 @@ def _challenge(header: str) -> dict[str, str]:
     return dict(re.findall(r'(\w+)="([^"]*)"', rest))
 
 
-@pytest.mark.req("AU-03", "AU-15")
-def test_without_a_token_the_challenge_names_no_error(nobody: Client) -> None:
+EVERY_SCOPE = "tasks:call tasks:read tasks:answer tasks:cancel"
+
+
+@pytest.mark.req("AU-02", "AU-03", "AU-15")
+def test_without_a_token_the_challenge_names_no_error(hub: RunningHub, nobody: Client) -> None:
     answer = nobody.tool("greet", {"name": "x"})
     assert answer.status == 401
-    assert "error" not in _challenge(answer.headers["www-authenticate"])
+    assert _challenge(answer.headers["www-authenticate"]) == {
+        "scope": EVERY_SCOPE,
+        "resource_metadata": f"{hub.base}/.well-known/oauth-protected-resource/mcp",
+    }
     assert answer.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize(
-    "authorization",
+    ("authorization", "status", "error"),
     [
-        "Bearer thub_" + "x" * 43,
-        "Bearer x",
-        "Bearer",
-        "Basic YWRtaW46YWRtaW4=",
-        "",
-        "Bearer " + "x" * 4_000,
-        "Bearer ' OR 1=1 --xxxxxxxxxxxxxxxxxxxx",
-        "Token {token}",
-        "{token}",
-        "Bearer {token}x",
-        "Bearer {token} {token}",
-        "Bearer {TOKEN}",
+        ("Bearer thub_" + "x" * 43, 401, "invalid_token"),
+        ("Bearer thua_" + "x" * 43, 401, "invalid_token"),
+        ("Bearer x", 401, "invalid_token"),
+        ("Bearer x.y.z", 401, "invalid_token"),
+        ("Bearer " + "x" * 8_193, 401, "invalid_token"),
+        ("Bearer {token}x", 401, "invalid_token"),
+        ("Bearer {TOKEN}", 401, "invalid_token"),
+        # Nobody tried a bearer token here, so nothing is wrong with one (RFC 6750, 3.1).
+        ("Basic YWRtaW46YWRtaW4=", 401, None),
+        ("", 401, None),
+        ("Token {token}", 401, None),
+        ("{token}", 401, None),
+        ("Bearer", 400, "invalid_request"),
+        ("Bearer ' OR 1=1 --xxxxxxxxxxxxxxxxxxxx", 400, "invalid_request"),
+        ("Bearer {token} {token}", 400, "invalid_request"),
+        ("Bearer a=b", 400, "invalid_request"),
+        ("Bearer {token},Bearer {token}", 400, "invalid_request"),
     ],
 )
-@pytest.mark.req("AU-03", "AU-07")
-def test_a_token_that_is_no_good_is_told_apart_from_none(hub: RunningHub, nobody: Client, authorization: str) -> None:
+@pytest.mark.req("AU-03", "AU-05", "AU-07")
+def test_no_token_a_bad_one_and_a_header_that_makes_no_sense_are_told_apart(
+    hub: RunningHub, nobody: Client, authorization: str, status: int, error: str | None
+) -> None:
     token = hub.tokens["agent-a"]
     sent = authorization.replace("{token}", token).replace("{TOKEN}", token.upper())
     answer = nobody.call("server/discover", headers={"Authorization": sent})
-    assert answer.status == 401
-    assert _challenge(answer.headers["www-authenticate"])["error"] == "invalid_token"
+    challenge = _challenge(answer.headers["www-authenticate"])
+    assert (answer.status, challenge.get("error")) == (status, error)
+    assert challenge["resource_metadata"].endswith("/.well-known/oauth-protected-resource/mcp")
     assert token not in answer.body.decode()
 
 
@@ -125,6 +139,7 @@ def test_a_token_that_is_too_narrow_learns_which_scope_is_missing(
         assert (answer.status, answer.streamed) == (403, False)
         challenge = _challenge(answer.headers["www-authenticate"])
         assert (challenge["error"], challenge["scope"]) == ("insufficient_scope", scope)
+        assert challenge["resource_metadata"] == f"{hub.base}/.well-known/oauth-protected-resource/mcp"
         assert answer.messages[-1]["id"] == "mine"
         # Also where the extension is missing: how far a token reaches does not depend on that.
         assert client.call(method, params).status in (403, 400)

@@ -36,6 +36,7 @@ def changed(sql: str, back: str) -> Iterator[None]:
 @contextmanager
 def one_migration_missing() -> Iterator[None]:
     row = "(app, name, applied) SELECT app, name, applied FROM"
+    # The newest: what others build on counts as there when they are.
     newest = "app = 'store' AND name = (SELECT max(name) FROM django_migrations WHERE app = 'store')"
     with connection.cursor() as cursor:
         cursor.execute(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM django_migrations WHERE {newest}")

@@ -22,7 +22,7 @@ from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.names import SCOPES
 from taskhub.identity import gate, tokens
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.queries import clients
+from taskhub.queries import applications, clients
 
 DAYS: Final = 90
 _SPENT: Final = "spent_token_forms"
@@ -188,6 +188,10 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
     client = _client(request, pk)
     rows = clients.client_tokens(request.person.tenant_id, pk)
     can_manage = gate.allows(request.person, "client.manage")
+    application = (
+        applications.application_of_client(request.person.tenant_id, client.client_id) if client.by_oauth else None
+    )
+    allowed = applications.consent_rows(request.person.tenant_id, application.id, context_id=pk) if application else ()
     revoking = query.number(request, "revoke") if can_manage else None
     return partial_or_page(
         request,
@@ -196,6 +200,8 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
         {
             "client": client,
             "tokens": rows,
+            "application": application,
+            "allowed": allowed[0] if allowed else None,
             "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),
             "toggling": can_manage and "toggle" in request.GET,
             "form": form or TokenForm(context=pk, once=secrets.token_urlsafe(12)),

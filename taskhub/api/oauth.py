@@ -1,0 +1,149 @@
+"""The authorization server's machine-readable side: metadata, token, revocation, registration.
+
+Any web page may call these, for clients that run in a browser; they look at no cookie. The page
+on which a person decides is the console's (`console/views/consent.py`).
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.debug import sensitive_post_parameters
+from oauth2_provider.views import (
+    OAuthProtectedResourceMetadataView,
+    OAuthServerMetadataView,
+    RevokeTokenView,
+    TokenView,
+)
+
+from taskhub.core.errors import Invalid, LimitReached
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.identity.address import authorization_servers, resource_of
+from taskhub.identity.oauth.applications import register
+from taskhub.lib import jsonx
+
+logger = logging.getLogger(__name__)
+
+RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
+SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
+OPEN_PATHS: Final = frozenset(
+    {RESOURCE_METADATA, f"{RESOURCE_METADATA}/mcp", SERVER_METADATA, "/oauth/token", "/oauth/revoke", "/oauth/register"}
+)
+"""Paths that pages of any origin may call; every other path refuses a foreign Origin."""
+
+View = Callable[..., Any]
+
+
+def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> Callable[[View], View]:
+    """A view that any page's script may call: it sees no session, answers preflights, and its
+    answers are readable everywhere. Not there at all unless `when`."""
+
+    def decorate(view: View) -> View:
+        @csrf_exempt
+        @functools.wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            request.COOKIES = {}
+            request.user = AnonymousUser()
+            if not when():
+                response = _json({"error": "not_found"}, status=404)
+            elif request.method == "OPTIONS":
+                response = HttpResponse(status=204)
+            elif request.method not in methods:
+                response = _json({"error": "invalid_request"}, status=405)
+                response["Allow"] = ", ".join((*methods, "OPTIONS"))
+            else:
+                try:
+                    response = view(request, *args, **kwargs)
+                except OperationalError:  # the database is away, or a row stayed locked: worth another try
+                    logger.exception("the database did not answer %s", request.path)
+                    response = _json({"error": "temporarily_unavailable"}, status=503)
+            response["Access-Control-Allow-Origin"] = "*"
+            response["Access-Control-Allow-Methods"] = ", ".join((*methods, "OPTIONS"))
+            response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"
+            response["Access-Control-Max-Age"] = "600"
+            return response
+
+        return guarded
+
+    return decorate
+
+
+def built_in() -> bool:
+    """Whether the built-in authorization server is on."""
+    return bool(settings.TASKHUB_OAUTH)
+
+
+class _ResourceMetadata(OAuthProtectedResourceMetadataView):  # type: ignore[misc]  # the toolkit is untyped
+    def get_resource(self, request: HttpRequest) -> str:
+        return resource_of(request)
+
+    def get_authorization_servers(self, request: HttpRequest) -> list[str]:
+        return authorization_servers(request)
+
+    def get_resource_name(self) -> str:
+        return "TaskHub"
+
+
+_token: View = TokenView.as_view()
+_revoke: View = RevokeTokenView.as_view()
+
+resource_metadata = open_to_browsers("GET", when=lambda: built_in() or bool(settings.OIDC_ISSUER))(
+    _ResourceMetadata.as_view()
+)
+"""RFC 9728: what this resource is called and who issues tokens for it (AU-01, AU-02)."""
+
+server_metadata = open_to_browsers("GET", when=built_in)(OAuthServerMetadataView.as_view())
+"""RFC 8414: where our authorization server has its endpoints, and what it can do."""
+
+
+@open_to_browsers("POST", when=built_in)
+@sensitive_post_parameters()
+def token(request: HttpRequest) -> HttpResponse:
+    """A code or a refresh token for tokens."""
+    response: HttpResponse = _token(request)
+    response["Content-Type"] = "application/json"  # the toolkit leaves it out of some refusals
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+@open_to_browsers("POST", when=built_in)
+@sensitive_post_parameters()
+def revoke(request: HttpRequest) -> HttpResponse:
+    """End a token (RFC 7009). An unknown one is no error."""
+    response: HttpResponse = _revoke(request)
+    response["Content-Type"] = "application/json"
+    return response
+
+
+@open_to_browsers("POST", when=lambda: built_in() and bool(settings.TASKHUB_OAUTH_REGISTRATION))
+def registration(request: HttpRequest) -> HttpResponse:
+    """A program registers itself (RFC 7591); off unless the operator turns it on."""
+    address = str(request.META.get("REMOTE_ADDR", ""))
+    try:
+        document = jsonx.decode(request.body)
+        if not isinstance(document, dict):
+            raise Invalid("The body must be a JSON object.")
+        answer = register(document, actor=Actor(name="registration", door=Door.CLIENT, address=address))
+    except jsonx.JsonError:
+        return _json({"error": "invalid_client_metadata", "error_description": "The body is not JSON."}, status=400)
+    except Invalid as error:
+        code = "invalid_redirect_uri" if error.data.get("field") == "redirect_uris" else "invalid_client_metadata"
+        return _json({"error": code, "error_description": error.message}, status=400)
+    except LimitReached as error:
+        return _json({"error": "temporarily_unavailable", "error_description": error.message}, status=429)
+    response = _json(answer, status=201)
+    response["Cache-Control"] = "no-store"
+    return response
+
+
+def _json(value: dict[str, Any], *, status: int) -> HttpResponse:
+    return HttpResponse(jsonx.encode(value), status=status, content_type="application/json")

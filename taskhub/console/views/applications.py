@@ -1,0 +1,203 @@
+"""Applications: the programs that people sign in with, and what they allowed them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_POST, require_safe
+
+from taskhub.console import query
+from taskhub.console.access import page
+from taskhub.console.htmx import partial_or_page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.errors import Invalid, NotFound
+from taskhub.identity import gate
+from taskhub.identity.address import base_url
+from taskhub.identity.oauth import applications as registry
+from taskhub.identity.oauth import consents
+from taskhub.queries import applications
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationForm:
+    """The form as it stands on a page: what was typed, and what is wrong with it."""
+
+    name: str = ""
+    redirects: str = ""
+    confidential: bool = False
+    problem: str = ""
+    field: str = ""
+
+    @property
+    def addresses(self) -> list[str]:
+        """One a line."""
+        return self.redirects.split()
+
+
+@page("client.view")
+@require_safe
+def application_list(request: ConsoleRequest) -> HttpResponse:
+    """Every application the tenant knows."""
+    return _list(request, ApplicationForm(), opened="new" in request.GET)
+
+
+@page("client.manage")
+@require_POST
+@sensitive_variables("secret")
+def application_add(request: ConsoleRequest) -> HttpResponse:
+    """Register an application; its secret, if it has one, is on this one response and never again."""
+    form = replace(_form(request), confidential=request.POST.get("type") == "confidential")
+    try:
+        pk, secret = registry.add_application(
+            tenant_id=request.person.tenant_id,
+            name=form.name,
+            redirects=form.addresses,
+            confidential=form.confidential,
+            actor=actor_of(request),
+        )
+    except Invalid as error:
+        failed = replace(form, problem=error.message, field=str(error.data.get("field", "")))
+        return _list(request, failed, opened=True, status=400)
+    if not secret:
+        messages.success(request, f"{form.name} is registered. Give it the client id below.")
+        return redirect("application-detail", pk)
+    return _secret(request, pk, secret)
+
+
+@page("client.view")
+@require_safe
+def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """One application; `toggle`, `remove`, `secret` and `revoke` ask for confirmation first."""
+    found = _application(request, pk)
+    return _detail(request, found, ApplicationForm(name=found.own_name, redirects="\n".join(found.redirects)))
+
+
+@page("client.manage")
+@require_POST
+def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Another name, other addresses."""
+    found, form = _application(request, pk), _form(request)
+    try:
+        changed = registry.change_application(
+            tenant_id=request.person.tenant_id,
+            application_id=pk,
+            name=form.name,
+            redirects=form.addresses,
+            actor=actor_of(request),
+        )
+    except Invalid as error:
+        failed = replace(form, problem=error.message, field=str(error.data.get("field", "")))
+        return _detail(request, found, failed, status=400)
+    messages.success(request, "Saved. It counts from the next sign-in." if changed else "Nothing to save.")
+    return redirect("application-detail", pk)
+
+
+@page("client.manage")
+@require_POST
+@sensitive_variables("secret")
+def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """A new secret, on this one response and never again."""
+    _application(request, pk)
+    secret = registry.renew_secret(tenant_id=request.person.tenant_id, application_id=pk, actor=actor_of(request))
+    return _secret(request, pk, secret)
+
+
+@page("client.manage")
+@require_POST
+def application_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Lock an application out for everybody, or let it in again."""
+    found, blocked = _application(request, pk), request.POST.get("blocked") == "1"
+    registry.set_blocked(
+        tenant_id=request.person.tenant_id, application_id=pk, blocked=blocked, actor=actor_of(request)
+    )
+    messages.success(
+        request, f"{found.name} is locked out for everybody." if blocked else f"{found.name} may sign people in again."
+    )
+    return redirect("application-detail", pk)
+
+
+@page("client.manage")
+@require_POST
+def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Forget an application with all its tokens."""
+    found = _application(request, pk)
+    registry.remove_application(tenant_id=request.person.tenant_id, application_id=pk, actor=actor_of(request))
+    messages.success(request, f"{found.name} is removed, and signed out everywhere.")
+    return redirect("application-list")
+
+
+@page("client.manage")
+@require_POST
+def consent_revoke(request: ConsoleRequest, pk: int, consent: int) -> HttpResponse:
+    """Take back what a person allowed an application."""
+    if consent not in {row.id for row in applications.consent_rows(request.person.tenant_id, pk)}:
+        raise NotFound("There is no such permission any more.")
+    consents.revoke_consent(tenant_id=request.person.tenant_id, consent_id=consent, actor=actor_of(request))
+    messages.success(request, "Taken back. Its tokens for that person are refused from now on.")
+    return redirect("application-detail", pk)
+
+
+def _list(request: ConsoleRequest, form: ApplicationForm, *, opened: bool, status: int = 200) -> HttpResponse:
+    return partial_or_page(
+        request,
+        "console/applications.html",
+        "list",
+        {
+            "rows": applications.application_rows(request.person.tenant_id),
+            "form": form,
+            "open": opened,
+            "on": settings.TASKHUB_OAUTH,
+            "issuer": settings.OIDC_ISSUER,
+            "can_manage": gate.allows(request.person, "client.manage"),
+        },
+        status=status,
+    )
+
+
+def _detail(
+    request: ConsoleRequest, found: applications.ApplicationRow, form: ApplicationForm, *, status: int = 200
+) -> HttpResponse:
+    can_manage = gate.allows(request.person, "client.manage")
+    people = applications.consent_rows(request.person.tenant_id, found.id)
+    revoking = query.number(request, "revoke") if can_manage else None
+    return partial_or_page(
+        request,
+        "console/application.html",
+        "application",
+        {
+            "application": found,
+            "people": people,
+            "form": form,
+            "editing": can_manage and found.manual and ("edit" in request.GET or bool(form.problem)),
+            "revoking": next((row for row in people if row.id == revoking), None),
+            "asking": next((name for name in ("toggle", "remove", "secret") if can_manage and name in request.GET), ""),
+            "can_manage": can_manage,
+            "can_audit": gate.allows(request.person, "audit.view"),
+        },
+        status=status,
+    )
+
+
+def _secret(request: ConsoleRequest, pk: int, secret: str) -> HttpResponse:
+    return render(
+        request,
+        "console/application_secret.html",
+        {"application": _application(request, pk), "secret": secret, "issuer": base_url(request)},
+    )
+
+
+def _application(request: ConsoleRequest, pk: int) -> applications.ApplicationRow:
+    found = applications.application_detail(request.person.tenant_id, pk) if pk < 2**63 else None
+    if found is None:
+        raise NotFound("There is no such application.")
+    return found
+
+
+def _form(request: ConsoleRequest) -> ApplicationForm:
+    post = request.POST
+    return ApplicationForm(name=post.get("name", "").strip()[:200], redirects=post.get("redirects", "")[:20_000])

@@ -1,0 +1,186 @@
+"""The consent page: a person decides what a program may do for them (RFC 6749, 4.1.1)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render, resolve_url
+from django.views.decorators.http import require_http_methods
+from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
+from oauth2_provider.http import OAuth2ResponseRedirect
+from oauth2_provider.views.mixins import OAuthLibMixin
+
+from taskhub.console.access import page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core.names import SCOPES
+from taskhub.identity import gate
+from taskhub.identity.address import base_url, canonical, resource_of
+from taskhub.identity.oauth import consents
+from taskhub.identity.oauth.documents import is_loopback
+
+CONSENT_WORDS: Final = {
+    "tasks:call": ("Run tools", "It starts tasks in your name, which others may have to approve."),
+    "tasks:read": ("Read the tasks it started", "Their state, progress and results. No tasks of anybody else."),
+    "tasks:answer": ("Answer questions of those tasks", "Instead of you, where a tool asks its caller."),
+    "tasks:cancel": ("Cancel those tasks", "Ask them to stop."),
+}
+"""Scope: what it means to the person who is asked, in a line and a half."""
+_SIGNED_IN: Final = "signed-in"
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a program asks for, checked: `registration` is the toolkit's row, `offer` the scopes this
+    person may give of those it wants, `beyond` the others."""
+
+    registration: Any
+    credentials: dict[str, Any]
+    asked: tuple[str, ...]
+    offer: tuple[str, ...]
+    beyond: tuple[str, ...]
+
+    @property
+    def redirect_uri(self) -> str:
+        """Where the answer goes."""
+        return str(self.credentials["redirect_uri"])
+
+    @property
+    def local(self) -> bool:
+        """Whether the answer goes to a program on the person's own machine. Which one listens there
+        nobody can know, so such a wish is never granted without asking (RFC 8252, 8.6)."""
+        return is_loopback(urlsplit(self.redirect_uri).hostname)
+
+
+def authorize(request: HttpRequest) -> HttpResponse:
+    """A program sends a person here. Whoever has to sign in first comes back to the page and is
+    asked, also where they were asked before: a browser follows no redirect from the sign-in form
+    to another site, as our content security policy tells it.
+    """
+    if not settings.TASKHUB_OAUTH:
+        raise Http404
+    if not request.user.is_authenticated:
+        here = f"{request.get_full_path()}{'&' if request.GET else '?'}{_SIGNED_IN}=1"
+        return redirect(f"{resolve_url('account_login')}?{urlencode({REDIRECT_FIELD_NAME: here})}")
+    return _authorize(request)
+
+
+@page("task.view")
+@require_http_methods(["GET", "POST"])
+def _authorize(request: ConsoleRequest) -> HttpResponse:
+    try:
+        wish = _wish(request)
+    except FatalClientError as error:
+        return _refused(request, str(error.oauthlib_error.description or ""))
+    except OAuthToolkitError as error:
+        problem = error.oauthlib_error
+        return _back(request, problem.redirect_uri, problem.error, problem.description, problem.state)
+    challenge = wish.credentials.get("code_challenge") or ""
+    if wish.credentials.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
+        return _error(request, wish, "invalid_request", "code_challenge_method must be S256, with a SHA-256 digest.")
+    resources = request.GET.getlist("resource")
+    if [canonical(resource) for resource in resources] != [resource_of(request)]:
+        return _error(request, wish, "invalid_target", f"resource must name {resource_of(request)} and nothing else.")
+    application = consents.known(request.person.tenant_id, wish.registration)
+    if application is None:
+        return _refused(request, "An administrator has locked this program out, or never let it in.")
+    remembered = consents.remembered(application, request.person.user_id)
+    if request.method == "POST":
+        return _decide(request, wish, application)
+    again = _SIGNED_IN in request.GET or request.GET.get("prompt") == "consent"
+    if wish.offer and remembered.issuperset(wish.offer) and not wish.local and not again:
+        return _grant(request, wish, wish.offer)
+    return _page(request, wish, ticked=wish.offer)
+
+
+def _wish(request: ConsoleRequest) -> Wish:
+    """What the address asks for. Raises the toolkit's errors: `FatalClientError` for what must be told to the
+    person, as there is no address that an answer could safely be sent to."""
+    scopes, credentials = _core().validate_authorization_request(request)
+    asked = tuple(scope for scope in SCOPES if scope in scopes)
+    may = gate.grantable(request.person.role)
+    return Wish(
+        registration=credentials["request"].client,
+        credentials=credentials,
+        asked=asked,
+        offer=tuple(scope for scope in asked if scope in may),
+        beyond=tuple(scope for scope in asked if scope not in may),
+    )
+
+
+def _decide(request: ConsoleRequest, wish: Wish, application: Any) -> HttpResponse:
+    if request.POST.get("decision") != "allow":
+        consents.refuse(application, registration=wish.registration, asked=wish.asked, actor=actor_of(request))
+        return _error(request, wish, "access_denied", "The person said no.")
+    allowed = tuple(scope for scope in wish.offer if scope in request.POST.getlist("grant"))
+    if not allowed:
+        return _page(request, wish, ticked=(), problem="Tick what it may do, or deny it everything.", status=400)
+    consents.remember(
+        application, registration=wish.registration, asked=wish.asked, allowed=allowed, actor=actor_of(request)
+    )
+    return _grant(request, wish, allowed)
+
+
+def _grant(request: ConsoleRequest, wish: Wish, scopes: tuple[str, ...]) -> HttpResponse:
+    credentials = {**wish.credentials, "resource": [resource_of(request)]}
+    try:
+        uri, _, _, _ = _core().create_authorization_response(request, list(scopes), credentials, True)
+    except OAuthToolkitError as error:
+        problem = error.oauthlib_error
+        return _error(request, wish, problem.error, problem.description)
+    return OAuth2ResponseRedirect(uri, wish.registration.get_allowed_schemes())  # type: ignore[no-any-return]
+
+
+def _page(
+    request: ConsoleRequest, wish: Wish, *, ticked: tuple[str, ...], problem: str = "", status: int = 200
+) -> HttpResponse:
+    target = urlsplit(wish.redirect_uri)
+    response = render(
+        request,
+        "console/consent.html",
+        {
+            "name": consents.shown_name(wish.registration),
+            "host": consents.host_of(wish.registration),
+            "source": wish.registration.registration_source,
+            "target": target.netloc,
+            "local": wish.local,
+            "choices": [(scope, *CONSENT_WORDS[scope], scope in ticked) for scope in wish.offer],
+            "beyond": [CONSENT_WORDS[scope][0] for scope in wish.beyond],
+            "problem": problem,
+            "here": request.get_full_path(),
+        },
+        status=status,
+    )
+    # The answer to this form is a redirect to the program, and browsers hold redirects to the form's
+    # rule as well; the program's own page may lead further, to its site.
+    response._csp_update = {"form-action": ["https:", "http:"] if wish.local else ["https:"]}  # type: ignore[attr-defined]
+    return response
+
+
+def _refused(request: HttpRequest, why: str) -> HttpResponse:
+    """Nothing can be sent back: who sent the person here is not known for sure."""
+    message = f"The program that sent you here cannot be signed in. {why}".strip()
+    context = {"status": 400, "title": "That program cannot sign in", "message": message}
+    return render(request, "error.html", context, status=400)
+
+
+def _error(request: HttpRequest, wish: Wish, error: str, description: str) -> HttpResponse:
+    return _back(request, wish.redirect_uri, error, description, wish.credentials.get("state"))
+
+
+def _back(request: HttpRequest, uri: str, error: str, description: str, state: str | None) -> HttpResponse:
+    """Tell the program, at an address of its own that was checked before. `iss` says whose answer it
+    is (RFC 9207), also when the answer is no."""
+    told = {"error": error, "error_description": description, "state": state, "iss": base_url(request)}
+    query = urlencode({name: value for name, value in told.items() if value})
+    return OAuth2ResponseRedirect(f"{uri}{'&' if '?' in uri else '?'}{query}", ["https", "http"])  # type: ignore[no-any-return]
+
+
+def _core() -> Any:
+    return OAuthLibMixin.get_oauthlib_core()

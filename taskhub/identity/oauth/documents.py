@@ -1,0 +1,96 @@
+"""Client ID Metadata Documents: a program's own page on the web says who it is.
+
+The toolkit's fetcher does the dangerous part: https only, the address resolved once and refused
+when any of it is not public, the connection made to that very address, no redirects, limits on
+size and time. Here is what MCP's clients need besides.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import ssl
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+from django.conf import settings
+from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
+
+AUTHORIZE_PATH: Final = "/oauth/authorize"
+_LOOPBACK_NAMES = ("localhost",)
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host name or address is this machine itself."""
+    if host in _LOOPBACK_NAMES:
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def redirect_allowed(uri: str) -> bool:
+    """Where a code may be sent: https anywhere, plain http on the person's own machine only (RFC 8252)."""
+    try:
+        parts = urlsplit(uri)
+        parts.port  # noqa: B018 - raises for a malformed port
+    except ValueError:
+        return False
+    if "#" in uri or "@" in parts.netloc or not parts.hostname:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+
+
+class OnlyWhenAPersonAsks:
+    """A document is fetched for a signed-in person at the authorize page, never for a stranger at
+    the token endpoint: nobody without an account makes this server call anything."""
+
+    def has_permission(self, request: Any, client_id: str) -> bool:
+        """See the class."""
+        return urlsplit(str(request.uri)).path == AUTHORIZE_PATH
+
+
+class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is untyped
+    """The toolkit's fetcher, for documents that were written with other servers in mind too."""
+
+    def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """The document, reduced to what we serve, and how long it may be kept. Raises `CIMDError`."""
+        if settings.TASKHUB_OAUTH_LOCAL_DOCUMENTS and is_loopback(urlsplit(client_id).hostname):
+            document, seconds = self._local(client_id)
+        else:
+            document, seconds = super().fetch(client_id)
+        # One document serves a program's sign-ins everywhere. What it can do elsewhere, such as
+        # device codes or a scheme of its own to come back to, is no reason to refuse it here.
+        grants = document.get("grant_types")
+        if isinstance(grants, list) and "authorization_code" in grants:
+            document["grant_types"] = ["authorization_code"]
+        redirects = document.get("redirect_uris")
+        if isinstance(redirects, list):
+            document["redirect_uris"] = [uri for uri in redirects if isinstance(uri, str) and redirect_allowed(uri)]
+        name = document.get("client_name")
+        if isinstance(name, str):
+            # It is shown to people and stands in the audit log: no signs that turn or hide text.
+            document["client_name"] = "".join(sign for sign in name if sign.isprintable()).strip()[:100]
+        return document, seconds
+
+    def _local(self, client_id: str) -> tuple[dict[str, Any], int]:
+        """For development: the same rules, but an address of this machine. Still https, as no client
+        accepts another document of its own; `SSL_CERT_FILE` names what to trust."""
+        if urlsplit(client_id).scheme != "https":
+            raise CIMDError("client_id URL must use the https scheme")
+        try:
+            with httpx2.Client(timeout=5, follow_redirects=False, verify=ssl.create_default_context()) as http:
+                response = http.get(client_id, headers={"Accept": "application/json"})
+        except httpx2.HTTPError as error:
+            raise CIMDError(f"could not fetch client_id document: {error}") from error
+        if response.status_code != 200 or len(response.content) > 65_536:
+            raise CIMDError(f"client_id document returned HTTP {response.status_code}")
+        try:
+            document = json.loads(response.content)
+        except ValueError as error:
+            raise CIMDError("client_id document is not valid JSON") from error
+        if not isinstance(document, dict):
+            raise CIMDError("client_id document must be a JSON object")
+        return document, 300

@@ -1,0 +1,245 @@
+"""Tokens of an outside issuer: JWTs checked against its published keys.
+
+Which issuer, which audience and which signatures is configuration; what a token says of itself
+chooses nothing but the key, by its id.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx2
+import jwt
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from taskhub.core.names import SCOPES
+from taskhub.identity.address import canonical
+from taskhub.lib import jsonx
+
+logger = logging.getLogger(__name__)
+
+LEEWAY_SECONDS: Final = 60
+KEYS_SECONDS: Final = 3_600.0
+"""Keys are read anew after this long, so that one the issuer withdrew goes out of use."""
+ASK_AGAIN_SECONDS: Final = 30.0
+"""However many tokens name an unknown key, the issuer is not asked more often than this."""
+MAX_DOCUMENT: Final = 262_144
+ASYMMETRIC: Final = frozenset(
+    {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a good token says. `audiences` is empty when configuration names the audience."""
+
+    issuer: str
+    subject: str
+    client_id: str
+    name: str
+    scopes: frozenset[str]
+    expires_at: datetime
+    audiences: frozenset[str]
+
+
+class _NoKey(Exception):
+    pass
+
+
+def configured_algorithms() -> list[str]:
+    """The signatures accepted. Raises `ImproperlyConfigured` for one whose key would be shared: with
+    it, whoever can check a token can make one."""
+    wrong = [name for name in settings.OIDC_ALGORITHMS if name not in ASYMMETRIC]
+    if wrong or not settings.OIDC_ALGORITHMS:
+        raise ImproperlyConfigured(
+            f"OIDC_ALGORITHMS names {', '.join(wrong) or 'nothing'}; there are: {', '.join(sorted(ASYMMETRIC))}"
+        )
+    return list(settings.OIDC_ALGORITHMS)
+
+
+def check_configuration() -> None:
+    """Raises `ImproperlyConfigured` for what cannot work, at the start instead of at the first call."""
+    if not settings.OIDC_ISSUER:
+        return
+    configured_algorithms()
+    for name in ("OIDC_ISSUER", "OIDC_JWKS_URL"):
+        value = str(getattr(settings, name))
+        if value and not _trustworthy(value):
+            raise ImproperlyConfigured(f"{name} must be an https:// address, not {value!r}")
+
+
+def looks_like_jwt(token: str) -> bool:
+    """Three parts: no token of ours has a dot."""
+    return token.count(".") == 2
+
+
+class Keys:
+    """The issuer's keys, kept for an hour; an unknown key id makes them be read anew."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._source: tuple[str, str] | None = None
+        self._read_at = self._asked_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def key(self, kid: str | None) -> jwt.PyJWK:
+        """The key with this id, or the only one for a token that names none. Raises `_NoKey`."""
+        source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
+        now = time.monotonic()
+        stale = source != self._source or now - self._read_at > KEYS_SECONDS
+        asked = source == self._source and now - self._asked_at <= ASK_AGAIN_SECONDS
+        if (stale or self._find(kid) is None) and not (asked and not self._lock.locked()):
+            # One thread asks; the others wait for what it brings instead of asking too.
+            with self._lock:
+                if source != self._source:
+                    self._keys, self._asked_at = {}, float("-inf")
+                if time.monotonic() - self._asked_at > ASK_AGAIN_SECONDS:
+                    self._asked_at = time.monotonic()
+                    self._read(source)
+        found = self._find(kid) if self._source == source else None
+        if found is None:
+            raise _NoKey
+        return found
+
+    def forget(self) -> None:
+        """As after a start."""
+        with self._lock:
+            self._keys, self._source = {}, None
+            self._read_at = self._asked_at = float("-inf")
+
+    def _find(self, kid: str | None) -> jwt.PyJWK | None:
+        if kid is None:
+            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
+        return self._keys.get(kid)
+
+    def _read(self, source: tuple[str, str]) -> None:
+        try:
+            with httpx2.Client(timeout=5, follow_redirects=False) as http:
+                document = _document(http, source[1] or _discovered(http, source[0]))
+        except (httpx2.HTTPError, ValueError, TypeError) as error:
+            # The keys that are known stay good: an issuer that is away for a moment locks nobody out.
+            logger.warning("the keys of %s could not be read: %s", source[0], error)
+            self._source = source
+            return
+        found: dict[str | None, jwt.PyJWK] = {}
+        for entry in document.get("keys", []):
+            if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
+                continue
+            try:
+                found[entry.get("kid")] = jwt.PyJWK.from_dict(entry)
+            except jwt.PyJWTError:
+                continue  # of a kind we do not know; tokens signed with it are refused
+        self._keys, self._source, self._read_at = found, source, time.monotonic()
+
+
+KEYS: Final = Keys()
+
+
+def verify(token: str) -> Claims | None:
+    """What the token says if everything about it is right; `None` without a reason otherwise.
+
+    May ask the issuer for its keys, and wait: never called first in a database lane.
+    """
+    if not settings.OIDC_ISSUER:
+        return None
+    try:
+        key = KEYS.key(jwt.get_unverified_header(token).get("kid"))
+        claims = jwt.decode(
+            token,
+            key,
+            algorithms=configured_algorithms(),
+            issuer=settings.OIDC_ISSUER,
+            leeway=LEEWAY_SECONDS,
+            options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
+        )
+        return _claims(claims)
+    except (jwt.PyJWTError, _NoKey, ValueError, TypeError, OverflowError):
+        return None
+
+
+def _claims(claims: dict[str, Any]) -> Claims | None:
+    told = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
+    audiences = frozenset(value for value in told if isinstance(value, str))
+    bound: frozenset[str] = frozenset()
+    if settings.OIDC_AUDIENCE:
+        if settings.OIDC_AUDIENCE not in audiences:
+            return None
+    else:
+        # Whether one of them is the address this call came to is checked with each call.
+        bound = frozenset(filter(None, map(canonical, audiences)))
+        if not bound:
+            return None
+    subject = claims["sub"]
+    client_id = next((claims[name] for name in ("client_id", "azp", "cid") if claims.get(name)), "")
+    if not all(isinstance(value, str) and "\0" not in value and len(value) <= 255 for value in (subject, client_id)):
+        return None
+    if not subject:
+        return None
+    name = next((claims[key] for key in ("preferred_username", "name") if isinstance(claims.get(key), str)), subject)
+    return Claims(
+        issuer=str(settings.OIDC_ISSUER),
+        subject=subject,
+        client_id=client_id,
+        name=name.replace("\0", "")[:128] or subject[:128],
+        scopes=_scopes(claims),
+        expires_at=datetime.fromtimestamp(int(claims["exp"]) + LEEWAY_SECONDS, UTC),
+        audiences=bound,
+    )
+
+
+def _scopes(claims: dict[str, Any]) -> frozenset[str]:
+    """Of `scope` (RFC 9068) or `scp`, as one string or a list, those we have."""
+    told = claims.get("scope", claims.get("scp", ""))
+    words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
+    return frozenset(SCOPES).intersection(word for word in words if isinstance(word, str))
+
+
+def _discovered(http: httpx2.Client, issuer: str) -> str:
+    """The address of the keys, from the issuer's metadata. Raises `ValueError` when there is none,
+    or when the metadata are another issuer's."""
+    parts = urlsplit(issuer)
+    path = parts.path.rstrip("/")
+    root = f"{parts.scheme}://{parts.netloc}"
+    for url in (
+        f"{issuer.rstrip('/')}/.well-known/openid-configuration",
+        f"{root}/.well-known/oauth-authorization-server{path}",
+    ):
+        try:
+            found = _document(http, url)
+        except ValueError:
+            continue
+        if found.get("issuer") != issuer:
+            raise ValueError(f"{url} speaks for another issuer")
+        keys = found.get("jwks_uri")
+        if isinstance(keys, str) and _trustworthy(keys):
+            return keys
+    raise ValueError("its metadata name no keys")
+
+
+def _document(http: httpx2.Client, url: str) -> dict[str, Any]:
+    response = http.get(url, headers={"Accept": "application/json"})
+    if response.status_code != 200 or len(response.content) > MAX_DOCUMENT:
+        raise ValueError(f"{url} answered {response.status_code}")
+    found = jsonx.decode(response.content)
+    if not isinstance(found, dict):
+        raise ValueError(f"{url} is no JSON object")
+    return found
+
+
+def _trustworthy(url: str) -> bool:
+    """https, or an address of this machine for development."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return bool(parts.hostname)
+    try:
+        return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.scheme == "http" and parts.hostname == "localhost"

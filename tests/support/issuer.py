@@ -1,0 +1,100 @@
+"""An outside issuer: a small HTTP server with metadata and keys, and what it needs to sign."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+
+class Issuer:
+    """`http://127.0.0.1:port`; `asked` counts how often its keys were read."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, Any] = {}
+        self.asked = 0
+        self.away = False
+        self.claimed: str | None = None
+        self.add("one")
+        issuer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = issuer.document(self.path)
+                body = json.dumps(found or {}).encode()
+                self.send_response(503 if issuer.away else 404 if found is None else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def add(self, kid: str, *, elliptic: bool = False) -> None:
+        """One more key."""
+        self.keys[kid] = (
+            ec.generate_private_key(ec.SECP256R1())
+            if elliptic
+            else rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+        )
+
+    def document(self, path: str) -> dict[str, Any] | None:
+        """What it answers."""
+        if path == "/.well-known/openid-configuration":
+            return {"issuer": self.claimed or self.url, "jwks_uri": f"{self.url}/keys"}
+        if path != "/keys":
+            return None
+        self.asked += 1
+        return {"keys": [self.public(kid) for kid in self.keys]}
+
+    def public(self, kid: str) -> dict[str, Any]:
+        """A key as it is published."""
+        key = self.keys[kid]
+        made = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
+        alg = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
+        return {**made.to_jwk(key.public_key(), as_dict=True), "kid": kid, "use": "sig", "alg": alg}
+
+    def token(self, audience: Any, *, kid: str | None = "one", algorithm: str = "RS256", **claims: Any) -> str:
+        """A token; a claim of `None` is left out."""
+        told = {
+            "iss": self.url,
+            "sub": "ada",
+            "aud": audience,
+            "exp": int(time.time()) + 300,
+            "iat": int(time.time()),
+            "scope": "openid tasks:call tasks:read",
+            "client_id": "deployer",
+            **claims,
+        }
+        found = {name: value for name, value in told.items() if value is not None}
+        key = self.keys[kid or "one"]
+        return jwt.encode(found, key, algorithm=algorithm, headers={"kid": kid} if kid else None)
+
+    def close(self) -> None:
+        """End it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@contextmanager
+def running() -> Iterator[Issuer]:
+    """An issuer for a while."""
+    issuer = Issuer()
+    try:
+        yield issuer
+    finally:
+        issuer.close()

@@ -6,8 +6,10 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
 
-SECONDS = 25
+T = TypeVar("T")
+SECONDS = 60
 
 
 class Difference(Exception):
@@ -24,6 +26,15 @@ def expect_true(what: str, found: object) -> None:
         raise Difference(what)
 
 
+async def until(what: str, look: Callable[[], Awaitable[T]]) -> T:
+    """What `look` finds, as soon as that is anything."""
+    for _ in range(150):
+        if found := await look():
+            return found
+        await asyncio.sleep(0.1)
+    raise Difference(f"{what}: not within 15 s")
+
+
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     """The errors inside the groups that task groups make."""
     if isinstance(error, BaseExceptionGroup):
@@ -38,8 +49,11 @@ def run(name: str, script: Callable[[str, list[str]], Awaitable[None]]) -> None:
     url, *tokens = sys.argv[1:]
 
     async def limited() -> None:
-        async with asyncio.timeout(SECONDS):
-            await script(url, tokens)
+        try:
+            async with asyncio.timeout(SECONDS):
+                await script(url, tokens)
+        except TimeoutError as late:
+            raise Difference(f"not done within {SECONDS} s") from late
 
     try:
         asyncio.run(limited())

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from expect import Difference, expect, expect_true, run
+from expect import Difference, expect, expect_true, run, until
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StreamableHttpTransport
@@ -129,9 +129,12 @@ async def tasks(client: Client[Any], person: Person) -> ToolTask:
     expect("answered later", (await asking.result()).structured_content["deployed"], True)
 
     approval = await call_tool_task(client, "deploy", {**STAGING, "environment": "production"})
-    async with asyncio.timeout(10):
-        while not (found := await approval.status()).status_message:
-            await asyncio.sleep(0.1)
+
+    async def asked() -> Any:
+        found = await approval.status()
+        return found if found.status_message else None
+
+    found = await until("a status message", asked)
     expect("waiting for approval", found.status, "working")
     expect_true(f"{found.status_message!r} says who is waited for", "approval" in found.status_message)
     await approval.cancel()

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import mcp.types as t
-from expect import Difference, expect, expect_true, run
+from expect import Difference, expect, expect_true, run, until
 from mcp.client.session import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import McpError
@@ -206,7 +206,8 @@ async def a_task(session: ClientSession, person: Person) -> t.Task:
     expect("ttl", task.ttl, 300_000)
     await refused("an early cancel of nothing", session.experimental.cancel_task("nonsense"), -32602)
     result = await finished(session, task)  # waits
-    assert result.structuredContent is not None and result.meta is not None
+    assert result.structuredContent is not None
+    assert result.meta is not None
     expect("countdown", result.structuredContent["steps"], 4)
     expect("related task", result.meta[RELATED], {"taskId": task.taskId})
     expect("result again", await finished(session, task), result)
@@ -215,9 +216,11 @@ async def a_task(session: ClientSession, person: Person) -> t.Task:
     notes = [note.root.params for note in person.told if isinstance(note.root, t.ProgressNotification)]
     steps = [note.progress for note in notes if note.progressToken == "steps"]
     expect_true(f"progress {steps} only goes up and ends at 4", steps == sorted(set(steps)) and steps[-1] == 4)
-    async with asyncio.timeout(5):  # it comes on the session's own stream, so maybe after the result
-        while "completed" not in person.statuses(task):
-            await asyncio.sleep(0.05)
+
+    async def told() -> bool:  # on the session's own stream, so maybe after the result
+        return "completed" in person.statuses(task)
+
+    await until("a status notification", told)
     return task
 
 
@@ -282,9 +285,13 @@ async def cancelling(session: ClientSession, ended: t.Task) -> list[t.Task]:
 
     # Production needs an operator's approval first: nobody here can answer that.
     approval = await started(session, "deploy", PRODUCTION)
-    async with asyncio.timeout(10):
-        while not (found := await session.experimental.get_task(approval.taskId)).statusMessage:
-            await asyncio.sleep(0.1)
+
+    async def asked() -> t.GetTaskResult | None:
+        found = await session.experimental.get_task(approval.taskId)
+        return found if found.statusMessage else None
+
+    found = await until("a status message", asked)
+    assert found is not None
     expect("waiting for approval", found.status, "working")
     expect_true(f"{found.statusMessage!r} says who is waited for", "approval" in str(found.statusMessage))
     await session.experimental.cancel_task(approval.taskId)

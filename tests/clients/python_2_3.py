@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import httpx2
 import mcp_types as t
-from expect import Difference, expect, expect_true, run
+from expect import Difference, expect, expect_true, run, until
 from mcp import Client, MCPError
 from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
 from mcp.client.session import ClientSession
@@ -211,10 +211,12 @@ async def modern_tasks(client: Client, person: Person) -> None:
     assert isinstance(handle, Handle)
     expect("status", (await task_request(client.session, "get", handle))["status"], "working")
     await task_request(client.session, "cancel", handle)
-    async with asyncio.timeout(10):
-        while (task := await task_request(client.session, "get", handle))["status"] == "working":
-            await asyncio.sleep(0.1)
-    expect("status after cancel", task["status"], "cancelled")
+
+    async def ended() -> str:
+        status = (await task_request(client.session, "get", handle))["status"]
+        return status if status in ENDED else ""
+
+    expect("status after cancel", await until("the end of a cancelled task", ended), "cancelled")
     await task_request(client.session, "cancel", handle)  # of an ended task: acknowledged in this revision
     unknown = handle.model_copy(update={"task_id": "x" * 32})
     await refused("an unknown id", task_request(client.session, "get", unknown), -32602)

@@ -1,7 +1,7 @@
 // What the JavaScript scripts here share: one clear line where a client got something else than a user would expect.
 import { isDeepStrictEqual, inspect } from "node:util";
 
-const SECONDS = 60;
+const SECONDS = 180;
 
 export class Difference extends Error {}
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
-SECONDS = 60
+SECONDS = 180
 
 
 class Difference(Exception):

@@ -2,8 +2,8 @@
 
 python tests/clients/hosting_client.py URL TOKEN
 
-The hub asks with `params.task`, the client answers with a task of its own and takes its time; the hub polls it and
-fetches its result (protocol section "Client-hosted tasks in 2025-11-25"). Not in run.sh until the hub does that.
+The hub asks with `params.task`, the client answers with a task of its own and takes its time; the hub polls that and
+fetches its result.
 """
 
 from __future__ import annotations

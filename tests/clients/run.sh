@@ -6,11 +6,11 @@
 #   HUB_DATA=.taskhub tests/clients/run.sh http://127.0.0.1:8000/mcp typescript_1
 #
 # One line per client; the exit code is 1 if any failed, 2 if they could not be run at all.
-# hosting_client.py is not among them yet: it needs a hub that asks a client to host a task.
 # TASKHUB_TOOLS_DIR: where clients and Node are installed (default ~/.cache/taskhub-tools).
 set -euo pipefail
 
-readonly CLIENTS=(python_1_30 python_2_3 fastmcp_client typescript_1 typescript_2 inspector)
+readonly CLIENTS=(python_1_30 hosting_client python_2_3 fastmcp_client typescript_1 typescript_2 inspector)
+readonly -A SAME_AS=([hosting_client]=python_1_30) # the environment of another
 readonly PYTHON_VERSION=3.11
 readonly CLIENT_SECONDS=200
 
@@ -71,8 +71,9 @@ install_javascript() {
 
 client() {
   if [[ -f $1.py ]]; then
-    install_python "$1"
-    command=("$tools/clients-$1/bin/python" "$1.py")
+    local environment=${SAME_AS[$1]:-$1}
+    install_python "$environment"
+    command=("$tools/clients-$environment/bin/python" "$1.py")
   elif [[ -f $1.mjs ]]; then
     install_javascript
     command=("$node" "$javascript/$1.mjs")

@@ -110,7 +110,7 @@ async def tasks(client: Client[Any], person: Person) -> ToolTask:
     done = await client.call_tool("countdown", {"seconds": 1, "steps": 2})  # never knows that it was a task
     expect("countdown", done.structured_content["steps"], 2)
 
-    task = await call_tool_task(client, "countdown", {"seconds": 1, "steps": 2})
+    task = await call_tool_task(client, "countdown", {"seconds": 3, "steps": 2})
     expect("status", (await task.status()).status, "working")
     expect("status at the end", (await task.wait(timeout=20)).status, "completed")
     expect("result", (await task.result()).structured_content["steps"], 2)

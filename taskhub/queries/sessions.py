@@ -50,9 +50,12 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
 
 
 def asking_tasks(session_id: int) -> list[TaskRecord]:
-    """The session's tasks that wait for an answer."""
+    """The session's tasks that wait for an answer. Not a call whose own stream is yet to open: it
+    asks there, and would ask a second time."""
     found = call.reread(
-        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND state = 'input_required' ORDER BY id", (session_id,)
+        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND state = 'input_required'"
+        " AND (handle OR EXISTS (SELECT 1 FROM stream w WHERE w.task_id = task_view.id)) ORDER BY id",
+        (session_id,),
     )
     return [record(row) for row in found]
 

@@ -173,8 +173,9 @@ $$;
 -- or for a session's own stream those of all its tasks that no other stream waits for. One that is
 -- open elsewhere comes along when that stream is gone, or (p_first) when this one has just been
 -- opened: the newest stream of a task, or of a session, is where the client listens, and a stream whose
--- process was killed looks served for a while. After p_after only: what a stream that is taken up
--- again has sent before. No row: the stream has ended, or is served elsewhere.
+-- process was killed looks served for a while. Not what the session's own stream has sent already: a
+-- client that then asks for the result would be asked twice. After p_after only: what a stream that is
+-- taken up again has sent before. No row: the stream has ended, or is served elsewhere.
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams only the
 -- newest is, so that nothing is said twice; and, where something is due later, in how many seconds.
 CREATE FUNCTION deliver_v1(p_stream bigint, p_attach int, p_first boolean, p_after bigint)
@@ -211,7 +212,9 @@ BEGIN
     IF p_first THEN
         UPDATE outbound o SET stream_id = p_stream, sent_at = NULL FROM stream s
         WHERE o.state = 'open' AND o.task_id = ANY (tasks) AND s.id = o.stream_id AND s.id <> p_stream
-          AND (mine.kind <> 'listen' OR s.kind = 'listen');
+          AND (mine.kind <> 'listen' OR s.kind = 'listen')
+          AND NOT (mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id = mine.session_id
+                   AND o.sent_at IS NOT NULL AND th_served(s));
     END IF;
     FOR taken IN
         SELECT o.id, o.stream_id FROM outbound o LEFT JOIN stream s ON s.id = o.stream_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -220,6 +221,19 @@ def test_a_question_of_a_task_nobody_waits_for_comes_on_the_sessions_stream(sess
         assert session.get(task_id).result["status"] == "input_required"
         assert session.respond(request, {"action": "accept", "content": {"confirm": True}}) == 202
         session.until(task_id, "completed")
+
+
+@pytest.mark.req("B25-15", "T25-38")
+def test_who_asks_for_the_result_is_not_asked_again(session: SessionClient) -> None:
+    with session.listen() as events:
+        assert events.event() is not None
+        task_id = session.create("confirm_delete", {"filename": "e"})
+        request = events.until("elicitation/create")
+        with session.open("tasks/result", {"taskId": task_id}) as waiting:
+            assert waiting.event() is not None
+            time.sleep(0.3)  # long enough to be asked
+            session.respond(request, {"action": "accept", "content": {"confirm": True}})
+            assert waiting.next()["result"]["content"][0]["text"] == "Deleted e"
 
 
 @pytest.mark.req("B25-15")

@@ -30,7 +30,7 @@ from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
 from taskhub.lifecycle.sessions import store_seen  # noqa: E402
 from taskhub.protocol.hub import Hub  # noqa: E402
-from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS  # noqa: E402
+from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, shown  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 
@@ -66,6 +66,7 @@ def build_hub() -> Hub:
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
         versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),
+        shown=shown,
         profiles=PROFILES & frozenset(settings.TASKHUB_REVISIONS),
         mounts=frozenset(MOUNTS).intersection(settings.TASKHUB_REVISIONS),
     )

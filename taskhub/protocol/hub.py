@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,6 +96,8 @@ class Hub:
     """What else is switched on that is no protocol version."""
     mounts: frozenset[str] = frozenset()
     """The places below `/mcp` that are open."""
+    shown: Callable[[TaskRecord], Any] = lambda task: None
+    """A task as its own revision shows it: `registry.shown`, which imports what imports this."""
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)

@@ -60,10 +60,7 @@ REQUIREMENTS: Final[dict[str, tuple[State, str]]] = {
     "T26-40": ("covered", ""),
     "T26-41": ("covered", ""),
     "T26-42": ("covered", ""),
-    "T26-43": (
-        "deferred",
-        "a task of 2025-11-25 is unknown to later requests until its folder can be asked for the shape",
-    ),
+    "T26-43": ("covered", ""),
     "T26-44": ("covered", "an internal failure travels as HTTP 500 with -32603"),
     "T26-45": ("covered", ""),
     "T26-46": ("covered", "polling is never limited, the number of streams is"),

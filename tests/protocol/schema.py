@@ -16,6 +16,8 @@ import mcp_types.methods as published
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
+from tests.protocol import schema_2025
+
 VERSION: Final = "2026-07-28"
 CACHED: Final = frozenset(
     {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
@@ -83,6 +85,9 @@ def check_result(method: str, result: Any) -> None:
     if kind == "task":
         assert method == "tools/call", f"{method} made a task (T26-10)"
         check("create_task_result", result)
+    elif method in ("tasks/get", "tasks/cancel") and "ttl" in result:
+        earlier = {key: value for key, value in result.items() if key not in ("resultType", "_meta")}
+        schema_2025.check(schema_2025.TASK, earlier)  # a task of that revision (T26-43)
     elif method == "tasks/get":
         check("get_task_result", result)
         _check_payload(result)

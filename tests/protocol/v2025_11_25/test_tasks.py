@@ -376,3 +376,23 @@ def test_scopes_are_asked_for(hub: RunningHub, start: Start) -> None:
 @pytest.mark.req("T26-54")
 def test_the_extension_is_not_of_this_era(session: SessionClient) -> None:
     assert EXTENSION not in json.dumps(session.initialized)
+
+
+@pytest.mark.req("T26-43", "T26-08")
+def test_a_client_that_moved_on_still_reads_and_cancels_what_it_began(alice: Client, bob: Client, start: Start) -> None:
+    session = start(caps=EVERYTHING)
+    task_id = session.create("confirm_delete", {"filename": "x"})
+    shown = session.until(task_id, "input_required")
+    legacy = {"tasks": {}, "elicitation": {}}
+    found = alice.get(task_id, caps=legacy).result
+    assert (found.pop("resultType"), bool(found.pop("_meta"))) == ("complete", True)
+    assert found == shown
+    assert bob.get(task_id, caps=legacy).refusal == (400, -32021)
+    assert alice.get(task_id, caps={}).refusal == (400, -32021)
+    assert alice.get(task_id, caps=TASKS).error["code"] == -32602
+    assert alice.update(task_id, {}, caps=legacy).refusal == (400, -32021)
+    assert alice.cancel(task_id, caps=legacy).result["status"] == "cancelled"
+    assert alice.cancel(task_id, caps=legacy).error["code"] == -32602
+    later = alice.create("confirm_delete", {"filename": "y"})
+    assert alice.get(later, caps=legacy).refusal == (400, -32021)
+    alice.cancel(later)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import time
-from typing import Final
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
@@ -14,6 +12,7 @@ from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
+from taskhub.protocol.owned import known_task
 from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping, pages, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
@@ -21,16 +20,14 @@ from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
 from taskhub.queries.sessions import handed_out
 
-_OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
-
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task of this revision. Foreign, expired and unknown ids answer alike (T25-34, T25-35)."""
     public_id = request.params.get("taskId")
     if not isinstance(public_id, str):
         raise WireError(INVALID_PARAMS, "taskId must be a string")
-    task = await hub.reads.run((request.principal.context_id, public_id)) if _OURS.fullmatch(public_id) else None
-    if task is None or task.revision != VERSION or not task.handle:
+    task = await known_task(hub, request.principal, public_id, VERSION)
+    if task is None or not task.handle:
         raise WireError(INVALID_PARAMS, "Failed to retrieve task: Task not found")
     return task
 

@@ -16,7 +16,7 @@ from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks import earlier, mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, VERSION, Request, missing_capability
 
 RUNNING: Final = (State.QUEUED, State.WORKING)
@@ -69,6 +69,8 @@ async def get(hub: Hub, request: Request) -> Reply:
     """The task with its payload (T26-22..29). One that has only just begun is given a moment to end
     first: clients that poll fast start at 20 ms, and most tools are done by then."""
     calls.need_scope(request.principal, "tasks:read")
+    if not declares_tasks(request.capabilities) and (task := await earlier.named(hub, request)) is not None:
+        return earlier.shown(hub, request, task)
     need_tasks(request.capabilities)
     with hub.hints.watch(task_id(request)) as bell:
         task = await _owned(hub, request)
@@ -115,6 +117,8 @@ async def update(hub: Hub, request: Request) -> Reply:
 async def cancel(hub: Hub, request: Request) -> Reply:
     """Cooperative cancel: an empty ack, also for an ended task (T26-38, T26-39)."""
     calls.need_scope(request.principal, "tasks:cancel")
+    if not declares_tasks(request.capabilities) and (earlier_task := await earlier.named(hub, request)) is not None:
+        return await earlier.cancelled(hub, request, earlier_task)
     need_tasks(request.capabilities)
     task = await _owned(hub, request)
     await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))

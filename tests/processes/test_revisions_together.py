@@ -43,8 +43,8 @@ WORDS: Final[dict[str, frozenset[str]]] = {
     ),
     "sep-2557": frozenset(
         {
-            "resultType", "resultType=task", "resultType=complete", "ttl", "pollInterval", "task", "requestState", "inputRequests", "elicitation/create",
-            "io.modelcontextprotocol/serverInfo",
+            "resultType", "resultType=task", "resultType=complete", "ttl", "pollInterval", "task", "requestState",
+            "inputRequests", "elicitation/create", "io.modelcontextprotocol/serverInfo",
         }
     ),
 }  # fmt: skip
@@ -166,7 +166,7 @@ def test_all_are_watched_answered_and_cancelled_in_one_console(hub: RunningHub) 
     heard = {revision: Heard() for revision in WORDS}
     with ExitStack() as stack:
         console = Console(hub)
-        stack.enter_context(console.http)
+        stack.callback(console.http.close)
         to_answer = _begin(hub, stack, heard, "answer")
         to_cancel = _begin(hub, stack, heard, "cancel")
         listed = console.http.get("/tasks/?state=input_required").text

@@ -14,7 +14,7 @@ from taskhub.core.names import SCOPES, TASKS_EXTENSION
 from taskhub.identity.principals import forget_principals, principal_of
 from taskhub.identity.tokens import issue_token
 from taskhub.lib import ids
-from taskhub.store.models import AccessToken, AuthContext, Event, Task, Tenant
+from taskhub.store.models import AccessToken, AuthContext, Event, Session, Task, Tenant
 from tests.console.admin import ADMIN, HTMX, browser, words
 from tests.factories import make_context, make_person, make_server, make_task, make_tool
 
@@ -224,3 +224,24 @@ def test_as_many_queries_for_thirty_clients_as_for_one(tenant: Tenant, admin: Cl
     assert (queries("/clients/"), queries(detail)) == (one, one_detail)
     assert one <= 6
     assert one_detail <= 7
+
+
+def test_the_page_tells_how_each_program_of_a_client_speaks(tenant: Tenant, admin: Client) -> None:
+    context = make_context(tenant, "busy")
+    make_task(context, client_info={"name": "fast", "version": "4"}, client_capabilities=MODERN)
+    Session.objects.create(
+        public_id="s" * 43,
+        tenant=tenant,
+        context=context,
+        version="2025-06-18",
+        client_info={"name": "desk", "version": "1.2"},
+        client_capabilities={"sampling": {}},
+    )
+    page = words(admin.get(f"/clients/{context.pk}/").content.decode())
+    assert "fast 4 Speaks MCP 2026-07-28" in page
+    assert "desk 1.2 Speaks MCP 2025-06-18" in page
+    assert "1 session open" in page
+    assert "Task handles: its version has no tasks." in page
+    assert "Requests for its model" in page, "the first program declares no sampling"
+    other = words(admin.get(f"/clients/{make_context(tenant).pk}/").content.decode())
+    assert "It has not called yet." in other

@@ -18,11 +18,13 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.words import described
 from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.names import SCOPES
 from taskhub.identity import gate, tokens
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.queries import applications, clients
+from taskhub.queries.voices import voices
 
 DAYS: Final = 90
 _SPENT: Final = "spent_token_forms"
@@ -200,6 +202,7 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
         {
             "client": client,
             "tokens": rows,
+            "voices": [described(voice) for voice in voices(request.person.tenant_id, pk)],
             "application": application,
             "allowed": allowed[0] if allowed else None,
             "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),

@@ -1,0 +1,87 @@
+"""What a client's revision and its declarations come to, in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskhub.core.capabilities import can_answer
+from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.records import QuestionKind
+from taskhub.queries.voices import Voice
+
+STATELESS: Final = "2026-07-28"
+WITH_TASKS: Final = "2025-11-25"
+WITHOUT_TASKS: Final = ("2025-06-18", "2025-03-26")
+PROPOSALS: Final = {"sep-1686": "SEP-1686, by its key on a session", "sep-2557": "SEP-2557, on /mcp/sep-2557"}
+
+_KINDS: Final[tuple[tuple[str, QuestionKind, dict[str, Any], str], ...]] = (
+    ("forms", QuestionKind.ELICITATION, {}, "Forms: people answer them in the inbox."),
+    ("pages", QuestionKind.ELICITATION, {"mode": "url"}, "Pages to open: people open them from the inbox."),
+    ("sampling", QuestionKind.SAMPLING, {}, "Requests for its model: people write the reply in the inbox."),
+    ("roots", QuestionKind.ROOTS, {}, "Questions about its roots: people answer them in the inbox."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A voice as the page shows it."""
+
+    program: str
+    speaks: str
+    declares: tuple[str, ...]
+    never: tuple[str, ...]
+    voice: Voice
+
+
+def described(voice: Voice) -> Described:
+    """What it speaks, declares, and therefore never gets."""
+    answers = {name: _answers(voice, kind, params) for name, kind, params, _ in _KINDS}
+    declares = tuple(name for name, does in answers.items() if does)
+    if voice.revision == STATELESS and _extension(voice.capabilities):
+        declares = ("tasks extension", *declares)
+    if _hosts(voice):
+        declares = (*declares, "tasks of its own")
+    never = [*_about_tasks(voice), *(words for name, _, _, words in _KINDS if not answers[name])]
+    return Described(
+        program=voice.program,
+        speaks=PROPOSALS.get(voice.revision, f"MCP {voice.revision}"),
+        declares=declares,
+        never=tuple(never),
+        voice=voice,
+    )
+
+
+def _answers(voice: Voice, kind: QuestionKind, params: dict[str, Any]) -> bool:
+    # Before 2025-06-18 there were no forms, and before 2025-11-25 no pages, whatever was declared.
+    if kind is QuestionKind.ELICITATION and voice.revision == WITHOUT_TASKS[1]:
+        return False
+    if params.get("mode") == "url" and voice.revision in WITHOUT_TASKS:
+        return False
+    return can_answer(voice.capabilities, kind, params)
+
+
+def _about_tasks(voice: Voice) -> list[str]:
+    if voice.revision == STATELESS and not _extension(voice.capabilities):
+        return [
+            "Task handles: it does not declare the tasks extension. Its calls wait for their results, and tools in"
+            " mode “always” answer it with -32021."
+        ]
+    if voice.revision in WITHOUT_TASKS:
+        return [
+            "Task handles: its version has no tasks. Its calls wait for their results, and tools in mode “always”"
+            " answer it with -32601."
+        ]
+    if voice.revision == WITH_TASKS and not _hosts(voice):
+        return ["Questions as tasks: it has to answer while it is connected, or people do."]
+    return []
+
+
+def _extension(capabilities: dict[str, Any]) -> bool:
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
+
+
+def _hosts(voice: Voice) -> bool:
+    tasks = voice.capabilities.get("tasks")
+    return voice.revision == WITH_TASKS and isinstance(tasks, dict) and bool(tasks.get("requests"))

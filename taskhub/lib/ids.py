@@ -7,8 +7,11 @@ import secrets
 
 
 def public_id() -> str:
-    """A task id for the wire: 192 random bits in header-safe ASCII (T26-19)."""
-    return secrets.token_urlsafe(24)
+    """A task id for the wire: 192 random bits in header-safe ASCII (T26-19), not with a `-` in front:
+    command lines would take it for an option."""
+    while (made := secrets.token_urlsafe(24)).startswith("-"):
+        pass
+    return made
 
 
 def token(prefix: str = "thub_") -> str:

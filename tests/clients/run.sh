@@ -10,7 +10,6 @@
 set -euo pipefail
 
 readonly CLIENTS=(python_1_30 hosting_client python_2_3 fastmcp_client typescript_1 typescript_2 inspector sdk_oauth inspector_oauth)
-readonly -A SAME_AS=([hosting_client]=python_1_30) # the environment of another
 readonly PYTHON_VERSION=3.11
 readonly CLIENT_SECONDS=200
 
@@ -79,7 +78,8 @@ client() {
     command=(uv run --project ../.. --directory ../.. python -m "tests.clients.$1")
     arguments=("$url" "$data")
   elif [[ -f $1.py ]]; then
-    local environment=${SAME_AS[$1]:-$1}
+    local environment=$1
+    [[ $1 != hosting_client ]] || environment=python_1_30
     install_python "$environment"
     command=("$tools/clients-$environment/bin/python" "$1.py")
   elif [[ -f $1.mjs ]]; then
@@ -90,7 +90,7 @@ client() {
   fi
 }
 
-readonly kept=$(mktemp -d "${TMPDIR:-/tmp}/clients.XXXXXX")
+kept=$(mktemp -d "${TMPDIR:-/tmp}/clients.XXXXXX")
 agent_a=$(token agent-a)
 agent_b=$(token agent-b)
 failed=0

@@ -15,7 +15,7 @@ from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import State
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, who
-from taskhub.lifecycle.answer import Outcome
+from taskhub.lifecycle.answer import Outcome, answer_question
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import announce
 from taskhub.store import call
@@ -241,8 +241,33 @@ def withdraw(place: Place) -> list[Sent]:
     return [Sent(*row) for row in found]
 
 
-def close_request(outbound_id: int) -> None:
-    """The client has answered it."""
+def answer_request(
+    outbound_id: int, task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor
+) -> Outcome:
+    """`answer_question` with what the client answered to this request. Both are closed at once, or the
+    stream would withdraw what was just answered."""
+    with transaction.atomic():
+        _close_request(outbound_id)
+        return answer_question(task_id, question, response, actor=actor)
+
+
+def refuse_request(
+    outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
+) -> Outcome:
+    """The client answered this request with an error: the call fails with it, whoever else could have
+    answered."""
+    clean = jsonx.repaired(error)
+    with transaction.atomic():
+        _close_request(outbound_id)
+        (outcome,) = change(
+            "SELECT refuse_v1(%s, %s, %s, %s, %s)",
+            (task_id, question.key, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
+            task_id,
+        )
+    return Outcome(outcome)
+
+
+def _close_request(outbound_id: int) -> None:
     call.rows(
         "UPDATE outbound SET state = 'answered', closed_at = clock_timestamp() WHERE id = %s AND state = 'open'"
         " RETURNING id",
@@ -273,17 +298,6 @@ def hurry(session_id: int, client_task_id: str) -> None:
         (session_id, client_task_id),
     )
     announce(*(task_id for (task_id,) in found))
-
-
-def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> Outcome:
-    """The client answered with an error: the call fails with it, whoever else could have answered."""
-    clean = jsonx.repaired(error)
-    (outcome,) = change(
-        "SELECT refuse_v1(%s, %s, %s, %s, %s)",
-        (task_id, question.key, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
-        task_id,
-    )
-    return Outcome(outcome)
 
 
 def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:

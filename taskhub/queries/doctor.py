@@ -10,6 +10,7 @@ from taskhub.store.models import Server
 
 GUARDS = {
     "task_guard",
+    "task_keep",
     "task_record",
     "task_record_new",
     "question_guard",

@@ -15,6 +15,7 @@ from tests.docs.test_docs import ROOT
 from tests.support.client import TASKS, Client, accept
 from tests.support.hub import RunningHub, shared
 from tests.support.sep_1686_client import Historical
+from tests.support.sep_2557_client import Historical as Draft
 from tests.support.session import SessionClient
 from tests.support.transcript import Transcript
 
@@ -98,10 +99,29 @@ def _of_1686(hub: RunningHub, told: Transcript) -> None:
         session.call("tasks/delete", {"taskId": "report-7"})
 
 
+def _of_2557(hub: RunningHub, told: Transcript) -> None:
+    with Draft(hub.base, hub.tokens["agent-a"], transcript=told) as client:
+        told.say("The client declares nothing about tasks, and is given one:")
+        task_id = told.name(client.create("confirm_delete", {"filename": "a.txt"})["taskId"], "TASK")
+        client.transcript = None
+        client.until(task_id, "input_required")
+        client.transcript = told
+        told.say("It polls, echoing the latest `requestState`, and is asked:")
+        client.get(task_id)
+        told.say("It answers with the next poll:")
+        client.get(task_id, {"confirm": YES})
+        client.transcript = None
+        client.until(task_id, "completed")
+        client.transcript = told
+        told.say("And finds the result in the task:")
+        client.get(task_id)
+
+
 STORIES: Final[dict[str, Callable[[RunningHub, Transcript], None]]] = {
     "2026-07-28": _of_2026,
     "2025-11-25": _of_2025,
     "sep-1686": _of_1686,
+    "sep-2557": _of_2557,
 }
 
 

@@ -19,6 +19,7 @@ import httpx2
 
 from tests.protocol import schema_2557
 from tests.support.hub import wait_until
+from tests.support.transcript import Transcript
 
 WIRE: Final = "2026-07-28"
 PREFIX: Final = "io.modelcontextprotocol/"
@@ -61,7 +62,10 @@ class Answer:
 class Historical:
     """One caller with one token. `states` holds the latest `requestState` of each task."""
 
-    def __init__(self, base: str, token: str | None, path: str = "/mcp/sep-2557") -> None:
+    def __init__(
+        self, base: str, token: str | None, path: str = "/mcp/sep-2557", transcript: Transcript | None = None
+    ) -> None:
+        self.transcript = transcript
         self.url = base + path
         self.token = token
         self.states: dict[str, str] = {}
@@ -104,11 +108,15 @@ class Historical:
 
     def send(self, message: Mapping[str, Any], headers: Mapping[str, str | None] | None = None) -> Answer:
         """Send a message that may be anything, and check what comes back."""
-        response = self._http.post(
-            self.url, content=json.dumps(message).encode(), headers=self.headers(message, headers)
-        )
+        sent = self.headers(message, headers)
+        if self.transcript is not None:
+            self.transcript.sent("POST", httpx2.URL(self.url).path, sent, message)
+        response = self._http.post(self.url, content=json.dumps(message).encode(), headers=sent)
         assert "mcp-session-id" not in response.headers
         messages = tuple(_messages(response))
+        if self.transcript is not None:
+            kind = response.headers.get("content-type", "").partition(";")[0]
+            self.transcript.received(response.status_code, kind, list(messages), response.headers)
         for found in messages:
             self._take(str(message.get("method", "")), message.get("id"), found)
         return Answer(response.status_code, response.headers, messages)

@@ -11,6 +11,7 @@ from typing import Any, Final
 SHOWN: Final = ("mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name", "last-event-id")
 WIDTH: Final = 110
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_STATE: Final = re.compile(r'("requestState": ")[^"]+')
 _VERSION: Final = re.compile(r'("name": ?"taskhub", ?"version": ?")[^"]+')
 
 
@@ -57,6 +58,7 @@ class Transcript:
         text = "\n\n".join(self._parts)
         for value, word in sorted(self._names.items(), key=lambda pair: -len(pair[0])):
             text = text.replace(value, word)
+        text = _STATE.sub(r"\g<1>STATE", text)
         return _VERSION.sub(r"\g<1>…", _STAMP.sub("2026-08-01T10:00:00.000Z", text)) + "\n"
 
 

@@ -16,7 +16,7 @@ from taskhub.lib.sealing import Sealer
 from taskhub.protocol.dispatch import handle
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.registry import DOORS, MOUNTS, REVISIONS, VERSIONS
+from taskhub.protocol.registry import DOORS, MOUNTS, PROFILES, REVISIONS, VERSIONS
 from tests.protocol.schema_2557 import words
 from tests.support.client import EVERYTHING, TASKS, Client, accept
 from tests.support.hub import RunningHub
@@ -177,7 +177,7 @@ def test_the_mount_is_guarded_as_mcp_is(hub: RunningHub, ann: Historical) -> Non
 def test_doors_are_told_apart_by_their_mount() -> None:
     assert MOUNTS == ("sep-2557",)
     assert "sep-2557" not in VERSIONS
-    assert set(REVISIONS) == {*VERSIONS, "sep-2557"}
+    assert set(REVISIONS) == {*VERSIONS, *PROFILES, "sep-2557"}
     assert [door.mount for door in DOORS if door.mount] == ["sep-2557"]
 
 

@@ -10,16 +10,15 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.records import Session
 from taskhub.lib import jsonx
-from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sessions import (
+    answer_request,
     ask_further,
     cancel_now,
     cancel_stream,
-    close_request,
     end_session,
     hurry,
-    refuse_question,
+    refuse_request,
     start_session,
 )
 from taskhub.protocol import calls
@@ -152,17 +151,15 @@ async def _take(hub: Hub, incoming: Incoming, asked: Asked, response: Response) 
     match hosted.read(asked, response):
         case hosted.Further(method, params, seconds):
             await hub.lanes.run(ask_further, asked.id, method, params, seconds=seconds)
-            return
         case hosted.Refusal(error):
-            await hub.lanes.run(refuse_question, asked.task_id, asked.question, error, actor=actor)
+            await hub.lanes.run(refuse_request, asked.id, asked.task_id, asked.question, error, actor=actor)
         case hosted.Answer(result):
             try:
-                await hub.lanes.run(answer_question, asked.task_id, asked.question, result, actor=actor)
+                await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
                 # Nothing can be answered to a response: the call learns of it, as it would without us.
                 where = invalid.data.get("pointer", "")
                 at = f" at {where}" if where else ""
                 text = f"The client's answer does not fit the question{at}: {invalid.message}"
                 error = {"code": INVALID_PARAMS, "message": text}
-                await hub.lanes.run(refuse_question, asked.task_id, asked.question, error, actor=actor)
-    await hub.lanes.run(close_request, asked.id)
+                await hub.lanes.run(refuse_request, asked.id, asked.task_id, asked.question, error, actor=actor)

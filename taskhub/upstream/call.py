@@ -17,6 +17,7 @@ from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
+from taskhub.upstream.catalogue import list_tools
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, reason
 from taskhub.upstream.pool import Pool
 
@@ -100,17 +101,30 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
     # The SDK types both more narrowly than the wire; it validates them when it builds the request.
     answers: Any = usable(claim.answers) if connection.modern else None
     meta: Any = claim.trace or None
-    result = await connection.client.session.call_tool(
-        claim.tool_name,
-        claim.arguments,
-        # No limit here: the worker counts the running time, and stops its clock while people answer.
-        read_timeout_seconds=None,
-        progress_callback=note,
-        input_responses=answers,
-        request_state=claim.upstream_state,
-        meta=meta,
-        allow_input_required=True,
-    )
+    session = connection.client.session
+
+    async def call() -> types.CallToolResult | types.InputRequiredResult:
+        return await session.call_tool(
+            claim.tool_name,
+            claim.arguments,
+            # No limit here: the worker counts the running time, and stops its clock while people answer.
+            read_timeout_seconds=None,
+            progress_callback=note,
+            input_responses=answers,
+            request_state=claim.upstream_state,
+            meta=meta,
+            allow_input_required=True,
+        )
+
+    try:
+        result = await call()
+    except MCPError as error:
+        if error.error.code != types.HEADER_MISMATCH:
+            raise
+        # An argument has to be mirrored into a header (B26-26), which the SDK does for tools it has
+        # listed. The call was refused before it ran, so it may be made again.
+        await list_tools(session, declared=True)
+        result = await call()
     body = result.model_dump(by_alias=True, mode="json", exclude_none=True)
     if isinstance(result, types.InputRequiredResult):
         return _asked(claim, body)

@@ -194,14 +194,15 @@ async def take_snapshot(connection: Connection) -> Snapshot:
     return Snapshot(
         protocol=client.protocol_version,
         info=info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
-        tools=await _tools(client.session, declared="tools" in capabilities),
+        tools=await list_tools(client.session, declared="tools" in capabilities),
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),
     )
 
 
-async def _tools(session: ClientSession, *, declared: bool) -> tuple[Listed, ...]:
+async def list_tools(session: ClientSession, *, declared: bool) -> tuple[Listed, ...]:
+    """All tools of the server, vetted; none from one that has not `declared` any and refuses."""
     listed: list[Listed] = []
     cursor = None
     while True:

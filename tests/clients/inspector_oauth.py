@@ -115,7 +115,7 @@ async def main(url: str, data: str, document: str | None = None, tool: str = "ec
         print("too little with", way[0] + ", and then enough")
     for somebody in (admin, person):
         await somebody.http.aclose()
-    print("MCP Inspector: all as expected")
+    print("MCP Inspector, signing in: all as expected")
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ async def main(url: str, data: str, document: str | None = None, tool: str = "ec
         assert urlsplit(document).netloc in person.pages[-1]
     for somebody in (admin, person):
         await somebody.http.aclose()
-    print("Python SDK: all as expected")
+    print("Python SDK, signing in: all as expected")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import psutil
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from pydantic import Field
 
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import QuestionKind
@@ -180,5 +181,12 @@ class HttpServer:
             request = ctx.request_context.request
             self.authorizations.append(request.headers.get("authorization") if request is not None else None)
             return text
+
+        @server.tool(structured_output=False)
+        def region(
+            name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})], ctx: Context[Any, Any]
+        ) -> str:
+            request = ctx.request_context.request
+            return f"{name} by {request.headers.get('mcp-param-region') if request is not None else None}"
 
         return server

@@ -58,6 +58,15 @@ async def test_text_comes_back_over_http() -> None:
     assert server.authorizations == [None]
 
 
+async def test_an_argument_goes_along_in_the_header_that_its_server_wants() -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            for name in ("eu-west", "eu-west", "ü"):
+                found = text(await call(pool, "region", {"name": name}))
+                assert found.startswith(f"{name} by ")
+                assert not found.endswith("None")
+
+
 async def test_credentials_go_along_over_http_and_the_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     with kit.HttpServer() as server:
         with_key = Target("http", server.target.target, (("authorization", "Bearer s3cret"),))

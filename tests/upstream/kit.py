@@ -129,6 +129,10 @@ def _words(child: psutil.Process) -> list[str]:
         return []
 
 
+Mirrored = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
+"""An argument that has to be in a header too."""
+
+
 class HttpServer:
     """A real HTTP server in a thread of its own; `with` starts and stops it. Stopped, it can be
     started again at the same port."""
@@ -183,9 +187,7 @@ class HttpServer:
             return text
 
         @server.tool(structured_output=False)
-        def region(
-            name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})], ctx: Context[Any, Any]
-        ) -> str:
+        def region(name: Mirrored, ctx: Context[Any, Any]) -> str:
             request = ctx.request_context.request
             return f"{name} by {request.headers.get('mcp-param-region') if request is not None else None}"
 

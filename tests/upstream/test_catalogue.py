@@ -165,7 +165,7 @@ async def test_a_server_that_is_away_is_reported_and_found_when_it_is_back() -> 
         assert "ConnectError" in watch.problems[0]
         with server:
             found = await watch.seen(1)
-            assert names(found) == ["echo"]
+            assert names(found) == ["echo", "region"]
             # Whoever still listens would hold the server's shutdown up.
             watch.watcher.refresh()
             await watch.seen(2)

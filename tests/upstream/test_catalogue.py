@@ -173,7 +173,7 @@ async def test_a_server_that_is_away_is_reported_and_found_when_it_is_back() -> 
         watch.watcher.refresh()
         await kit.until(lambda: len(watch.problems) > before, "the news that it is away again")
         with server:
-            assert names(await watch.seen(3)) == ["echo"]
+            assert names(await watch.seen(3)) == ["echo", "region"]
     ticking.cancel()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from taskhub.core.records import Audience, OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
@@ -79,7 +79,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    tools = tuple(_records(rows))
+    tools = tuple(_told_apart(_records(rows)))
     offers = _offers(tenant_id)
     prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
     servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
@@ -98,6 +98,17 @@ def catalogue(tenant_id: int) -> Catalogue:
     if forgotten == _forgotten:
         _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)
     return fresh
+
+
+def _told_apart(tools: Iterable[ToolRecord]) -> Iterable[ToolRecord]:
+    """Each under a name of its own. Servers are reached in any order: until each has been listed once
+    more, a later server's tool may be stored under the name of an earlier one's."""
+    taken: set[str] = set()
+    for tool in tools:
+        if tool.exposed_name in taken:
+            tool = replace(tool, exposed_name=f"{tool.server_name}.{tool.name}")
+        taken.add(tool.exposed_name)
+        yield tool
 
 
 def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:

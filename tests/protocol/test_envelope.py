@@ -18,10 +18,10 @@ from taskhub.lib import jsonx
 from taskhub.protocol import envelope
 from taskhub.protocol.envelope import BadEnvelope, Envelope, read_envelope
 from taskhub.protocol.errors import WireError, http_status
-from taskhub.protocol.headers import check_param_headers, decoded_header, param_headers
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.revisions.v2026_07_28 import methods, wire
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.stateless.headers import check_param_headers, decoded_header, param_headers
 from tests.protocol import schema
 
 CALLER = Principal(

@@ -20,7 +20,7 @@ from taskhub.protocol.owned import known_task
 from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
-from taskhub.protocol.stateless import META_SUBSCRIPTION, Request
+from taskhub.protocol.stateless.request import META_SUBSCRIPTION, Request
 
 MAX_STREAMS: Final = 20
 MAX_TASKS: Final = 100

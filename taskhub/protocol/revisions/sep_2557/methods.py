@@ -16,7 +16,7 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
 from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
-from taskhub.protocol.stateless import META_SERVER, Request
+from taskhub.protocol.stateless.request import META_SERVER, Request
 
 MOUNT: Final = VERSION
 

@@ -8,7 +8,7 @@ from taskhub.core.records import TaskRecord
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.stateless import Request
+from taskhub.protocol.stateless.request import Request
 
 STATE_SECONDS: Final = 30 * 86_400
 _PURPOSE: Final = "sep-2557/task"

@@ -17,7 +17,7 @@ from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import check_state, request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
-from taskhub.protocol.stateless import META_SERVER, Request, input_responses
+from taskhub.protocol.stateless.request import META_SERVER, Request, input_responses
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:

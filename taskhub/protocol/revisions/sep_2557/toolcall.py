@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskhub.protocol import calls, rounds
+from taskhub.protocol import calls
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.revisions.sep_2557 import tasks
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
-from taskhub.protocol.stateless import Request
+from taskhub.protocol.stateless import rounds
+from taskhub.protocol.stateless.request import Request
 
 WORDING: Final = rounds.Wording(VERSION, round="incomplete", handle=tasks.created, asks_in_task=True)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from taskhub.protocol.envelope import Envelope
-from taskhub.protocol.headers import check_header, check_once
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.stateless import ROUTING, Request, climb
+from taskhub.protocol.stateless.headers import check_header, check_once
+from taskhub.protocol.stateless.request import ROUTING, Request, climb
 
 VERSION: Final = "sep-2557"
 """What its tasks are said to be of, and its mount."""

@@ -6,11 +6,12 @@ from typing import Final
 
 from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import TaskMode
-from taskhub.protocol import calls, rounds
+from taskhub.protocol import calls
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
+from taskhub.protocol.stateless import rounds
 
 WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.created, asks_in_task=False)
 

@@ -8,7 +8,7 @@ from taskhub.core.names import META_VERSION
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import MISSING_CAPABILITY, WireError
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.stateless import (
+from taskhub.protocol.stateless.request import (
     META_CAPABILITIES,
     META_CLIENT,
     META_LOG_LEVEL,

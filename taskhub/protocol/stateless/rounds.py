@@ -18,14 +18,14 @@ from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, result_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
-from taskhub.protocol.headers import check_param_headers, param_headers
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
 from taskhub.protocol.owned import store_answers
 from taskhub.protocol.projection import complete_result, for_client, input_requests
 from taskhub.protocol.replies import error_reply, result_reply
-from taskhub.protocol.stateless import META_LOG_LEVEL, META_SERVER, Request, input_responses
+from taskhub.protocol.stateless.headers import check_param_headers, param_headers
+from taskhub.protocol.stateless.request import META_LOG_LEVEL, META_SERVER, Request, input_responses
 from taskhub.queries.tasks import owned_task
 
 STATE_SECONDS = 86_400

@@ -12,8 +12,8 @@ from taskhub.core.records import Principal
 from taskhub.lib import jsonx
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, WireError
-from taskhub.protocol.headers import check_header, check_name, check_once
 from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.stateless.headers import check_header, check_name, check_once
 
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.records import TaskRecord
@@ -14,7 +13,7 @@ from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
-from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.following import Following
 from taskhub.protocol.hub import CATALOGUE, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
@@ -22,13 +21,10 @@ from taskhub.protocol.relays import SCOPE
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import known_task, need_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
+from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, subscribed
 from taskhub.queries.tasks import owned_task
 
-MAX_STREAMS = 20
-MAX_TASKS = 100
 MAX_RESOURCES = 100
-MAX_AGE_SECONDS = 1_800.0
-KEEP_ALIVE_SECONDS = 15.0
 
 LISTS = {
     "toolsListChanged": "notifications/tools/list_changed",
@@ -79,18 +75,12 @@ async def listen(hub: Hub, request: Request) -> Stream:
         if task is not None:
             mine[public_id] = task
     found = await calls.tools_of(hub, request.principal.tenant_id)
-    frames = _stream(
-        hub,
-        request,
-        Wanted(
-            lists=frozenset(key for key in LISTS if wanted.get(key) is True),
-            tasks=None if task_ids is None else mine,
-            resources=None if uris is None else Following(hub, found, uris),
-        ),
+    told = Wanted(
+        lists=frozenset(key for key in LISTS if wanted.get(key) is True),
+        tasks=None if task_ids is None else mine,
+        resources=None if uris is None else Following(hub, found, uris),
     )
-    # The first frame takes the place among the caller's streams, or raises: checked and counted in
-    # one step, so that streams opened at once cannot slip past the limit together.
-    return Stream(_after(await anext(frames), frames))
+    return Stream(await begun(_stream(hub, request, told)))
 
 
 def _check_texts(value: Any, name: str, most: int) -> None:
@@ -100,30 +90,13 @@ def _check_texts(value: Any, name: str, most: int) -> None:
         raise WireError(INVALID_PARAMS, f"At most {most} {name} in one subscription")
 
 
-async def _after(first: bytes, frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    try:
-        yield first
-        async for frame in frames:
-            yield frame
-    finally:
-        await frames.aclose()
-
-
 async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
-    held = hub.streams.get(principal.context_id, 0)
-    if held >= MAX_STREAMS:
-        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
-    hub.streams[principal.context_id] = held + 1
-    loop = asyncio.get_running_loop()
-    until = loop.time() + MAX_AGE_SECONDS
-    if principal.expires_at is not None:
-        until = min(until, loop.time() + (principal.expires_at - datetime.now(UTC)).total_seconds())
     followed = wanted.resources.topics if wanted.resources is not None else []
     topics = [*(wanted.tasks or ()), *followed, CATALOGUE]
     # Never none of them: an idle stream too must hear that the server closes.
     try:
-        with hub.hints.watch(*topics) as bell:
+        with subscribed(hub, principal) as subscription, hub.hints.watch(*topics) as bell:
             if wanted.resources is not None:
                 await wanted.resources.start(bell)
             digests = await _digests(hub, request, wanted)
@@ -145,16 +118,13 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
                     for uri in await wanted.resources.changed(bell):
                         yield event(notification_message(RESOURCE_UPDATED, {"uri": uri, "_meta": meta}))
                     await wanted.resources.renew()
-                left = until - loop.time()
-                if left <= 0 or hub.closing.is_set():
+                news = await subscription.goes_on(bell)
+                if news is False:
                     break
-                if not await calls.rung(bell, min(KEEP_ALIVE_SECONDS, left)) and left > KEEP_ALIVE_SECONDS:
+                if news is None:
                     yield KEEP_ALIVE
         yield event(result_message(request.id, jsonx.encode({"resultType": "complete", "_meta": meta})))
     finally:
-        hub.streams[principal.context_id] -= 1
-        if not hub.streams[principal.context_id]:
-            del hub.streams[principal.context_id]
         if wanted.resources is not None:
             await asyncio.shield(wanted.resources.stop())
 

@@ -121,7 +121,8 @@ def purge_streams(*, idle_hours: int = 24, limit: int = 1_000) -> int:
 @dataclass(frozen=True, slots=True)
 class Place:
     """A stream as somebody serves it: `attach` tells this attachment from earlier and later ones,
-    `since` is when it was served last, or opened."""
+    `since` is when it was served last, or opened; `told` whether the session's own stream was served
+    when it was opened, and has told what there was to tell."""
 
     id: int
     attach: int
@@ -130,6 +131,7 @@ class Place:
     request_id: str
     progress_token: str | None
     since: datetime
+    told: bool = False
 
 
 def open_stream(
@@ -138,10 +140,11 @@ def open_stream(
     """A stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
     (row,) = call.rows(
         "INSERT INTO stream (session_id, kind, task_id, request_id, progress_token) VALUES (%s, %s, %s, %s, %s)"
-        " RETURNING id, opened_at",
+        " RETURNING id, opened_at, EXISTS (SELECT 1 FROM stream s WHERE s.session_id = stream.session_id"
+        " AND s.kind = 'listen' AND s.id <> stream.id AND th_served(s))",
         (session_id, kind, task_id, request_id, progress_token),
     )
-    return Place(row[0], 1, kind, task_id, request_id, progress_token, row[1])
+    return Place(row[0], 1, kind, task_id, request_id, progress_token, row[1], row[2])
 
 
 def attach_stream(session_id: int, stream_id: int) -> Place | None:

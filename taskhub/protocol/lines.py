@@ -32,6 +32,7 @@ class Lines:
         level: str | None,
         meta: dict[str, Any] | None = None,
         seen: int = 0,
+        furthest: float | None = None,
     ) -> None:
         self.seen = seen
         """The id of the last line that was looked at."""
@@ -39,7 +40,7 @@ class Lines:
         self._token = token
         self._level = level
         self._meta = meta
-        self._furthest = float("-inf")
+        self._furthest = float("-inf") if furthest is None else furthest
 
     async def read(self, hub: Hub) -> list[tuple[int, bytes]]:
         """The notifications since the last look, each with its line's id. No query when the caller
@@ -62,19 +63,22 @@ class Lines:
         if self._token is None or line.progress is None or line.progress <= self._furthest:
             return None
         self._furthest = line.progress
-        params: dict[str, Any] = {"progressToken": self._token, "progress": line.progress}
-        if line.total is not None:
-            params["total"] = line.total
-        if line.text:
-            params["message"] = line.text
-        return self._message("notifications/progress", params)
+        return progress_message(self._token, line, self._meta)
 
     def _log(self, line: StoredLine) -> bytes | None:
         if self._level is None or line.level not in LOG_LEVELS:
             return None
         if LOG_LEVELS.index(line.level) < LOG_LEVELS.index(self._level):
             return None
-        return self._message("notifications/message", {"level": line.level, "data": line.text})
+        params: dict[str, Any] = {"level": line.level, "data": line.text}
+        return notification_message("notifications/message", {**params, "_meta": self._meta} if self._meta else params)
 
-    def _message(self, method: str, params: dict[str, Any]) -> bytes:
-        return notification_message(method, {**params, "_meta": self._meta} if self._meta else params)
+
+def progress_message(token: str | int, line: StoredLine, meta: dict[str, Any] | None) -> bytes:
+    """`notifications/progress` for a line that has a number."""
+    params: dict[str, Any] = {"progressToken": token, "progress": line.progress}
+    if line.total is not None:
+        params["total"] = line.total
+    if line.text:
+        params["message"] = line.text
+    return notification_message("notifications/progress", {**params, "_meta": meta} if meta else params)

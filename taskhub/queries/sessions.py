@@ -71,14 +71,15 @@ def keyed_task(context_id: int, key: str) -> TaskRecord | None:
     return record(found[0]) if found else None
 
 
-def changed_tasks(session_id: int, since: datetime) -> list[TaskRecord]:
-    """The session's tasks with a handle that changed after `since`, in that order; at most 100."""
+def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bool]]:
+    """The session's tasks with a handle that changed after `since`, in that order, and whether a stream
+    waits for each; at most 100."""
     found = call.reread(
-        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND updated_at > %s AND handle"
-        " ORDER BY updated_at LIMIT 100",
+        f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM stream w WHERE w.task_id = task_view.id AND th_served(w))"
+        " FROM task_view WHERE session_id = %s AND updated_at > %s AND handle ORDER BY updated_at LIMIT 100",
         (session_id, since),
     )
-    return [record(row) for row in found]
+    return [(record(row[:-1]), row[-1]) for row in found]
 
 
 def handed_out(

@@ -265,7 +265,11 @@ def test_an_ended_task_can_be_deleted_and_is_unknown_then(hub: RunningHub, alone
     assert hub.sql("SELECT state FROM task WHERE client_task_id = 'to delete'") == [("finished",)], (
         "the console keeps it"
     )
-    assert hub.sql("SELECT count(*) FROM event WHERE action = 'task.deleted' AND target = 'slow_compute'") == [(1,)]
+    deleted = hub.sql(
+        "SELECT count(*) FROM event e JOIN task t ON t.public_id = e.after ->> 'task'"
+        " WHERE e.action = 'task.deleted' AND t.client_task_id = 'to delete'"
+    )
+    assert deleted == [(1,)]
 
 
 @pytest.mark.req("T1686-16")

@@ -396,3 +396,22 @@ def test_a_client_that_moved_on_still_reads_and_cancels_what_it_began(alice: Cli
     later = alice.create("confirm_delete", {"filename": "y"})
     assert alice.get(later, caps=legacy).refusal == (400, -32021)
     alice.cancel(later)
+
+
+@pytest.mark.req("T25-41", "B25-15")
+def test_progress_of_a_task_nobody_waits_for_comes_on_the_sessions_stream(session: SessionClient) -> None:
+    with session.listen() as events:
+        assert events.event() is not None
+        created = session.tool("slow_compute", {"seconds": 1.5, "label": "far"}, task={}, _meta={"progressToken": "t"})
+        task_id = created.result["task"]["taskId"]
+        notes: list[dict[str, Any]] = []
+        while True:
+            message = events.next()
+            if message["method"] == "notifications/progress":
+                notes.append(message["params"])
+            elif message["params"]["status"] == "completed":
+                break
+    steps = [note["progress"] for note in notes]
+    assert steps
+    assert steps == sorted(set(steps))
+    assert {(note["progressToken"], note["_meta"][RELATED]["taskId"]) for note in notes} == {("t", task_id)}

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Final
 
 from taskhub.core.errors import TaskHubError
-from taskhub.core.records import Session, TaskRecord
+from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.lifecycle.sessions import (
@@ -36,7 +36,7 @@ from taskhub.protocol.errors import INVALID_REQUEST, TOO_MANY, WireError
 from taskhub.protocol.following import Following
 from taskhub.protocol.hub import CATALOGUE, Bell, Hub, context_topic
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
-from taskhub.protocol.lines import Lines
+from taskhub.protocol.lines import Lines, progress_message
 from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
@@ -202,6 +202,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         level=served.session.log_level,
         meta=shown.related(task),
         seen=served.at.line,
+        furthest=task.progress if place.kind == "result" and place.told else None,
     )
     async with served:
         yield served.at.priming()
@@ -255,7 +256,7 @@ async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
 async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
     """Questions nobody waits for on another stream, changed tasks, changed lists (B25-28, T25-40)."""
     hub, session = served.hub, served.session
-    statuses = _Statuses(session, served.at.place.since)
+    changes = _Changes(session, served.at.place.since)
     topics = (context_topic(session.context_id), CATALOGUE, session_topic(session))
     async with served, AsyncExitStack() as leaving:
         yield served.at.priming()
@@ -272,7 +273,7 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)
-                for message in await statuses.changed(hub):
+                for message in await changes.told(hub):
                     if delivery.active:
                         yield event(message, served.at.next())
                 fresh = await _lists(served)
@@ -337,29 +338,39 @@ class _Resources:
                 await following.stop()
 
 
-class _Statuses:
-    """Which tasks of the session its client has not heard of yet. Only a status or its message is
-    news: progress has notifications of its own."""
+class _Changes:
+    """What the session's client has not heard of its tasks yet: how far they are, and where they stand."""
 
     def __init__(self, session: Session, since: datetime) -> None:
         self._session = session
         self._since = since
-        self._told: dict[str, tuple[str, str]] = {}
+        self._told: dict[int, tuple[str, str]] = {}
+        self._furthest: dict[int, float] = {}
 
-    async def changed(self, hub: Hub) -> list[bytes]:
-        """`notifications/tasks/status`, a whole task each."""
-        if self._session.version != VERSION:
-            return []
+    async def told(self, hub: Hub) -> list[bytes]:
+        """Progress under the token of the call, unless another stream waits for the task and has told it
+        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40)."""
         found = []
-        for task in await hub.lanes.run(changed_tasks, self._session.id, self._since):
+        for task, waited in await hub.lanes.run(changed_tasks, self._session.id, self._since):
             self._since = task.updated_at
-            if task.revision != VERSION:
-                continue
-            shown = (mapping.status(task), task.message)
-            if self._told.get(task.public_id) != shown:
-                self._told[task.public_id] = shown
+            if (progress := self._progress(task)) is not None and not waited:
+                found.append(progress)
+            shown_now = (mapping.status(task), task.message)
+            if task.revision == VERSION and self._told.get(task.id) != shown_now:
+                self._told[task.id] = shown_now
                 found.append(notification_message("notifications/tasks/status", mapping.task_fields(task)))
             if task.state in TERMINAL:
                 # Nothing more will be said of it.
-                del self._told[task.public_id]
+                self._told.pop(task.id, None)
+                self._furthest.pop(task.id, None)
         return found
+
+    def _progress(self, task: TaskRecord) -> bytes | None:
+        """How far it is, if that is further than was said before."""
+        if task.progress_token is None or task.progress is None or task.state in TERMINAL:
+            return None
+        if task.progress <= self._furthest.get(task.id, float("-inf")):
+            return None
+        self._furthest[task.id] = task.progress
+        line = StoredLine(0, "progress", task.message, task.progress, task.total, task.updated_at)
+        return progress_message(json.loads(task.progress_token), line, shown.related(task))

@@ -27,6 +27,7 @@ from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
 
 CONNECT_SECONDS = 15.0
+CLOSE_SECONDS = 5.0
 
 _LISTS_CHANGED = (
     types.ToolListChangedNotification,
@@ -89,20 +90,25 @@ class Connection:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.shield(self._opened)
         except TimeoutError:
-            self._task.cancel()
+            await self._break_off(self._task)
             raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
         except asyncio.CancelledError:
             # Nobody else knows of it yet: a command would be left running.
-            self._task.cancel()
+            await self._break_off(self._task)
             raise
 
     async def stop(self) -> None:
         """Close; never raises."""
         self._stop.set()
         if self._task is not None:
-            done, _ = await asyncio.wait({self._task}, timeout=5)
+            done, _ = await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)
             if not done:
-                self._task.cancel()
+                await self._break_off(self._task)
+
+    async def _break_off(self, task: asyncio.Task[None]) -> None:
+        """Cancel it and see it end: the SDK ends a command that does not end by itself, which takes a moment."""
+        task.cancel()
+        await asyncio.wait({task}, timeout=CLOSE_SECONDS)
 
     @property
     def alive(self) -> bool:

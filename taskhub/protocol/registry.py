@@ -4,6 +4,7 @@ each. A missing key is the gate; nothing else in the code compares versions."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -68,12 +69,19 @@ def open_doors(mount: str, versions: tuple[str, ...]) -> Iterator[Door]:
     return (door for door in on_mount if mount or any(version in versions for version in door.methods))
 
 
+@cache
+def _doors(mount: str, versions: tuple[str, ...]) -> tuple[tuple[Door, ...], Door, tuple[Door, ...]]:
+    """On a mount: all doors but the newest, the newest, and those that are open."""
+    *older, newest = (door for door in DOORS if door.mount == mount)
+    return tuple(older), newest, tuple(open_doors(mount, versions))
+
+
 def door_of(message: Envelope | Response, incoming: Incoming, versions: tuple[str, ...]) -> Door:
     """The revision this message speaks (protocol.md 3.3), of those on its mount. A client whose
     revision is switched off learns which there are instead of being left to guess."""
-    *older, newest = (door for door in DOORS if door.mount == incoming.mount)
+    older, newest, served = _doors(incoming.mount, versions)
     door = next((door for door in older if door.speaks(message, incoming)), newest)
-    if door in open_doors(incoming.mount, versions):
+    if door in served:
         return door
     if not isinstance(message, Envelope) or message.method != "initialize":
         return newest

@@ -112,6 +112,33 @@ def test_every_domain_error_has_one_answer(error: domain.TaskHubError, status: i
     schema.check("error", found.body())
 
 
+@pytest.mark.req("B26-29", "B25-02")
+async def test_a_client_of_an_era_that_is_switched_off_learns_which_there_is() -> None:
+    hub = Hub(
+        lanes=cast("Lanes", None),
+        sealer=Sealer(b"k"),
+        server_info={"name": "t", "version": "1"},
+        inline_wait_seconds=0.1,
+        versions=(VERSION,),
+    )
+    principal = Principal(
+        tenant_id=-1, context_id=-1, name="c", issuer="i", subject="s", client_id="c", scopes=frozenset(SCOPES)
+    )
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    for method, code, status in (("initialize", -32022, 400), ("tools/list", -32602, 400)):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        headers = {"content-type": "application/json", "accept": "*/*"}
+        reply = await handle(hub, Incoming(body, headers, frozenset(), principal, "", _never))
+        assert isinstance(reply, Reply)
+        error = json.loads(reply.body)["error"]
+        assert (reply.status, error["code"]) == (status, code)
+        if code == -32022:
+            assert error["data"] == {"supported": [VERSION], "requested": "2025-11-25"}
+    gone = await handle(hub, Incoming(b"", {"mcp-session-id": "x"}, frozenset(), principal, "", _never, verb="GET"))
+    assert isinstance(gone, Reply)
+    assert (gone.status, gone.headers["Allow"]) == (405, "POST")
+
+
 @pytest.mark.req("T26-44")
 def test_no_domain_error_is_forgotten() -> None:
     named = {cls.__name__ for cls in domain.TaskHubError.__subclasses__()}

@@ -23,6 +23,9 @@ from taskhub.store import call
 MOST_SESSIONS = 1_000
 """Live sessions of one context; the longest unused end when there are more."""
 
+STREAM_HOURS = 24
+"""How long a stream that nobody serves can be taken up again."""
+
 
 def start_session(
     *, tenant_id: int, context_id: int, version: str, client_info: dict[str, Any], capabilities: dict[str, Any]
@@ -107,13 +110,13 @@ def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
     return len(found)
 
 
-def purge_streams(*, idle_hours: int = 24, limit: int = 1_000) -> int:
-    """Delete streams that nobody has served for so long, at most `limit`."""
+def purge_streams(*, limit: int = 1_000) -> int:
+    """Delete streams that nobody has served for `STREAM_HOURS`, at most `limit`."""
     found = call.rows(
         "DELETE FROM stream WHERE id = ANY (ARRAY(SELECT id FROM stream"
         " WHERE seen_at < clock_timestamp() - make_interval(hours => %s::int)"
         " ORDER BY seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
-        (idle_hours, limit),
+        (STREAM_HOURS, limit),
     )
     return len(found)
 

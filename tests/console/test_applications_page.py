@@ -153,6 +153,15 @@ def test_locking_out_and_removing(tenant: Tenant, admin: Client) -> None:
     assert "No application yet" in admin.get(LIST).content.decode()
 
 
+def test_an_open_page_of_a_removed_application_leads_to_the_list(tenant: Tenant, admin: Client) -> None:
+    add(admin)
+    pk = Application.objects.get().pk
+    assert admin.get(f"{LIST}{pk}/", headers=HTMX).status_code == 200
+    admin.post(f"{LIST}{pk}/remove")
+    assert admin.get(f"{LIST}{pk}/").status_code == 404
+    assert admin.get(f"{LIST}{pk}/", headers=HTMX).headers["HX-Redirect"] == LIST
+
+
 def test_what_describes_itself_is_not_changed_here(tenant: Tenant, admin: Client) -> None:
     registration = Registration.objects.create(
         client_id="https://app.example.com/client.json",

@@ -8,12 +8,13 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
-from taskhub.console.htmx import partial_or_page
+from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.identity import gate
@@ -73,7 +74,12 @@ def application_add(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
     """One application; `toggle`, `remove`, `secret` and `revoke` ask for confirmation first."""
-    found = _application(request, pk)
+    try:
+        found = _application(request, pk)
+    except NotFound:
+        if wants_partial(request):  # the page is open and somebody has removed it
+            return leave(request, reverse("application-list"))
+        raise
     return _detail(request, found, ApplicationForm(name=found.own_name, redirects="\n".join(found.redirects)))
 
 

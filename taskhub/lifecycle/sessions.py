@@ -23,7 +23,7 @@ from taskhub.store import call
 MOST_SESSIONS = 1_000
 """Live sessions of one context; the longest unused end when there are more."""
 
-STREAM_HOURS = 24
+STREAM_SECONDS = 86_400
 """How long a stream that nobody serves can be taken up again."""
 
 
@@ -111,12 +111,12 @@ def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
 
 
 def purge_streams(*, limit: int = 1_000) -> int:
-    """Delete streams that nobody has served for `STREAM_HOURS`, at most `limit`."""
+    """Delete streams that nobody has served for `STREAM_SECONDS`, at most `limit`."""
     found = call.rows(
         "DELETE FROM stream WHERE id = ANY (ARRAY(SELECT id FROM stream"
-        " WHERE seen_at < clock_timestamp() - make_interval(hours => %s::int)"
+        " WHERE seen_at < clock_timestamp() - make_interval(secs => %s::float8)"
         " ORDER BY seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
-        (STREAM_HOURS, limit),
+        (STREAM_SECONDS, limit),
     )
     return len(found)
 

@@ -201,7 +201,7 @@ def test_keys_lead_everywhere_and_leave_typing_alone(visits: Visits, agent: Clie
     page.keyboard.press("g")
     page.keyboard.press("t")
     page.wait_for_url("/tasks/")
-    page.wait_for_function("document.documentElement.dataset.hinted !== undefined")
+    page.wait_for_function("() => document.documentElement.dataset.hinted !== undefined")
     for task in tasks:
         expect(page.locator(f"#row-{task} .badge")).to_have_text("Finished")
     page.keyboard.press("/")

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from taskhub.console.views import applications, audit, clients, inbox, overview, servers, settings, tasks, workers
+from taskhub.console.views import (
+    account,
+    applications,
+    audit,
+    clients,
+    inbox,
+    overview,
+    servers,
+    settings,
+    tasks,
+    workers,
+)
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
@@ -18,6 +29,8 @@ urlpatterns = [
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
+    path("accounts/", account.account, name="account"),
+    path("accounts/allowed/<int:pk>/revoke", account.allowed_revoke, name="allowed-revoke"),
     path("audit/", audit.audit_list, name="audit-list"),
     path("audit/export", audit.audit_export, name="audit-export"),
     path("clients/", clients.client_list, name="client-list"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from taskhub.core.names import OAUTH_ISSUER
@@ -29,22 +29,33 @@ _APPLICATIONS: Final = """
     WHERE a.tenant_id = %(tenant)s
 """
 
+_ALLOWED: Final = """
+    s.scopes, s.created_at, s.updated_at,
+    (SELECT count(*) FROM oauth2_provider_accesstoken t
+     WHERE t.application_id = r.id AND t.user_id = u.id AND t.expires > clock_timestamp()),
+    c.id, c.last_seen_at
+"""
+
+_CONSENTS: Final = """
+    FROM consent s
+    JOIN application a ON a.id = s.application_id
+    JOIN oauth2_provider_application r ON r.id = a.registration_id
+    JOIN auth_user u ON u.id = s.user_id
+    LEFT JOIN auth_context c ON c.tenant_id = a.tenant_id AND c.issuer = %(issuer)s
+                            AND c.subject = 'user:' || u.id AND c.client_id = r.client_id
+"""
+
 
 @dataclass(frozen=True, slots=True)
-class ApplicationRow:
-    """An application. `source` is `manual`, `cimd` (known by its document) or `dcr` (registered itself)."""
+class _Named:
+    """What an application calls itself, and how it is known: `source` is `manual` (registered here), `cimd`
+    (known by its document) or `dcr` (registered itself)."""
 
     id: int
     own_name: str
     client_id: str
     source: str
     confidential: bool
-    redirect_uris: str
-    created_at: datetime
-    blocked_at: datetime | None
-    people: int
-    live_tokens: int
-    last_used_at: datetime | None
 
     @property
     def name(self) -> str:
@@ -55,6 +66,18 @@ class ApplicationRow:
     def host(self) -> str:
         """The host that vouches for it."""
         return urlsplit(self.client_id).netloc if self.source == "cimd" else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRow(_Named):
+    """An application."""
+
+    redirect_uris: str
+    created_at: datetime
+    blocked_at: datetime | None
+    people: int
+    live_tokens: int
+    last_used_at: datetime | None
 
     @property
     def redirects(self) -> list[str]:
@@ -80,6 +103,17 @@ class ConsentRow:
     updated_at: datetime
     live_tokens: int
     context: int | None
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedRow(_Named):
+    """An application that a person allows something; `id` is the consent's."""
+
+    blocked_at: datetime | None
+    scopes: tuple[str, ...]
+    updated_at: datetime
+    live_tokens: int
     last_used_at: datetime | None
 
 
@@ -111,22 +145,30 @@ def application_of_client(tenant_id: int, client_id: str) -> ApplicationRow | No
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:
     """Who allows the application what; with `context_id` only the person behind that client."""
-    rows: list[tuple[Any, ...]] = read(
+    rows = read(
         f"""
-        SELECT s.id, u.id, u.username, m.role, s.scopes, s.created_at, s.updated_at,
-               (SELECT count(*) FROM oauth2_provider_accesstoken t
-                WHERE t.application_id = r.id AND t.user_id = u.id AND t.expires > clock_timestamp()),
-               c.id, c.last_seen_at
-        FROM consent s
-        JOIN application a ON a.id = s.application_id
-        JOIN oauth2_provider_application r ON r.id = a.registration_id
-        JOIN auth_user u ON u.id = s.user_id
+        SELECT s.id, u.id, u.username, m.role, {_ALLOWED} {_CONSENTS}
         LEFT JOIN membership m ON m.user_id = u.id AND m.tenant_id = a.tenant_id
-        LEFT JOIN auth_context c ON c.tenant_id = a.tenant_id AND c.issuer = %(issuer)s
-                                AND c.subject = 'user:' || u.id AND c.client_id = r.client_id
         WHERE a.tenant_id = %(tenant)s AND a.id = %(id)s AND (%(context)s::bigint IS NULL OR c.id = %(context)s)
         ORDER BY u.username LIMIT {SHOWN}
         """,
         {"tenant": tenant_id, "id": application_id, "issuer": OAUTH_ISSUER, "context": context_id},
     )
     return tuple(ConsentRow(row[0], row[1], row[2], row[3], tuple(row[4]), *row[5:]) for row in rows)
+
+
+def allowed_rows(tenant_id: int, user_id: int) -> tuple[AllowedRow, ...]:
+    """What the person allows, the latest answer first."""
+    rows = read(
+        f"""
+        SELECT s.id, r.name, r.client_id, r.registration_source, r.client_type = 'confidential', a.blocked_at,
+               {_ALLOWED} {_CONSENTS}
+        WHERE a.tenant_id = %(tenant)s AND u.id = %(user)s
+        ORDER BY s.updated_at DESC, s.id LIMIT {SHOWN}
+        """,
+        {"tenant": tenant_id, "user": user_id, "issuer": OAUTH_ISSUER},
+    )
+    return tuple(
+        AllowedRow(pk, name, client_id, source, confidential, blocked_at, tuple(scopes), updated_at, live, used_at)
+        for pk, name, client_id, source, confidential, blocked_at, scopes, _, updated_at, live, _, used_at in rows
+    )

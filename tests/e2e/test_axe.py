@@ -61,6 +61,7 @@ PLACES: Final = (
     "server-tool",
     "workers",
     "settings",
+    "account",
     "password",
     "missing",
 )
@@ -147,6 +148,7 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "server-tool": f"/servers/{server}/?tool={deploy}",
             "workers": "/workers/",
             "settings": "/settings/",
+            "account": "/accounts/",
             "password": "/accounts/password/change/",
             "missing": "/no-such-page/",
         }

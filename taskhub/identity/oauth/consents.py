@@ -112,13 +112,15 @@ def refuse(application: Application, *, registration: Any, asked: tuple[str, ...
     )
 
 
-def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor) -> None:
-    """Take back what a person allowed an application: its tokens for them end at once. Raises `NotFound`."""
+def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool = False) -> str:
+    """Take back what a person allowed an application: its tokens for them end at once. With `own`
+    only what the actor allowed. Returns the application's name; raises `NotFound`."""
+    whose = {"user_id": actor.user_id} if own else {}
     with transaction.atomic():
         consent = (
             Consent.objects.select_for_update(of=("self",))
             .select_related("application__registration", "user")
-            .filter(pk=consent_id, application__tenant_id=tenant_id)
+            .filter(pk=consent_id, application__tenant_id=tenant_id, **whose)
             .first()
         )
         if consent is None:
@@ -134,6 +136,7 @@ def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor) -> None:
             before={"person": consent.user.get_username(), "scopes": list(consent.scopes)},
         )
         announce()
+        return shown_name(registration)
 
 
 def end_tokens(registration: Any, *, user_id: int | None = None) -> None:

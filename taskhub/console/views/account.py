@@ -1,0 +1,56 @@
+"""A person's own account: what their role lets them do, and the programs that act for them."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+
+from taskhub.console import query
+from taskhub.console.access import page
+from taskhub.console.htmx import partial_or_page
+from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.views.consent import CONSENT_WORDS
+from taskhub.console.views.settings import PERMISSION_WORDS
+from taskhub.identity import gate
+from taskhub.identity.address import resource_of
+from taskhub.identity.oauth import consents
+from taskhub.queries import applications
+
+
+@page("task.view")  # every role has it
+@require_safe
+def account(request: ConsoleRequest) -> HttpResponse:
+    """The account of whoever asks; `revoke` asks for confirmation first."""
+    person = request.person
+    may = gate.grantable(person.role)
+    allowed = [
+        (row, [(CONSENT_WORDS[scope][0], scope in may) for scope in row.scopes])
+        for row in applications.allowed_rows(person.tenant_id, person.user_id)
+    ]
+    revoking = query.number(request, "revoke")
+    return partial_or_page(
+        request,
+        "console/account.html",
+        "allowed",
+        {
+            "allowed": allowed,
+            "revoking": next((row for row, _ in allowed if row.id == revoking), None),
+            "may": [words for name, words in PERMISSION_WORDS.items() if gate.allows(person, name)],
+            "on": settings.TASKHUB_OAUTH,
+            "resource": resource_of(request),
+        },
+    )
+
+
+@page("task.view")
+@require_POST
+def allowed_revoke(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Take back what the person allowed an application."""
+    name = consents.revoke_consent(
+        tenant_id=request.person.tenant_id, consent_id=min(pk, 2**63 - 1), actor=actor_of(request), own=True
+    )
+    messages.success(request, f"Taken back. {name} is signed out, and has to ask you again.")
+    return redirect("account")

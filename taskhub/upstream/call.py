@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp import MCPError
+from mcp import ClientSession, MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.capabilities import audience_for
@@ -17,12 +17,13 @@ from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
-from taskhub.upstream.catalogue import list_tools
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, reason
+from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
+MAX_PAGES = 1_000
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
@@ -35,7 +36,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A `CallToolResult` without `resultType`."""
+    """A `CallToolResult` as the server sent it, without `resultType`."""
 
     result: dict[str, Any]
 
@@ -102,37 +103,49 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
     answers: Any = usable(claim.answers) if connection.modern else None
     meta: Any = claim.trace or None
     session = connection.client.session
-
-    async def call() -> types.CallToolResult | types.InputRequiredResult:
-        return await session.call_tool(
-            claim.tool_name,
-            claim.arguments,
-            # No limit here: the worker counts the running time, and stops its clock while people answer.
-            read_timeout_seconds=None,
-            progress_callback=note,
+    request = types.CallToolRequest(
+        params=types.CallToolRequestParams(
+            name=claim.tool_name,
+            arguments=claim.arguments,
             input_responses=answers,
             request_state=claim.upstream_state,
-            meta=meta,
-            allow_input_required=True,
+            _meta=meta,
         )
+    )
+
+    async def call() -> dict[str, Any]:
+        # No time limit here: the worker counts the running time, and stops its clock while people answer.
+        return (await session.send_request(request, Verbatim, progress_callback=note)).root
 
     try:
-        result = await call()
+        body = await call()
     except MCPError as error:
         if error.error.code != types.HEADER_MISMATCH:
             raise
         # An argument has to be mirrored into a header (B26-26), which the SDK does for tools it has
         # listed. The call was refused before it ran, so it may be made again.
-        await list_tools(session, declared=True)
-        result = await call()
-    body = result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    if isinstance(result, types.InputRequiredResult):
+        await _learn_headers(session)
+        body = await call()
+    if body.get("resultType") == "input_required":
+        types.InputRequiredResult.model_validate(body, by_name=False)
         return _asked(claim, body)
-    body.pop("resultType", None)
+    result = types.CallToolResult.model_validate(body, by_name=False)
+    if not result.is_error:
+        await session.validate_tool_result(claim.tool_name, result)
+    body = {name: value for name, value in body.items() if name != "resultType"}
     if len(jsonx.encode(jsonx.repaired(body))) > MAX_RESULT:
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
         return Finished({"content": [{"type": "text", "text": text}], "isError": True})
     return Finished(body)
+
+
+async def _learn_headers(session: ClientSession) -> None:
+    cursor = None
+    for _ in range(MAX_PAGES):
+        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -155,8 +168,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome:
     questions = []
     for upstream_key, request in requests.items():
         kind = KINDS[request["method"]]
-        params = request.get("params") or {}
-        params.pop("_meta", None)
+        params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
         problem = question_problem(kind, params)
         if problem:
             return _broken(problem)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
 from mcp import ClientSession, MCPError
-from mcp_types import PaginatedRequestParams
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from pydantic import ValidationError
 
 from taskhub.core.errors import Unavailable
@@ -21,7 +22,7 @@ from taskhub.lifecycle.catalogue import Listed
 from taskhub.lifecycle.offers import ListedOffer
 from taskhub.upstream.connection import Connection, Profile, Target, reason
 from taskhub.upstream.follow import Follower, covering
-from taskhub.upstream.offers import DECLARED_BY, depth_of, list_offers
+from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
 
 MAX_TOOLS = 1_000
 MAX_SCHEMA_BYTES = 65_536
@@ -194,32 +195,34 @@ async def take_snapshot(connection: Connection) -> Snapshot:
     return Snapshot(
         protocol=client.protocol_version,
         info=info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
-        tools=await list_tools(client.session, declared="tools" in capabilities),
+        tools=await list_tools(client.session, declared="tools" in capabilities, modern=connection.modern),
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),
     )
 
 
-async def list_tools(session: ClientSession, *, declared: bool) -> tuple[Listed, ...]:
+async def list_tools(session: ClientSession, *, declared: bool, modern: bool) -> tuple[Listed, ...]:
     """All tools of the server, vetted; none from one that has not `declared` any and refuses."""
     listed: list[Listed] = []
     cursor = None
     while True:
+        request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
         try:
-            page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+            page = (await session.send_request(request, Verbatim)).root
         except MCPError:
             if declared:
                 raise
             return ()  # a server of prompts or resources only
-        listed += [vetted(tool.model_dump(by_alias=True, mode="json", exclude_none=True)) for tool in page.tools]
-        cursor = page.next_cursor
+        listed += [vetted(definition, modern=modern) for definition in page["tools"]]
+        cursor = page.get("nextCursor")
         if cursor is None or len(listed) >= MAX_TOOLS:
             return tuple(listed[:MAX_TOOLS])
 
 
-def vetted(definition: dict[str, Any]) -> Listed:
-    """A tool as it will be stored; `rejected` says why clients never see it."""
+def vetted(definition: dict[str, Any], *, modern: bool = False) -> Listed:
+    """A tool as it will be stored; `rejected` says why clients never see it. With headers that cannot be
+    sent, a tool of a `modern` server is none (B26-25); to older servers they mean nothing."""
     definition = jsonx.repaired(definition)
     name = str(definition.get("name", ""))
     meta = definition.get("_meta") or {}
@@ -232,7 +235,7 @@ def vetted(definition: dict[str, Any]) -> Listed:
         name=name,
         definition=definition,
         digest=hashlib.sha256(jsonx.canonical(definition)).hexdigest(),
-        rejected=_fault(name, definition),
+        rejected=_fault(name, definition) or (_header_fault(definition) if modern else ""),
         hint_mode=mode,
         read_only=read_only,
         idempotent=annotations.get("idempotentHint") is True,
@@ -250,3 +253,8 @@ def _fault(name: str, definition: dict[str, Any]) -> str:
     if depth_of(definition) > 32:
         return "the definition is nested deeper than 32"
     return ""
+
+
+def _header_fault(definition: dict[str, Any]) -> str:
+    problem = find_invalid_x_mcp_header(definition["inputSchema"])
+    return f"x-mcp-header: {problem}" if problem else ""

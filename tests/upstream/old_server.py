@@ -13,7 +13,24 @@ from typing import Any
 
 NOT_FOUND = {"code": -32601, "message": "Method not found"}
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
-TOOLS = ("echo", "pid", "ask", "ask_roots", "die", "nonsense", "error", "chatter")
+LATER = {
+    "content": [
+        {"type": "text", "text": "hi", "style": "loud", "annotations": {"audience": ["user"], "mood": None}},
+        {"type": "resource_link", "uri": "file:///a", "name": "a", "checksum": {"sha256": "00"}},
+    ],
+    "structuredContent": {"word": None},
+    "billing": {"cents": 3},
+}
+"""A result with fields of some later revision."""
+UNKNOWN = {
+    "name": "unknown",
+    "inputSchema": {"type": "object", "x-order": None},
+    "annotations": {"readOnlyHint": True, "costsMoney": False},
+    "icons": [{"src": "data:image/png;base64,AA==", "theme": "dark", "shade": 3}],
+    "deprecated": True,
+}
+"""A tool with such fields."""
+TOOLS = ("echo", "pid", "ask", "ask_roots", "die", "nonsense", "error", "chatter", "later")
 
 
 def send(**message: Any) -> None:
@@ -50,6 +67,8 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
             os._exit(7)
         case "nonsense":
             return {"content": 5}
+        case "later":
+            return LATER
         case "chatter":
             send(method="notifications/message", params={"level": "warning", "data": {"depth": 3}})
             token = params["_meta"]["progressToken"]
@@ -66,7 +85,8 @@ def answer(message: dict[str, Any]) -> None:
         found: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         send(id=number, result=found)
     elif method == "tools/list":
-        send(id=number, result={"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]})
+        tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
+        send(id=number, result={"tools": [*tools, UNKNOWN]})
     elif method == "tools/call" and params["name"] == "error":
         send(id=number, error={"code": -32001, "message": "no", "data": [1]})
     elif method == "tools/call":

@@ -18,6 +18,7 @@ from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
 from tests.upstream.kit import call, text
+from tests.upstream.old_server import LATER
 from tests.upstream.servers import gates
 
 TRANSPORTS = {"python": kit.WORKSHOP, "stdio": kit.COMMAND, "old stdio": kit.OLD}
@@ -86,6 +87,13 @@ async def test_structured_output_is_kept_beside_its_text(workshop: Pool) -> None
     assert outcome.result["structuredContent"] == {"x": 3, "y": 4}
     assert outcome.result["content"][0]["type"] == "text"
     assert "resultType" not in outcome.result
+
+
+async def test_fields_that_nobody_here_knows_are_kept() -> None:
+    async with kit.pool_of(kit.OLD) as pool:
+        outcome = await call(pool, "later")
+    assert isinstance(outcome, Finished)
+    assert outcome.result == LATER
 
 
 @pytest.mark.parametrize(

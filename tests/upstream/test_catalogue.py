@@ -15,6 +15,7 @@ from taskhub.upstream.catalogue import Snapshot, Watcher, vetted
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
+from tests.upstream.old_server import UNKNOWN
 from tests.upstream.servers import shelf
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
@@ -83,6 +84,8 @@ async def test_an_old_command_is_listed_too() -> None:
     assert (found.protocol, found.info) == ("2025-06-18", {"name": "old", "version": "0.9"})
     assert "echo" in names(found)
     assert kit.children() == []
+    (unknown,) = (tool.definition for tool in found.tools if tool.name == "unknown")
+    assert unknown == UNKNOWN
 
 
 @pytest.mark.parametrize(("count", "page"), [(7, 3), (6, 3), (1, 3), (0, 3)])
@@ -245,6 +248,16 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_a_tool_that_clients_must_not_see_says_why(change: dict[str, Any], why: str) -> None:
     assert listed(**change).rejected.startswith(why)
+
+
+def test_a_header_that_cannot_be_sent_rejects_the_tool_of_a_server_that_would_want_it() -> None:
+    for rule in ({"type": "array"}, {"type": "string", "x-mcp-header": "a b"}):
+        schema = {"type": "object", "properties": {"a": {"x-mcp-header": "Region", **rule}}}
+        definition = {"name": "tool", "inputSchema": schema}
+        assert vetted(definition, modern=True).rejected.startswith("x-mcp-header: ")
+        assert vetted(definition, modern=False).rejected == ""
+    fine = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "Region"}}}
+    assert vetted({"name": "tool", "inputSchema": fine}, modern=True).rejected == ""
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
+from django.core.cache import cache
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
 from taskhub.core.records import Principal
-from taskhub.protocol.calls import ScopeMissing
+from taskhub.lifecycle.events import record_denial
+from taskhub.protocol.calls import ScopeMissing, actor_of
 from taskhub.protocol.dispatch import error_reply, handle, not_spoken
 from taskhub.protocol.incoming import Incoming, Reply
 
@@ -77,6 +82,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     except ScopeMissing as error:
         refused = _response(error_reply(error.id, error))
         version = headers.get("mcp-protocol-version")
+        await _deny_on_record(lean, incoming, error.scope)
         return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
         return _response(answer)
@@ -84,6 +90,19 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response
+
+
+async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
+    """A client that asks in a loop is on record once a minute."""
+    principal = incoming.principal
+    if cache.add(f"denied {principal.context_id} {scope}", True, timeout=60):
+        what = f"{incoming.verb} {lean.path}"
+        with contextlib.suppress(OperationalError):  # the database is away: the refusal stands
+            await lean.hub.lanes.run(
+                functools.partial(
+                    record_denial, tenant_id=principal.tenant_id, what=what, lacking=scope, actor=actor_of(incoming)
+                )
+            )
 
 
 def _response(reply: Reply) -> HttpResponse:

@@ -30,8 +30,9 @@ class Guard:
     """Wraps the whole application.
 
     `origins` are the full origins (scheme, host, port) that browsers may come from besides the
-    address the request itself was sent to; `open_paths` are the exact paths that take any origin,
-    because what answers there looks at no cookie and tells nothing that is not public.
+    address the request itself was sent to. `clients` are further ones for `/mcp` and below, where no
+    cookie counts. `open_paths` are the exact paths that take any origin, because what answers there
+    looks at no cookie and tells nothing that is not public.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Guard:
         hosts: list[str],
         origins: list[str],
         max_body: int,
+        clients: Collection[str] = (),
         proxies: int = 0,
         open_paths: Collection[str] = (),
     ) -> None:
@@ -48,6 +50,7 @@ class Guard:
         # A client names the same host in every request.
         self.known_host = lru_cache(maxsize=256)(lambda host: validate_host(split_domain_port(host)[0], hosts))
         self.origins = frozenset(origin.lower() for origin in origins)
+        self.clients = frozenset(clients)
         self.open_paths = frozenset(open_paths)
         self.max_body = max_body
         self.proxies = proxies
@@ -103,6 +106,8 @@ class Guard:
 
     def _origin_allowed(self, scope: Scope, origin: str, host: str) -> bool:
         if origin.lower() in self.origins or (scope["type"] == "http" and scope["path"] in self.open_paths):
+            return True
+        if origin.lower() in self.clients and scope["type"] == "http" and f"{scope['path']}/".startswith("/mcp/"):
             return True
         try:
             parts = urlsplit(origin)

@@ -11,10 +11,13 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
+from allauth.core import ratelimit
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.db import OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, UnreadablePostError
+from django.http.multipartparser import MultiPartParserError
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.debug import sensitive_post_parameters
 from oauth2_provider.views import (
@@ -40,6 +43,12 @@ OPEN_PATHS: Final = frozenset(
 )
 """Paths that pages of any origin may call; every other path refuses a foreign Origin."""
 
+REFUSED: Final = "oauth_refused"
+REGISTERED: Final = "oauth_registered"
+"""Names of rate limits; how many is in the settings."""
+GRANTS: Final = ("authorization_code", "refresh_token")
+"""What the token endpoint takes; the toolkit would look at device codes before anything else."""
+
 View = Callable[..., Any]
 
 
@@ -57,12 +66,14 @@ def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> 
                 response = _json({"error": "not_found"}, status=404)
             elif request.method == "OPTIONS":
                 response = HttpResponse(status=204)
-            elif request.method not in methods:
+            elif (request.method if request.method != "HEAD" else "GET") not in methods:
                 response = _json({"error": "invalid_request"}, status=405)
                 response["Allow"] = ", ".join((*methods, "OPTIONS"))
             else:
                 try:
-                    response = view(request, *args, **kwargs)
+                    response = _limited(request) or view(request, *args, **kwargs)
+                except (BadRequest, MultiPartParserError, SuspiciousOperation, UnreadablePostError):
+                    response = _json({"error": "invalid_request"}, status=400)
                 except OperationalError:  # the database is away, or a row stayed locked: worth another try
                     logger.exception("the database did not answer %s", request.path)
                     response = _json({"error": "temporarily_unavailable"}, status=503)
@@ -109,8 +120,13 @@ server_metadata = open_to_browsers("GET", when=built_in)(OAuthServerMetadataView
 @sensitive_post_parameters()
 def token(request: HttpRequest) -> HttpResponse:
     """A code or a refresh token for tokens."""
-    response: HttpResponse = _token(request)
-    response["Content-Type"] = "application/json"  # the toolkit leaves it out of some refusals
+    grant = request.POST.get("grant_type")
+    if _repeated(request) or not grant:
+        response = _json({"error": "invalid_request"}, status=400)
+    elif grant not in GRANTS:
+        response = _json({"error": "unsupported_grant_type"}, status=400)
+    else:
+        response = _plain(request, _token(request))
     response["Cache-Control"] = "no-store"
     return response
 
@@ -119,15 +135,17 @@ def token(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters()
 def revoke(request: HttpRequest) -> HttpResponse:
     """End a token (RFC 7009). An unknown one is no error."""
-    response: HttpResponse = _revoke(request)
-    response["Content-Type"] = "application/json"
-    return response
+    if _repeated(request):
+        return _json({"error": "invalid_request"}, status=400)
+    return _plain(request, _revoke(request))
 
 
 @open_to_browsers("POST", when=lambda: built_in() and bool(settings.TASKHUB_OAUTH_REGISTRATION))
 def registration(request: HttpRequest) -> HttpResponse:
     """A program registers itself (RFC 7591); off unless the operator turns it on."""
     address = str(request.META.get("REMOTE_ADDR", ""))
+    if not ratelimit.consume(request, action=REGISTERED):
+        return _json({"error": "temporarily_unavailable", "error_description": "Too many registrations."}, status=429)
     try:
         document = jsonx.decode(request.body)
         if not isinstance(document, dict):
@@ -142,6 +160,31 @@ def registration(request: HttpRequest) -> HttpResponse:
         return _json({"error": "temporarily_unavailable", "error_description": error.message}, status=429)
     response = _json(answer, status=201)
     response["Cache-Control"] = "no-store"
+    return response
+
+
+def _repeated(request: HttpRequest) -> bool:
+    """Whether a parameter came twice, which only a resource may (RFC 6749, 3.2; RFC 8707, 2)."""
+    return any(len(values) > 1 for name, values in request.POST.lists() if name != "resource")
+
+
+def _plain(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """What the toolkit answers, with the headers it leaves out or gets wrong; a refusal is counted."""
+    response["Content-Type"] = "application/json"
+    if response.status_code == 401 and request.headers.get("Authorization", "")[:6].lower() == "basic ":
+        response["WWW-Authenticate"] = 'Basic realm="TaskHub"'  # the scheme that was tried (RFC 6749, 5.2)
+    if response.status_code >= 400:
+        ratelimit.consume(request, action=REFUSED)
+    return response
+
+
+def _limited(request: HttpRequest) -> HttpResponse | None:
+    """The refusal of an address that was refused too often in the last minute. Who has a good code or
+    token is never counted, however many of them share an address."""
+    if request.method != "POST" or ratelimit.consume(request, action=REFUSED, dry_run=True):
+        return None
+    response = _json({"error": "temporarily_unavailable", "error_description": "Too many refusals."}, status=429)
+    response["Retry-After"] = "60"
     return response
 
 

@@ -21,6 +21,7 @@ from django.db import connection  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from taskhub.api.asgi import Lean  # noqa: E402
+from taskhub.api.browsers import for_browsers  # noqa: E402
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
 from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
@@ -80,9 +81,10 @@ class Application:
         sockets = AuthMiddlewareStack(URLRouter([path("ws/hints", HintConsumer.as_asgi())]))
         routed = ProtocolTypeRouter({"http": django_app, "websocket": sockets})
         self.served = Guard(
-            Lean(routed, self.hub),
+            for_browsers(Lean(routed, self.hub), "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
+            clients=settings.ALLOWED_ORIGINS,
             max_body=settings.TASKHUB_MAX_BODY,
             proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
             open_paths=OPEN_PATHS,

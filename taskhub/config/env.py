@@ -63,6 +63,24 @@ def words(name: str, default: str, about: str) -> list[str]:
     return [word.strip() for word in text(name, default, about).split(",") if word.strip()]
 
 
+def origin(name: str, value: str) -> str:
+    """`value` as the address of a server, in its one spelling: scheme, host in lower case, and the port
+    where it is not the scheme's own. Raises `ImproperlyConfigured` for anything more or less."""
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} is no address: {error}") from None
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    more = parts.path.rstrip("/") or parts.query or parts.fragment or set("@?#") & set(value)
+    if default is None or not parts.hostname or more:
+        raise ImproperlyConfigured(
+            f"{name} must be http:// or https:// with a host, and nothing behind the port, not {value!r}"
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + ("" if port in (None, default) else f":{port}")
+
+
 def database(url: str) -> dict[str, object]:
     """Django's database settings for a `postgresql://` URL.
 

@@ -38,12 +38,16 @@ if not SECRET_KEY:
     # Commands that need no secrets still work; everything that signs refuses an empty key.
     SECRET_KEY = "unset-" + "x" * 50 if DEBUG else ""
 
-PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, such as https://hub.example.com").rstrip(
-    "/"
-)
+PUBLIC_URL = env.text("PUBLIC_URL", "", "The address people and clients use, such as https://hub.example.com")
+if PUBLIC_URL:
+    PUBLIC_URL = env.origin("PUBLIC_URL", PUBLIC_URL)
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", "Host names this server answers to")
 if not ALLOWED_HOSTS:
     raise ImproperlyConfigured("ALLOWED_HOSTS names no host: nobody could reach this server")
+ALLOWED_ORIGINS = [
+    env.origin("ALLOWED_ORIGINS", word)
+    for word in env.words("ALLOWED_ORIGINS", "", "Sites whose pages may call /mcp with a token, comma separated")
+]
 TASKHUB_REVISIONS = env.words(
     "TASKHUB_REVISIONS",
     "2026-07-28,2025-11-25,2025-06-18,2025-03-26,sep-1686,sep-2557",
@@ -105,10 +109,6 @@ _database_url = (
 )
 EMBEDDED_DATABASE = not env.secret("DATABASE_URL", env.VARIABLES["DATABASE_URL"])
 DATABASES = {"default": env.database(_database_url)}
-
-for origin in [PUBLIC_URL] if PUBLIC_URL else []:
-    if not origin.startswith(("http://", "https://")):
-        raise ImproperlyConfigured(f"PUBLIC_URL must start with http:// or https://, not {origin!r}")
 
 INSTALLED_APPS = [
     "django.contrib.auth",
@@ -189,7 +189,13 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False
-ACCOUNT_RATE_LIMITS = {"login_failed": "10/15m/ip,10/15m/key"}
+ACCOUNT_RATE_LIMITS = {
+    "login_failed": "10/15m/ip,10/15m/key",
+    "oauth_refused": "60/m/ip",  # refusals by the token endpoint
+    "oauth_registered": "20/h/ip",
+}
+# Where the limits are counted, in each process for itself. The default of 300 would forget them early.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10_000}}}
 ALLAUTH_TRUSTED_PROXY_COUNT = env.integer(
     "TRUSTED_PROXIES", 0, "How many reverse proxies in front may be believed about the peer's address", low=0, high=5
 )

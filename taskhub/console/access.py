@@ -13,7 +13,7 @@ from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 
 from taskhub.console.htmx import leave
-from taskhub.console.requests import ConsoleRequest
+from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import (
     Forbidden,
     Invalid,
@@ -25,6 +25,7 @@ from taskhub.core.errors import (
     Unavailable,
 )
 from taskhub.identity import gate
+from taskhub.lifecycle.events import record_denial
 
 P = ParamSpec("P")
 View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
@@ -61,6 +62,13 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
                 gate.require(request.person, permission)
                 response = view(request, *args, **kwargs)
             except TaskHubError as error:
+                if isinstance(error, Forbidden) and request.person is not None:
+                    record_denial(
+                        tenant_id=request.person.tenant_id,
+                        what=f"{request.method} {request.path}",
+                        lacking=str(error.data.get("permission", "")),
+                        actor=actor_of(request),
+                    )
                 response = problem(request, error)
             add_never_cache_headers(response)
             return response

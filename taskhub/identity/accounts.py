@@ -1,14 +1,61 @@
-"""Sign-in rules on top of allauth: accounts are made by admins, never by strangers."""
+"""Sign-in rules on top of allauth: accounts are made by admins, never by strangers; who signs in is on record."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from allauth.account.adapter import DefaultAccountAdapter
+from django.contrib.auth import get_user_model
 from django.http import HttpRequest
+
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.identity.principals import person_of
+from taskhub.lifecycle.events import record_event
 
 
 class ClosedAccounts(DefaultAccountAdapter):
-    """No sign-up page."""
+    """No sign-up page, and events for the audit log."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Always closed."""
         return False
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        """The password was right."""
+        super().login(request, user)
+        _record("person.signed.in", request, user)
+
+    def logout(self, request: HttpRequest) -> None:
+        """The person leaves."""
+        user = request.user
+        super().logout(request)
+        _record("person.signed.out", request, user)
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        """The password was wrong, or the name is nobody's. How often that is tried is limited before."""
+        name = str(credentials.get("username") or "")
+        users: Any = get_user_model()
+        _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
+
+    def set_password(self, user: Any, password: str) -> None:
+        """Another password, by the person."""
+        super().set_password(user, password)
+        _record("person.password.changed", self.request, user)
+
+
+def _record(action: str, request: HttpRequest, user: Any) -> None:
+    """Of a name that is nobody's only that it was tried: it may be a password in the wrong field."""
+    person = person_of(user.pk, user.get_username()) if user is not None else None
+    name = user.get_username() if user is not None else "nobody"
+    record_event(
+        action,
+        tenant_id=person.tenant_id if person else None,
+        target=name,
+        actor=Actor(
+            name="a stranger" if action == "person.refused" else name,
+            door=Door.WEB,
+            address=str(request.META.get("REMOTE_ADDR") or ""),
+            user_id=None if user is None or action == "person.refused" else user.pk,
+        ),
+    )

@@ -27,6 +27,8 @@ from taskhub.lib import jsonx
 logger = logging.getLogger(__name__)
 
 LEEWAY_SECONDS: Final = 60
+TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
+"""What a token may call itself (RFC 9068, 4): another kind of the same issuer is no access token."""
 KEYS_SECONDS: Final = 3_600.0
 """Keys are read anew after this long, so that one the issuer withdrew goes out of use."""
 ASK_AGAIN_SECONDS: Final = 30.0
@@ -82,62 +84,79 @@ def looks_like_jwt(token: str) -> bool:
 
 
 class Keys:
-    """The issuer's keys, kept for an hour; an unknown key id makes them be read anew."""
+    """The issuer's keys. They are read anew after an hour, and when a token names an unknown one. Who
+    brings a token with a known key never waits for that: a stranger's token must not delay theirs."""
 
     def __init__(self) -> None:
-        self._keys: dict[str | None, jwt.PyJWK] = {}
+        self._keys: list[tuple[str | None, dict[str, Any]]] = []
         self._source: tuple[str, str] | None = None
         self._read_at = self._asked_at = float("-inf")
         self._lock = threading.Lock()
 
-    def key(self, kid: str | None) -> jwt.PyJWK:
-        """The key with this id, or the only one for a token that names none. Raises `_NoKey`."""
+    def candidates(self, kid: str | None) -> list[dict[str, Any]]:
+        """The keys with this id, as published; for a token that names none the only key, or those without
+        an id. Raises `_NoKey`."""
         source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
-        now = time.monotonic()
-        stale = source != self._source or now - self._read_at > KEYS_SECONDS
-        asked = source == self._source and now - self._asked_at <= ASK_AGAIN_SECONDS
-        if (stale or self._find(kid) is None) and not (asked and not self._lock.locked()):
-            # One thread asks; the others wait for what it brings instead of asking too.
-            with self._lock:
-                if source != self._source:
-                    self._keys, self._asked_at = {}, float("-inf")
-                if time.monotonic() - self._asked_at > ASK_AGAIN_SECONDS:
-                    self._asked_at = time.monotonic()
+        found = self._find(kid) if source == self._source else []
+        if not found:
+            with self._lock:  # one thread asks; the others wait for what it brings instead of asking too
+                if self._due(source):
                     self._read(source)
-        found = self._find(kid) if self._source == source else None
-        if found is None:
+            found = self._find(kid)
+        elif time.monotonic() - self._read_at > KEYS_SECONDS and self._due(source) and self._lock.acquire(False):
+            threading.Thread(target=self._refresh, args=(source,), name="issuer-keys", daemon=True).start()
+        if not found:
             raise _NoKey
         return found
 
     def forget(self) -> None:
         """As after a start."""
         with self._lock:
-            self._keys, self._source = {}, None
+            self._keys, self._source = [], None
             self._read_at = self._asked_at = float("-inf")
 
-    def _find(self, kid: str | None) -> jwt.PyJWK | None:
-        if kid is None:
-            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
-        return self._keys.get(kid)
+    def _due(self, source: tuple[str, str]) -> bool:
+        return source != self._source or time.monotonic() - self._asked_at > ASK_AGAIN_SECONDS
+
+    def _find(self, kid: str | None) -> list[dict[str, Any]]:
+        known = self._keys
+        if kid is None and len(known) == 1:
+            return [known[0][1]]
+        return [key for name, key in known if name == kid]
+
+    def _refresh(self, source: tuple[str, str]) -> None:
+        try:
+            self._read(source)
+        finally:
+            self._lock.release()
 
     def _read(self, source: tuple[str, str]) -> None:
+        """Called with the lock held."""
+        if source != self._source:
+            self._keys, self._source = [], source
+        self._asked_at = time.monotonic()
         try:
             with httpx2.Client(timeout=5, follow_redirects=False) as http:
                 document = _document(http, source[1] or _discovered(http, source[0]))
-        except (httpx2.HTTPError, ValueError, TypeError) as error:
+            published = document["keys"]
+            if not isinstance(published, list):
+                raise TypeError("its keys are no list")
+        except (httpx2.HTTPError, KeyError, ValueError, TypeError) as error:
             # The keys that are known stay good: an issuer that is away for a moment locks nobody out.
             logger.warning("the keys of %s could not be read: %s", source[0], error)
-            self._source = source
             return
-        found: dict[str | None, jwt.PyJWK] = {}
-        for entry in document.get("keys", []):
-            if not isinstance(entry, dict) or entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
-                continue
-            try:
-                found[entry.get("kid")] = jwt.PyJWK.from_dict(entry)
-            except jwt.PyJWTError:
-                continue  # of a kind we do not know; tokens signed with it are refused
-        self._keys, self._source, self._read_at = found, source, time.monotonic()
+        self._keys = [(entry.get("kid"), entry) for entry in published if _usable(entry)]
+        self._read_at = time.monotonic()
+
+
+def _usable(entry: Any) -> bool:
+    """Whether it is a public key that signatures may be checked with."""
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("kid"), str | None)
+        and entry.get("use", "sig") == "sig"
+        and entry.get("kty") != "oct"
+    )
 
 
 KEYS: Final = Keys()
@@ -151,18 +170,33 @@ def verify(token: str) -> Claims | None:
     if not settings.OIDC_ISSUER:
         return None
     try:
-        key = KEYS.key(jwt.get_unverified_header(token).get("kid"))
-        claims = jwt.decode(
-            token,
-            key,
-            algorithms=configured_algorithms(),
-            issuer=settings.OIDC_ISSUER,
-            leeway=LEEWAY_SECONDS,
-            options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
-        )
-        return _claims(claims)
-    except (jwt.PyJWTError, _NoKey, ValueError, TypeError, OverflowError):
+        header = jwt.get_unverified_header(token)
+        algorithm = header.get("alg")
+        if algorithm not in configured_algorithms() or str(header.get("typ", "JWT")).lower() not in TYPES:
+            return None
+        claims = _decoded(token, algorithm, KEYS.candidates(header.get("kid")))
+        return _claims(claims) if claims is not None else None
+    except (jwt.PyJWTError, _NoKey, ValueError, TypeError, OverflowError, OSError):
         return None
+
+
+def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """What the token says, if one of the keys has signed it. A key may leave out what it is for
+    (RFC 7517, 4.4); then it is for what the token was signed with, which is one of those allowed."""
+    for entry in keys:
+        try:
+            key = jwt.PyJWK.from_dict(entry, algorithm=str(entry.get("alg") or algorithm))
+            return jwt.decode(
+                token,
+                key,
+                algorithms=[algorithm],
+                issuer=settings.OIDC_ISSUER,
+                leeway=LEEWAY_SECONDS,
+                options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
+            )
+        except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, jwt.PyJWKError):
+            continue  # of a kind we do not know, or another one's
+    return None
 
 
 def _claims(claims: dict[str, Any]) -> Claims | None:
@@ -179,20 +213,27 @@ def _claims(claims: dict[str, Any]) -> Claims | None:
             return None
     subject = claims["sub"]
     client_id = next((claims[name] for name in ("client_id", "azp", "cid") if claims.get(name)), "")
-    if not all(isinstance(value, str) and "\0" not in value and len(value) <= 255 for value in (subject, client_id)):
+    if not all(isinstance(value, str) and _storable(value) and len(value) <= 255 for value in (subject, client_id)):
         return None
     if not subject:
         return None
-    name = next((claims[key] for key in ("preferred_username", "name") if isinstance(claims.get(key), str)), subject)
+    names = (claims.get(key) for key in ("preferred_username", "name"))
+    # People read it: nothing that turns the line around, or ends it.
+    name = next((value for value in names if isinstance(value, str) and value.isprintable()), subject)
     return Claims(
         issuer=str(settings.OIDC_ISSUER),
         subject=subject,
         client_id=client_id,
-        name=name.replace("\0", "")[:128] or subject[:128],
+        name=name[:128] or subject[:128],
         scopes=_scopes(claims),
         expires_at=datetime.fromtimestamp(int(claims["exp"]) + LEEWAY_SECONDS, UTC),
         audiences=bound,
     )
+
+
+def _storable(value: str) -> bool:
+    """Whether Postgres keeps it: no NUL, and no half of a character."""
+    return "\0" not in value and value.isprintable()
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Audit events that no trigger writes: changes of settings, exports."""
+"""Audit events that no trigger writes: changes of settings, exports, denials."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: in
     """
     return record_event(
         "audit.exported", tenant_id=tenant_id, target=form, actor=actor, after={"query": query, "up_to": up_to}
+    )
+
+
+def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> int:
+    """Note that somebody known asked for what they may not do: `what`, for want of the permission or scope."""
+    return record_event(
+        "access.denied", tenant_id=tenant_id, target=what[:200], actor=actor, after={"lacking": lacking}
     )
 
 

@@ -64,6 +64,7 @@ _LIMITS: Final = (
 _SERVICE: Final = (
     ("PUBLIC_URL", "Public address", "", "Shown to clients and put into links."),
     ("ALLOWED_HOSTS", "Host names answered", "", ""),
+    ("ALLOWED_ORIGINS", "Sites whose pages may call /mcp", "", ""),
     ("TASKHUB_REVISIONS", "Protocol revisions", "", ""),
     ("TASKHUB_ANONYMOUS", "Calls without a token", "", "For trials only: all callers share one context."),
     ("TASKHUB_OAUTH", "Built-in authorization server", "", "People sign programs in with their browser."),

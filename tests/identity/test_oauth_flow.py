@@ -231,7 +231,6 @@ def test_nothing_is_sent_to_an_address_that_was_not_registered(program: Program,
         ({"code_challenge_method": None}, "invalid_request"),
         ({"response_type": "token"}, "unsupported_response_type"),
         ({"scope": "tasks:everything"}, "invalid_scope"),
-        ({"resource": None}, "invalid_target"),
         ({"resource": "https://other.example.com/mcp"}, "invalid_target"),
         ({"resource": f"{HERE}/"}, "invalid_target"),
         ({"resource": f"{RESOURCE}#x"}, "invalid_target"),
@@ -249,6 +248,15 @@ def test_a_wrong_wish_is_sent_back_with_its_error(program: Program, changes: dic
 def test_equal_spellings_of_the_resource_are_one(program: Program, same: str) -> None:
     tokens = program.exchange(program.code(resource=same), resource=same).json()
     principal = principal_of(tokens["access_token"], "")
+    assert principal is not None
+    assert principal.audiences == {RESOURCE}
+
+
+@pytest.mark.req("AU-07")
+@pytest.mark.parametrize("named", [None, "", RESOURCE])
+def test_who_names_no_resource_means_the_only_one(program: Program, named: str | None) -> None:
+    answer = program.exchange(program.code(resource=named), resource=named)
+    principal = principal_of(answer.json()["access_token"], "")
     assert principal is not None
     assert principal.audiences == {RESOURCE}
 

@@ -64,7 +64,9 @@ def test_of_two_refreshes_with_one_token_one_is_served_and_the_sign_in_ends(prog
     assert not AccessToken.objects.exists()
 
 
-def test_of_two_exchanges_of_one_code_one_is_served(program: Program) -> None:
+def test_of_two_exchanges_of_one_code_one_is_served_and_the_sign_in_ends(program: Program) -> None:
     code = program.code()
     assert both_at_once(Grant.objects.all(), lambda: program.exchange(code)) == [200, 400]
-    assert AccessToken.objects.count() == 1
+    assert Event.objects.filter(action="code.reused").count() == 1
+    assert not RefreshToken.objects.filter(revoked__isnull=True).exists()
+    assert not AccessToken.objects.exists()

@@ -52,6 +52,11 @@ class Wish:
         return str(self.credentials["redirect_uri"])
 
     @property
+    def target(self) -> str:
+        """The host and port that the answer goes to."""
+        return urlsplit(self.redirect_uri).netloc
+
+    @property
     def local(self) -> bool:
         """Whether the answer goes to a program on the person's own machine. Which one listens there
         nobody can know, so such a wish is never granted without asking (RFC 8252, 8.6)."""
@@ -74,8 +79,13 @@ def authorize(request: HttpRequest) -> HttpResponse:
 @page("task.view")
 @require_http_methods(["GET", "POST"])
 def _authorize(request: ConsoleRequest) -> HttpResponse:
+    repeated = [name for name, values in request.GET.lists() if len(values) > 1 and name != "resource"]
+    if repeated:  # RFC 6749, 3.1
+        return _refused(request, f"It sent {repeated[0][:40]} more than once.")
     try:
         wish = _wish(request)
+    except ValueError:  # oauthlib's word for an address that is not encoded as one
+        return _refused(request, "Its request cannot be read.")
     except FatalClientError as error:
         return _refused(request, str(error.oauthlib_error.description or ""))
     except OAuthToolkitError as error:
@@ -84,13 +94,13 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
     challenge = wish.credentials.get("code_challenge") or ""
     if wish.credentials.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         return _error(request, wish, "invalid_request", "code_challenge_method must be S256, with a SHA-256 digest.")
-    resources = request.GET.getlist("resource")
-    if [canonical(resource) for resource in resources] != [resource_of(request)]:
+    # Whoever names none, as clients of 2025-03-26 do, means the only one there is (RFC 8707, 2).
+    if {canonical(resource) for resource in request.GET.getlist("resource") if resource} - {resource_of(request)}:
         return _error(request, wish, "invalid_target", f"resource must name {resource_of(request)} and nothing else.")
     application = consents.known(request.person.tenant_id, wish.registration)
     if application is None:
         return _refused(request, "An administrator has locked this program out, or never let it in.")
-    remembered = consents.remembered(application, request.person.user_id)
+    remembered = consents.remembered(application, request.person.user_id, wish.target)
     if request.method == "POST":
         return _decide(request, wish, application)
     again = _SIGNED_IN in request.GET or request.GET.get("prompt") == "consent"
@@ -122,7 +132,12 @@ def _decide(request: ConsoleRequest, wish: Wish, application: Any) -> HttpRespon
     if not allowed:
         return _page(request, wish, ticked=(), problem="Tick what it may do, or deny it everything.", status=400)
     consents.remember(
-        application, registration=wish.registration, asked=wish.asked, allowed=allowed, actor=actor_of(request)
+        application,
+        registration=wish.registration,
+        asked=wish.asked,
+        allowed=allowed,
+        target=wish.target,
+        actor=actor_of(request),
     )
     return _grant(request, wish, allowed)
 
@@ -140,7 +155,6 @@ def _grant(request: ConsoleRequest, wish: Wish, scopes: tuple[str, ...]) -> Http
 def _page(
     request: ConsoleRequest, wish: Wish, *, ticked: tuple[str, ...], problem: str = "", status: int = 200
 ) -> HttpResponse:
-    target = urlsplit(wish.redirect_uri)
     response = render(
         request,
         "console/consent.html",
@@ -148,7 +162,7 @@ def _page(
             "name": consents.shown_name(wish.registration),
             "host": consents.host_of(wish.registration),
             "source": wish.registration.registration_source,
-            "target": target.netloc,
+            "target": wish.target,
             "local": wish.local,
             "choices": [(scope, *CONSENT_WORDS[scope], scope in ticked) for scope in wish.offer],
             "beyond": [CONSENT_WORDS[scope][0] for scope in wish.beyond],

@@ -13,10 +13,10 @@ from oauth2_provider.models import clear_expired
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.records import Actor
-from taskhub.identity.oauth.consents import Registration, announce, shown_name
+from taskhub.identity.oauth.consents import RefreshToken, Registration, announce, shown_name
 from taskhub.identity.oauth.documents import redirect_allowed
 from taskhub.lifecycle.events import record_event
-from taskhub.store.models import Application, Consent
+from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
@@ -132,9 +132,12 @@ def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
 
 
 def sweep() -> None:
-    """Delete expired tokens and codes, and applications that made themselves known and were never
-    allowed anything. Safe to run from any number of processes."""
+    """Delete expired tokens and codes, sign-ins that have no token left, and applications that made themselves
+    known and were never allowed anything. Safe to run from any number of processes."""
     clear_expired()
+    TokenFamily.objects.filter(created_at__lt=datetime.now(UTC) - timedelta(days=1)).exclude(
+        family__in=RefreshToken.objects.filter(token_family__isnull=False).values("token_family")
+    ).delete()
     with transaction.atomic():
         # Of a program that is allowed something, the row stays: its tokens hang on it.
         unused = Registration.objects.filter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.db import connection, transaction
@@ -20,7 +20,11 @@ from taskhub.core.names import HINT_CHANNEL, OAUTH_ISSUER, SCOPES
 from taskhub.core.records import Actor
 from taskhub.identity import gate
 from taskhub.lifecycle.events import record_event
-from taskhub.store.models import Application, AuthContext, Consent, Membership
+from taskhub.store.models import Application, AuthContext, Consent, Membership, TokenFamily
+
+MAX_TARGET: Final = 300
+MAX_TARGETS: Final = 50
+"""Hosts kept with a consent; the oldest are asked about again."""
 
 Registration: Any = get_application_model()
 AccessToken: Any = get_access_token_model()
@@ -70,25 +74,40 @@ def known(tenant_id: int, registration: Any) -> Application | None:
     return found if found is not None and found.blocked_at is None else None
 
 
-def remembered(application: Application, user_id: int) -> frozenset[str]:
-    """The scopes the person has allowed the application; none when never asked."""
-    consent = Consent.objects.filter(application=application, user_id=user_id).first()
+def remembered(application: Application, user_id: int, target: str) -> frozenset[str]:
+    """The scopes the person has allowed the application where it leads them back to `target` (host and
+    port); none when never asked about that."""
+    consent = Consent.objects.filter(
+        application=application, user_id=user_id, targets__contains=[target[:MAX_TARGET]]
+    ).first()
     return frozenset(consent.scopes if consent else ())
 
 
 def remember(
-    application: Application, *, registration: Any, asked: tuple[str, ...], allowed: tuple[str, ...], actor: Actor
+    application: Application,
+    *,
+    registration: Any,
+    asked: tuple[str, ...],
+    allowed: tuple[str, ...],
+    target: str,
+    actor: Actor,
 ) -> None:
     """Keep what the person decided. It is the answer to what was `asked`: of that, only what is
     `allowed` now stays allowed; what was not asked this time stays as it was."""
     assert actor.user_id is not None
     with transaction.atomic():
-        before = remembered(application, actor.user_id)
+        consent = Consent.objects.filter(application=application, user_id=actor.user_id).first()
+        before = frozenset(consent.scopes if consent else ())
         scopes = [scope for scope in SCOPES if scope in (before - set(asked)) | set(allowed)]
+        targets = [known for known in (consent.targets if consent else ()) if known != target[:MAX_TARGET]]
         Consent.objects.update_or_create(
             application=application,
             user_id=actor.user_id,
-            defaults={"scopes": scopes, "updated_at": datetime.now(UTC)},
+            defaults={
+                "scopes": scopes,
+                "targets": [*targets, target[:MAX_TARGET]][-MAX_TARGETS:],
+                "updated_at": datetime.now(UTC),
+            },
         )
         record_event(
             "consent.given",
@@ -96,7 +115,7 @@ def remember(
             target=shown_name(registration),
             actor=actor,
             before={"scopes": sorted(before)},
-            after={"client_id": registration.client_id, "scopes": scopes},
+            after={"client_id": registration.client_id, "scopes": scopes, "leads_back_to": target},
         )
         announce()
 
@@ -142,6 +161,7 @@ def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool =
 def end_tokens(registration: Any, *, user_id: int | None = None) -> None:
     """Delete the application's tokens and codes, for one person or for all."""
     whose = {} if user_id is None else {"user_id": user_id}
+    TokenFamily.objects.filter(registration=registration, **whose).delete()
     for model in (Grant, RefreshToken, AccessToken):
         model.objects.filter(application=registration, **whose).delete()
 

@@ -22,6 +22,7 @@ from taskhub.identity.oauth.consents import AccessToken, Grant, RefreshToken, an
 from taskhub.identity.oauth.documents import redirect_allowed
 from taskhub.lib import ids
 from taskhub.lifecycle.events import record_event
+from taskhub.store.models import TokenFamily
 
 ACCESS_PREFIX: Final = "thua_"
 REFRESH_PREFIX: Final = "thur_"
@@ -60,15 +61,23 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
 
+    def _extract_basic_auth(self, request: Any) -> str | None:
+        # The toolkit knows the scheme in one spelling only (RFC 9110, 11.1).
+        scheme, _, credentials = str(request.headers.get("HTTP_AUTHORIZATION") or "").partition(" ")
+        return credentials.strip() or None if scheme.lower() == "basic" else None
+
     # Codes are stored as a digest ----------------------------------------------------------
 
     def _create_authorization_code(self, request: Any, code: dict[str, Any], expires: Any = None) -> Any:
+        request.nonce, request.claims = None, None  # of OpenID Connect: whatever was sent means nothing here
         return super()._create_authorization_code(request, {**code, "code": checksum(code["code"])}, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
         """A code of this client that has not expired."""
         digest = checksum(code)
         request.grant_row = Grant.objects.filter(code=digest, application=client).first()
+        if request.grant_row is None:
+            self._code_reused(digest, request)
         return bool(super().validate_code(client_id, digest, client, request, *args, **kwargs))
 
     def confirm_redirect_uri(
@@ -93,7 +102,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
     def _check_and_set_request_resource(self, request: Any) -> None:
         """What the person allowed the token for; a request for anything else is refused."""
         source = request.grant_row if request.grant_type == "authorization_code" else request.refresh_token_instance
-        asked = [value for name, value in request.decoded_body or [] if name == "resource"]
+        asked = [value for name, value in request.decoded_body or [] if name == "resource" and value]
         if not source.resource or any(canonical(value) not in source.resource for value in asked):
             raise errors.CustomOAuth2Error(
                 error="invalid_target",
@@ -103,8 +112,13 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         request.resource = source.resource
 
     def get_original_scopes(self, refresh_token: str, request: Any, *args: Any, **kwargs: Any) -> str:
-        """What a refreshed token may carry: what the last one carried and is still allowed."""
-        before = str(super().get_original_scopes(refresh_token, request, *args, **kwargs) or "").split()
+        """What a refreshed token may carry: what the person allowed when the program signed them in, also
+        where the last token asked for less (RFC 6749, 6), and is still allowed."""
+        family = TokenFamily.objects.filter(family=request.refresh_token_instance.token_family).first()
+        if family is not None:
+            before = list(family.scopes)
+        else:  # signed in before families were kept
+            before = str(super().get_original_scopes(refresh_token, request, *args, **kwargs) or "").split()
         now = standing(request.user, request.client)
         return " ".join(scope for scope in before if now is not None and scope in now.scopes)
 
@@ -121,19 +135,27 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
     def save_bearer_token(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> None:
         """Store the tokens and spend what they were made from, in one transaction."""
         spent = None
+        replayed = False
         with transaction.atomic():
             if request.grant_type == "refresh_token":
                 # The toolkit looked without a lock. Of two requests with one token the second waits
                 # here, and must not be served.
-                row = RefreshToken.objects.select_for_update(of=("self",)).get(pk=request.refresh_token_instance.pk)
-                spent = row if row.revoked is not None else None
-            elif not Grant.objects.filter(code=checksum(request.code), application=request.client).delete()[0]:
-                raise errors.InvalidGrantError(request=request)
-            if spent is None:
+                row = RefreshToken.objects.select_for_update(of=("self",)).filter(pk=request.refresh_token_instance.pk)
+                found = row.first()
+                if found is None:  # the person has just taken it back
+                    raise errors.InvalidGrantError(request=request)
+                spent = found if found.revoked is not None else None
+            else:
+                code = Grant.objects.filter(code=checksum(request.code), application=request.client)
+                replayed = not code.delete()[0]
+            if spent is None and not replayed:
                 self._save(token, request, *args, **kwargs)
         if spent is not None:
             RefreshToken.revoke_family(spent.token_family)
             self._reused(spent, request)
+        if replayed:
+            self._code_reused(checksum(request.code), request)
+        if spent is not None or replayed:
             raise errors.InvalidGrantError(request=request)
 
     def _save(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> None:
@@ -142,6 +164,15 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         if now is None or not scopes or not set(scopes) <= set(now.scopes):
             raise errors.InvalidGrantError(request=request)
         super().save_bearer_token(token, request, *args, **kwargs)
+        if request.grant_type == "authorization_code":
+            made = RefreshToken.objects.get(token_checksum=checksum(token["refresh_token"]), revoked=None)
+            TokenFamily.objects.create(
+                family=made.token_family,
+                registration=request.client,
+                user=request.user,
+                code_checksum=checksum(request.code),
+                scopes=scopes,
+            )
         record_event(
             "token.refreshed" if request.grant_type == "refresh_token" else "token.issued",
             tenant_id=now.tenant_id,
@@ -156,13 +187,24 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         )
         announce()  # a refresh ends the access token before it
 
-    def _reused(self, spent: Any, request: Any) -> None:
+    def _code_reused(self, digest: str, request: Any) -> None:
+        """A code may have come a second time: whoever brought it first has its tokens, and that may be
+        the wrong one of both. So they end (RFC 6749, 4.1.2)."""
+        family = TokenFamily.objects.filter(code_checksum=digest, registration=request.client).first()
+        if family is None:
+            return
+        newest = RefreshToken.objects.filter(token_family=family.family).order_by("-pk").first()
+        RefreshToken.revoke_family(family.family)
+        if newest is not None:
+            self._reused(newest, request, action="code.reused")
+
+    def _reused(self, spent: Any, request: Any, *, action: str = "token.reused") -> None:
         """A refresh token came a second time; its family has been ended."""
         now = standing(spent.user, spent.application)
         name = shown_name(spent.application)
         with transaction.atomic():
             record_event(
-                "token.reused",
+                action,
                 tenant_id=now.tenant_id if now else None,
                 target=now.context.name if now else name,
                 actor=self._actor(name, request, now.context.pk if now else None),

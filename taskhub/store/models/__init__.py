@@ -1,7 +1,7 @@
 """The tables. Thin on purpose: columns, constraints, indexes; rules live in SQL and `lifecycle`."""
 
 from taskhub.store.models.audit import Event, Seal
-from taskhub.store.models.oauth import Application, Consent
+from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, Membership, Tenant
 from taskhub.store.models.servers import Server, Tool
@@ -30,6 +30,7 @@ __all__ = [
     "Task",
     "TaskLog",
     "Tenant",
+    "TokenFamily",
     "Tool",
     "Worker",
 ]

@@ -25,11 +25,13 @@ LINES_KEPT = 2_000
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """What `claim_tasks` took: `more` tells that others wait for a task to end (a free place here, or
-    in what their client may run at once), `since` where the next claim may start."""
+    in what their client may run at once), `since` where the next claim may start, `skipped` that somebody
+    held the lock of a task that waits for nothing else."""
 
     tasks: list[Claim]
     more: bool
     since: datetime | None
+    skipped: bool = False
 
 
 def claim_tasks(
@@ -42,7 +44,7 @@ def claim_tasks(
     at: every few seconds a claim must go without it, for what was locked or committed late.
     """
     found = call.rows(
-        "SELECT * FROM claim_tasks_v1(%s, %s::int, %s::float8, %s::int, %s::timestamptz, %s)",
+        "SELECT * FROM claim_tasks_v2(%s, %s::int, %s::float8, %s::int, %s::timestamptz, %s)",
         (worker, limit, lease_seconds, per_context, since, who(actor)),
     )
     more = bool(found) and found[0][15]
@@ -69,7 +71,7 @@ def claim_tasks(
         )
         for row in taken
     ]
-    return Claimed(claims, more, taken[0][16] if taken else None)
+    return Claimed(claims, more, taken[0][16] if taken else None, bool(found) and found[0][17])
 
 
 def announce_running(*task_ids: int) -> None:

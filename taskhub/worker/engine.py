@@ -51,6 +51,8 @@ SEAL_SECONDS = 5.0
 FOLLOW_SECONDS = 30.0
 WHOLE_SECONDS = 5.0
 """How often at least a claim looks at the whole queue, not only at what came since the last one."""
+SKIPPED_SECONDS = 0.05
+"""After this a task is looked at again whose lock somebody held at the moment of the claim."""
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
 RETRY_SECONDS = 10.0
@@ -145,6 +147,7 @@ class Engine:
             self._awake.clear()
             free = self.slots - len(self.running)
             self._more = free <= 0
+            patience = 5.0
             ended = self._ended
             if free > 0:
                 whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
@@ -167,12 +170,14 @@ class Engine:
                 for claim in claimed.tasks:
                     self._start(claim)
                 self._more = claimed.more
+                if claimed.skipped:
+                    patience = SKIPPED_SECONDS
                 if claimed.tasks:
                     self._since = claimed.since
                 if self._more and (len(claimed.tasks) == free or self._ended != ended):
                     continue
             try:
-                async with asyncio.timeout(5.0):
+                async with asyncio.timeout(patience):
                     await self._awake.wait()
             except TimeoutError:
                 pass

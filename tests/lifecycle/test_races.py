@@ -19,13 +19,14 @@ import pytest
 from taskhub.core.errors import KeyReused
 from taskhub.core.records import Actor, Created, TaskRecord
 from taskhub.core.states import Door, State
+from taskhub.lifecycle import run
 from taskhub.lifecycle.answer import Outcome, answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.create import create_task, create_tasks
-from taskhub.lifecycle.run import settle_cancel
+from taskhub.lifecycle.run import Claimed, settle_cancel
 from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Attempt, Decision, Task
-from tests.factories import make_question
+from tests.factories import WORKER, make_question
 from tests.lifecycle import kit
 from tests.lifecycle.kit import Crew, World
 from tests.store import raw as sql
@@ -360,3 +361,31 @@ def test_whoever_of_stop_and_result_is_first_in_line_ends_the_task(world: World,
     pair = (settle, finish) if first == "settle" else (finish, settle)
     assert in_order(crew, task.id, *pair) == [True, False]
     assert kit.look(task.id).state is (State.CANCELLED if first == "settle" else State.FINISHED)
+
+
+# --- claims and locks that others hold
+
+
+def claim_now() -> Claimed:
+    return run.claim_tasks(worker="w", limit=4, lease_seconds=30, per_context=1, actor=WORKER)
+
+
+def test_a_task_that_somebody_only_refers_to_is_claimed(world: World) -> None:
+    """A stream that is opened on it in the moment it is made locks it so, for its foreign key."""
+    task = kit.create(world)
+    with sql.connect() as other:
+        other.execute("SELECT 1 FROM task WHERE id = %s FOR KEY SHARE", [task.id])
+        assert [claim.task_id for claim in claim_now().tasks] == [task.id]
+
+
+def test_a_claim_says_that_it_passed_over_a_task_somebody_else_is_changing(world: World) -> None:
+    task = kit.create(world)
+    with sql.connect() as other:
+        other.execute("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", [task.id])
+        found = claim_now()
+        assert (found.tasks, found.skipped) == ([], True)
+    found = claim_now()
+    assert ([claim.task_id for claim in found.tasks], found.skipped) == ([task.id], False)
+    kit.create(world)
+    found = claim_now()
+    assert (found.tasks, found.more, found.skipped) == ([], True, False), "it waits for its client's other task"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from pytest_django import Settings
@@ -15,6 +16,7 @@ from taskhub.store.models import Server, TaskLog, Tool, Worker
 from taskhub.upstream.connection import Target
 from taskhub.worker import engine
 from tests.lifecycle import kit
+from tests.store import raw
 from tests.upstream import kit as upstream
 from tests.upstream.servers import gates
 from tests.worker.kit import Hall, attempts, call, ended, hint, in_state, listening, wait_until
@@ -101,6 +103,19 @@ def test_a_tool_that_blocks_its_thread_stops_neither_heartbeats_nor_leases_nor_o
     assert kit.look(blocked).state is State.WORKING
     gates.opened.set()
     assert words(blocked) == "let go"
+
+
+def test_a_task_whose_lock_was_held_at_the_claim_is_run_as_soon_as_it_is_free(hall: Hall) -> None:
+    """Nobody announces it again: whoever held the lock has nothing to say about it."""
+    tool = hall.tool(hall.server(), "echo")
+    task = call(tool, text="here")
+    with raw.connect() as other:
+        other.execute("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", [task])
+        hall.start()
+        assert words(call(tool, text="there")) == "there"
+        free_at = time.monotonic()
+    assert words(task) == "here"
+    assert time.monotonic() - free_at < engine.WHOLE_SECONDS / 2
 
 
 # --- what is said meanwhile

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import connection, transaction
 
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, TaskMode
-from taskhub.core.states import OfferKind
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
@@ -37,6 +36,12 @@ SEEN = (
     "gone_at",
 )
 """The columns of a tool that belong to its server; the others are the operator's."""
+
+MAX_EXPOSED: Final = 160
+"""Characters of a tool's name as clients see it."""
+
+TOOL: Final = "tool"
+"""Beside the kinds of offers, what a server may fail to list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +144,11 @@ def store_snapshot(
     info: dict[str, Any],
     tools: Sequence[Listed],
     offers: Sequence[ListedOffer] = (),
-    unread: Mapping[OfferKind, str] = MappingProxyType({}),
+    unread: Mapping[str, str] = MappingProxyType({}),
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Record what the server offers now; `unread` names kinds it could not list, and why. Returns
-    whether a client could see a difference.
+    """Record what the server offers now; `unread` names kinds it could not list (`TOOL`, or one of
+    `OfferKind`), and why. Returns whether a client could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
     its policy. Names that collide with another server's get the later server's name as a prefix.
@@ -162,6 +167,10 @@ def store_snapshot(
             exposed = f"{server.prefix}{listed.name}" if server.prefix else listed.name
             if exposed in taken:
                 exposed = f"{server.name}.{listed.name}"
+            rejected = listed.rejected
+            if len(exposed) > MAX_EXPOSED:
+                rejected = rejected or f"with what stands before it, its name is longer than {MAX_EXPOSED} characters"
+                exposed = exposed[:MAX_EXPOSED]
             old = known.pop(listed.name, None)
             if old is None:
                 old = Tool(server=server, name=listed.name, first_seen_at=now)
@@ -179,13 +188,13 @@ def store_snapshot(
             if old.pk and old.digest != listed.digest:
                 _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
             old.exposed_name, old.position, old.definition = exposed, position, listed.definition
-            old.digest, old.rejected, old.hint_mode = listed.digest, listed.rejected, listed.hint_mode
+            old.digest, old.rejected, old.hint_mode = listed.digest, rejected, listed.hint_mode
             old.read_only, old.idempotent = listed.read_only, listed.idempotent
             old.changed_at, old.gone_at = now, None
             # Never the policy's columns: somebody may be changing them right now.
             old.save(update_fields=None if old.pk is None else SEEN)
         for gone in known.values():
-            if gone.gone_at is None:
+            if gone.gone_at is None and TOOL not in unread:
                 changed = True
                 gone.gone_at = now
                 gone.save(update_fields=["gone_at"])

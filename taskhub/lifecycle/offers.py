@@ -32,7 +32,7 @@ class ListedOffer:
     rejected: str = ""
 
 
-def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collection[OfferKind], now: datetime) -> bool:
+def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collection[str], now: datetime) -> bool:
     """Record what the server lists now; kinds that could not be read stay as they were. Returns
     whether a client could see a difference.
 

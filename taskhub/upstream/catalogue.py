@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mcp_types as types
@@ -18,14 +18,18 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.names import MODE_HINT
 from taskhub.core.records import OfferKind, TaskMode
 from taskhub.lib import jsonx
-from taskhub.lifecycle.catalogue import Listed
+from taskhub.lifecycle.catalogue import TOOL, Listed
 from taskhub.lifecycle.offers import ListedOffer
-from taskhub.upstream.connection import Connection, Profile, Target, reason
+from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
+from taskhub.upstream.sieve import UNFIT
 
 MAX_TOOLS = 1_000
 MAX_SCHEMA_BYTES = 65_536
+MAX_REJECTED_NAME = 94
+"""Of a tool that clients never see, so much is kept; with its server's name before it, the store takes it."""
+
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 _LEGACY_MODES = {"required": TaskMode.ALWAYS, "optional": TaskMode.AUTO, "forbidden": TaskMode.NEVER}
 
@@ -38,7 +42,7 @@ class Snapshot:
     info: dict[str, Any]
     tools: tuple[Listed, ...]
     offers: tuple[ListedOffer, ...] = ()
-    unread: Mapping[OfferKind, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
 
 
@@ -176,13 +180,14 @@ class Watcher:
 
 
 async def take_snapshot(connection: Connection) -> Snapshot:
-    """Everything the server offers, all pages. Raises what listing the tools raises; another list that
-    fails is noted and costs nothing else."""
+    """Everything the server offers, all pages. A list that fails is noted and costs nothing else; only
+    the end of the connection is raised."""
     client = connection.client
     assert client is not None
     capabilities = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
     offers: list[ListedOffer] = []
-    unread: dict[OfferKind, str] = {}
+    tools: tuple[Listed, ...] = ()
+    unread: dict[str, str] = {}
     for kind, capability in DECLARED_BY.items():
         if capability in capabilities:
             try:
@@ -191,11 +196,17 @@ async def take_snapshot(connection: Connection) -> Snapshot:
                 # Templates came with the protocol, but many servers of resources have never heard of them.
                 if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
                     unread[kind] = reason(error)
+    try:
+        tools = await list_tools(client.session, declared="tools" in capabilities, modern=connection.modern)
+    except (MCPError, ValidationError) as error:
+        if gone(error):
+            raise
+        unread[TOOL] = reason(error)
     info = client.server_info
     return Snapshot(
         protocol=client.protocol_version,
         info=info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
-        tools=await list_tools(client.session, declared="tools" in capabilities, modern=connection.modern),
+        tools=tools,
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),
@@ -204,8 +215,8 @@ async def take_snapshot(connection: Connection) -> Snapshot:
 
 async def list_tools(session: ClientSession, *, declared: bool, modern: bool) -> tuple[Listed, ...]:
     """All tools of the server, vetted; none from one that has not `declared` any and refuses."""
-    listed: list[Listed] = []
-    cursor = None
+    found: dict[str, Listed] = {}
+    read, cursor = 0, None
     while True:
         request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
         try:
@@ -214,32 +225,54 @@ async def list_tools(session: ClientSession, *, declared: bool, modern: bool) ->
             if declared:
                 raise
             return ()  # a server of prompts or resources only
-        listed += [vetted(definition, modern=modern) for definition in page["tools"]]
+        fit = [(definition, "") for definition in page["tools"]]
+        for definition, unfit in [*fit, *page.get(UNFIT, ())][: MAX_TOOLS - read]:
+            _add(found, vetted(definition, modern=modern, unfit=unfit))
+            read += 1
         cursor = page.get("nextCursor")
-        if cursor is None or len(listed) >= MAX_TOOLS:
-            return tuple(listed[:MAX_TOOLS])
+        if cursor is None or read >= MAX_TOOLS:
+            return tuple(found.values())
 
 
-def vetted(definition: dict[str, Any], *, modern: bool = False) -> Listed:
-    """A tool as it will be stored; `rejected` says why clients never see it. With headers that cannot be
-    sent, a tool of a `modern` server is none (B26-25); to older servers they mean nothing."""
-    definition = jsonx.repaired(definition)
+def _add(found: dict[str, Listed], tool: Listed) -> None:
+    """A call could not tell two tools of one name apart: the first has it."""
+    first = found.setdefault(tool.name, tool)
+    if first.digest != tool.digest:
+        again = replace(tool, name=_shortened(tool.name, tool.digest), rejected="another tool has this name")
+        found.setdefault(again.name, again)
+
+
+def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
+    """A tool as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has
+    against it. With headers that cannot be sent, a tool of a `modern` server is none (B26-25); to older
+    servers they mean nothing."""
+    definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
-    meta = definition.get("_meta") or {}
-    hint = meta.get(MODE_HINT)
-    legacy = (definition.get("execution") or {}).get("taskSupport")
-    annotations = definition.get("annotations") or {}
+    hint = _member(definition, "_meta").get(MODE_HINT)
+    legacy = _member(definition, "execution").get("taskSupport")
+    annotations = _member(definition, "annotations")
     mode = TaskMode(hint) if hint in list(TaskMode) else _LEGACY_MODES.get(str(legacy))
-    read_only = annotations.get("readOnlyHint") is True
+    digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
+    rejected = _fault(name, definition) or unfit or (_header_fault(definition) if modern else "")
     return Listed(
-        name=name,
+        name=_shortened(name, digest) if rejected and len(name) > MAX_REJECTED_NAME else name,
         definition=definition,
-        digest=hashlib.sha256(jsonx.canonical(definition)).hexdigest(),
-        rejected=_fault(name, definition) or (_header_fault(definition) if modern else ""),
+        digest=digest,
+        rejected=rejected,
         hint_mode=mode,
-        read_only=read_only,
+        read_only=annotations.get("readOnlyHint") is True,
         idempotent=annotations.get("idempotentHint") is True,
     )
+
+
+def _member(definition: dict[str, Any], name: str) -> dict[str, Any]:
+    found = definition.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _shortened(name: str, digest: str) -> str:
+    """A name that the store takes, and no tool can have."""
+    return f"{name[: MAX_REJECTED_NAME - 18]}… {digest[:16]}"
 
 
 def _fault(name: str, definition: dict[str, Any]) -> str:

@@ -13,21 +13,36 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx2
 import mcp_types as types
 from django.conf import settings
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
+from taskhub.upstream.sieve import Sieve
 
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
+
+_GONE = frozenset(
+    {
+        (types.CONNECTION_CLOSED, "Connection closed"),
+        # An HTTP server that has forgotten the session will not know it the next time either.
+        (types.INVALID_REQUEST, "Session terminated"),
+        (types.INTERNAL_ERROR, "Server returned an error response"),
+    }
+)
+"""The SDK's own words. Servers use the same codes for errors of their own."""
+
+_STREAM_LOST = "SSE stream "
+"""So begins what the SDK says, with the code of a closed connection, when the stream of an answer ended."""
 
 _LISTS_CHANGED = (
     types.ToolListChangedNotification,
@@ -211,32 +226,64 @@ async def _transport(target: Target, on_end: Callable[[], None]) -> AsyncIterato
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
-        yield _Watched(read, on_end), write
+        sieve = Sieve()
+        yield _Read(read, sieve, on_end), _Written(write, sieve)
 
 
-class _Watched:
-    """A read stream of the SDK that tells when its reader leaves it: at its end, whatever the reason."""
+class _Stream:
+    """A stream of the SDK, of which some part is watched."""
 
-    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+    def __init__(self, stream: Any, sieve: Sieve) -> None:
         self._stream = stream
-        self._on_end = on_end
+        self._sieve = sieve
 
-    async def __aenter__(self) -> _Watched:
+    async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
         return self
 
     async def __aexit__(self, *error: Any) -> Any:
-        self._on_end()
         return await self._stream.__aexit__(*error)
-
-    def __aiter__(self) -> _Watched:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await self._stream.__anext__()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class _Read(_Stream):
+    """What comes, sieved. Tells when its reader leaves it: at its end, whatever the reason."""
+
+    def __init__(self, stream: Any, sieve: Sieve, on_end: Callable[[], None]) -> None:
+        super().__init__(stream, sieve)
+        self._on_end = on_end
+
+    async def __aexit__(self, *error: Any) -> Any:
+        self._on_end()
+        return await super().__aexit__(*error)
+
+    def __aiter__(self) -> _Read:
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await self._stream.__anext__()
+        if isinstance(item, SessionMessage):
+            self._sieve.received(item.message)
+        return item
+
+
+class _Written(_Stream):
+    """What goes out."""
+
+    async def send(self, item: Any) -> None:
+        self._sieve.sent(item.message)
+        await self._stream.send(item)
+
+
+def gone(error: BaseException) -> bool:
+    """Whether it says that the connection is gone. Any other error of a request is an answer: the
+    connection is as good as before."""
+    if not isinstance(error, MCPError):
+        return False
+    code, message = error.error.code, error.error.message
+    return (code, message) in _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
 
 
 def reason(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from taskhub.core.names import MAX_URI
 from taskhub.core.records import OfferKind
 from taskhub.lib import jsonx
 from taskhub.lifecycle.offers import ListedOffer
+from taskhub.upstream.sieve import UNFIT
 
 MAX_OFFERS = 1_000
 """Of each kind."""
@@ -48,8 +49,9 @@ async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOff
     member, name = _MEMBER[kind]
     while True:
         page = (await session.send_request(_request(kind, cursor), Verbatim)).root
-        for definition in page.get(member, ()):
-            item = vetted_offer(kind, definition, name)
+        fit = [(definition, "") for definition in page.get(member, ())]
+        for definition, unfit in [*fit, *page.get(UNFIT, ())]:
+            item = vetted_offer(kind, definition, name, unfit)
             # A name can be listed once; a second use could not be told from the first.
             found.setdefault(item.key, item)
         cursor = page.get("nextCursor")
@@ -68,12 +70,13 @@ def _request(kind: OfferKind, cursor: str | None) -> Any:
             return types.ListResourceTemplatesRequest(params=params)
 
 
-def vetted_offer(kind: OfferKind, definition: dict[str, Any], name: str) -> ListedOffer:
-    """An offer as it will be stored; `rejected` says why clients never see it."""
-    definition = jsonx.repaired(definition)
+def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -> ListedOffer:
+    """An offer as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has
+    against it."""
+    definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     key = str(definition.get(name, ""))
-    fault = _fault(kind, key, definition)
+    fault = _fault(kind, key, definition) or unfit
     if len(key) > MAX_URI or len(key.encode()) > 2 * MAX_URI:
         key = f"{key[:200]}… {digest[:16]}"
     if len(jsonx.encode(definition)) > MAX_BYTES:

@@ -49,6 +49,9 @@ class Snapshot:
 SNAPSHOT_SECONDS = 60.0
 """Within which a server must have listed what it offers."""
 
+FIRST_PAUSE = 0.5
+"""Before a server that was lost is looked for again; then twice as long each time."""
+
 
 class Watcher:
     """Keeps one connection to a server for its catalogue: lists what it offers when it connects and
@@ -77,6 +80,7 @@ class Watcher:
         self._followed: set[str] = set()
         """What was followed at any time, on this connection or one before."""
         self._follower: Follower | None = None
+        self._pause = FIRST_PAUSE
 
     def refresh(self) -> None:
         """Look again soon. Safe from any thread."""
@@ -99,16 +103,14 @@ class Watcher:
             self._follower.look_again()
 
     async def run(self) -> None:
-        """Connect, list, wait for changes; reconnect with a growing pause up to 30 s."""
+        """Connect, list, wait for changes; where that fails, try again after a pause that grows up to 30 s."""
         self._loop = asyncio.get_running_loop()
-        pause = 0.5
         while True:
             connection = Connection(self.target, Profile(sampling=True, roots=True))
             connection.on_lists_changed = self.changed.set
             connection.on_updated = self._updated
             try:
                 await connection.start()
-                pause = 0.5
                 await self._watch(connection)
             except asyncio.CancelledError:
                 raise
@@ -120,11 +122,11 @@ class Watcher:
                 await asyncio.shield(connection.stop())
             self.changed.clear()
             try:
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(self._pause):
                     await self.changed.wait()
-                pause = 0.5  # somebody asked for a fresh look
+                self._pause = FIRST_PAUSE  # somebody asked for a fresh look
             except TimeoutError:
-                pause = min(pause * 2, 30.0)
+                self._pause = min(self._pause * 2, 30.0)
 
     async def _watch(self, connection: Connection) -> None:
         self._follower = Follower(
@@ -138,6 +140,7 @@ class Watcher:
                 async with asyncio.timeout(SNAPSHOT_SECONDS):
                     snapshot = await take_snapshot(connection)
                 self._on_snapshot(snapshot)
+                self._pause = FIRST_PAUSE  # not before: a server may answer, and end when it is asked for its lists
                 if lost:
                     # What changed while nobody was connected, nobody has heard.
                     self._on_updated(frozenset(lost))

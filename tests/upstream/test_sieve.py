@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -118,6 +119,17 @@ async def test_a_server_that_ends_while_it_lists_has_offered_nothing(tmp_path: P
         await kit.until(lambda: watch.problems, "the problem")
     assert watch.snapshots == []
     assert "Connection closed" in watch.problems[0]
+
+
+async def test_a_server_that_ends_whenever_it_lists_is_started_less_and_less_often(tmp_path: Path) -> None:
+    ticking, clock = kit.hurry(10), asyncio.get_running_loop()
+    times: list[float] = []
+    async with watching(clumsy(tmp_path, tools=None)) as watch:
+        for count in range(1, 7):
+            await kit.until(lambda: len(watch.problems) >= count, "another problem")  # noqa: B023 - awaited here
+            times.append(clock.time())
+    ticking.cancel()
+    assert times[5] - times[4] > 7.5, [round(time - times[0], 2) for time in times]
 
 
 MODERN = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}

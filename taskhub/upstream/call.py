@@ -17,9 +17,10 @@ from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
-from taskhub.upstream.connection import Ask, Bound, Connection, Profile, reason
+from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.sieve import misfit
 
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
@@ -74,16 +75,9 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
         async with pool.borrow(profile) as connection:
             reached = True
             connection.bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
-            return await _call(connection, claim, say)
+            return await _answer(connection, claim, say)
     except MCPError as error:
-        body: dict[str, Any] = {"code": error.error.code, "message": error.error.message}
-        if error.error.data is not None:
-            body["data"] = error.error.data
-        return Faulted(body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = "/".join(str(part) for part in first["loc"])[:200]
-        return _broken(f"the server sent something that is no tool result: {first['msg']} at {where}")
+        return _passed_on(error)
     except TaskHubError as error:
         if not reached:
             return Faulted(
@@ -92,6 +86,19 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
         return _broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
         return _broken(reason(error))
+
+
+async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
+    """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
+    to give the connection up, and with it a command and all it holds in memory."""
+    try:
+        return await _call(connection, claim, say)
+    except MCPError as error:
+        if gone(error) or not connection.alive:
+            raise
+        return _passed_on(error)
+    except ValidationError as error:
+        return _broken(f"the server sent something that is no tool result: {misfit(error)}")
 
 
 async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
@@ -130,13 +137,25 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
         types.InputRequiredResult.model_validate(body, by_name=False)
         return _asked(claim, body)
     result = types.CallToolResult.model_validate(body, by_name=False)
-    if not result.is_error:
-        await session.validate_tool_result(claim.tool_name, result)
+    problem = "" if result.is_error else await _misfit_of_output(session, claim.tool_name, result)
+    if problem:
+        return _broken(problem)
     body = {name: value for name, value in body.items() if name != "resultType"}
     if len(jsonx.encode(jsonx.repaired(body))) > MAX_RESULT:
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
         return Finished({"content": [{"type": "text", "text": text}], "isError": True})
     return Finished(body)
+
+
+async def _misfit_of_output(session: ClientSession, tool: str, result: types.CallToolResult) -> str:
+    """Why the result is not what the tool's output schema promises; empty when it is."""
+    try:
+        await session.validate_tool_result(tool, result)
+    except RuntimeError as error:
+        return reason(error)
+    except (MCPError, ValidationError):
+        return ""  # the SDK listed the tools for their schemas: that this fails must not cost the result
+    return ""
 
 
 async def _learn_headers(session: ClientSession) -> None:
@@ -209,6 +228,13 @@ def waiting_message(questions: list[NewQuestion]) -> str:
     if len(questions) == 1:
         return str(questions[0].params.get("message") or "Waiting for an answer")[:200]
     return f"Waiting for {len(questions)} answers"
+
+
+def _passed_on(error: MCPError) -> Faulted:
+    body: dict[str, Any] = {"code": error.error.code, "message": error.error.message}
+    if error.error.data is not None:
+        body["data"] = error.error.data
+    return Faulted(body)
 
 
 def _broken(why: str) -> Faulted:

@@ -13,6 +13,7 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 import httpx2
@@ -34,8 +35,7 @@ CLOSE_SECONDS = 5.0
 _GONE = frozenset(
     {
         (types.CONNECTION_CLOSED, "Connection closed"),
-        # An HTTP server that has forgotten the session will not know it the next time either.
-        (types.INVALID_REQUEST, "Session terminated"),
+        # Some HTTP servers say no more than this when they have forgotten a session.
         (types.INTERNAL_ERROR, "Server returned an error response"),
     }
 )
@@ -95,6 +95,7 @@ class Connection:
         self.on_updated: Callable[[str], None] = lambda uri: None
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
+        self._forgotten = False
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -128,7 +129,7 @@ class Connection:
     @property
     def alive(self) -> bool:
         """Whether calls can go through."""
-        return self.client is not None and not self._stop.is_set()
+        return self.client is not None and not self._stop.is_set() and not self._forgotten
 
     @property
     def modern(self) -> bool:
@@ -201,7 +202,11 @@ class Connection:
         if self.target.transport == "python":
             return _imported(self.target.target)
         # Whichever side ends first: a command that died is no connection any more.
-        return _transport(self.target, self._stop.set)
+        return _transport(self.target, self._stop.set, self._forget)
+
+    def _forget(self) -> None:
+        """The server knows the session no more (B25 wants a new one): whatever runs may still end."""
+        self._forgotten = True
 
 
 def _imported(target: str) -> Any:
@@ -213,7 +218,9 @@ def _imported(target: str) -> Any:
 
 
 @asynccontextmanager
-async def _transport(target: Target, on_end: Callable[[], None]) -> AsyncIterator[tuple[Any, Any]]:
+async def _transport(
+    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[], None]
+) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
@@ -221,13 +228,25 @@ async def _transport(target: Target, on_end: Callable[[], None]) -> AsyncIterato
                 opening = stdio_client(StdioServerParameters(command=command, args=arguments))
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
-                http = httpx2.AsyncClient(headers=dict(target.headers), timeout=httpx2.Timeout(30.0, read=None))
+                http = httpx2.AsyncClient(
+                    headers=dict(target.headers),
+                    timeout=httpx2.Timeout(30.0, read=None),
+                    event_hooks={"response": [_on_forgotten(on_forgotten)]},
+                )
                 opening = streamable_http_client(target.target, http_client=await stack.enter_async_context(http))
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
         sieve = Sieve()
         yield _Read(read, sieve, on_end), _Written(write, sieve)
+
+
+def _on_forgotten(tell: Callable[[], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
+    async def look(response: httpx2.Response) -> None:
+        if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers:
+            tell()
+
+    return look
 
 
 class _Stream:

@@ -13,16 +13,14 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.relays import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
-from taskhub.upstream.connection import Connection, Profile, reason
+from taskhub.upstream.connection import Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.sieve import misfit
 
 INTERNAL_ERROR: Final = -32603
 INVALID_PARAMS: Final = -32602
 NOT_FOUND_BEFORE_2026: Final = -32002
-
-CLOSED: Final = "Connection closed"
-"""The SDK's word for a connection that is gone. Servers use the same code for errors of their own."""
 
 MAX_STATE: Final = 65_536
 
@@ -42,10 +40,6 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
                 return await _through(pool, profile, claim)
     except TimeoutError:
         return Failed(INTERNAL_ERROR, f"Server {claim.server_name} gave no answer in time, or was busy with calls")
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = "/".join(str(part) for part in first["loc"])[:200]
-        return _broken(claim, f"sent something that is no result of {claim.method}: {first['msg']} at {where}")
     except TaskHubError as error:
         return Failed(INTERNAL_ERROR, f"Server {claim.server_name} cannot be reached: {error.message}")
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
@@ -62,10 +56,12 @@ async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
     try:
         found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
     except MCPError as error:
-        if error.error.code == types.CONNECTION_CLOSED and error.error.message == CLOSED:
+        if gone(error) or not connection.alive:
             raise
         # An answer like any other: the connection is good, and a command must not end over a bad uri.
         return _refused(claim, error)
+    except ValidationError as error:
+        return _broken(claim, f"sent something that is no result of {claim.method}: {misfit(error)}")
     body = dict(found.root)
     if body.get("resultType") == "input_required":
         return _asked(claim, body)

@@ -72,10 +72,14 @@ def _problem(method: str, version: str, result: dict[str, Any]) -> str:
     try:
         methods.validate_server_result(method, version, result)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        # The list and the place in it say nothing about the item.
-        where = "/".join(str(part) for part in first["loc"][2:])[:200]
-        return f"{first['msg']} at {where}" if where else str(first["msg"])
+        return misfit(error, below=2)  # the list and the place in it say nothing about the item
     except KeyError:
         return ""  # the SDK does not check it either
     return ""
+
+
+def misfit(error: ValidationError, *, below: int = 0) -> str:
+    """What does not have the shape it should have, and where."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = "/".join(str(part) for part in first["loc"][below:])[:200]
+    return f"{first['msg']} at {where}" if where else str(first["msg"])

@@ -154,7 +154,7 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         config = uvicorn.Config(
-            self._tools().streamable_http_app(),
+            self._app(),
             host="127.0.0.1",
             port=self.port,
             log_level="critical",
@@ -176,6 +176,9 @@ class HttpServer:
         self._server.should_exit = True
         self._thread.join(BOUND)
         assert not self._thread.is_alive(), "the HTTP server does not stop"
+
+    def _app(self) -> Any:
+        return self._tools().streamable_http_app()
 
     def _tools(self) -> MCPServer[Any]:
         server: MCPServer[Any] = MCPServer("over-http", version="7", log_level="CRITICAL")

@@ -89,6 +89,8 @@ def answer(message: dict[str, Any]) -> None:
         send(id=number, result={"tools": [*tools, UNKNOWN]})
     elif method == "tools/call" and params["name"] == "error":
         send(id=number, error={"code": -32001, "message": "no", "data": [1]})
+    elif method == "tools/call" and params["name"] == "closed":
+        send(id=number, error={"code": -32000, "message": "the shop is closed"})
     elif method == "tools/call":
         send(id=number, result=call(params))
     else:

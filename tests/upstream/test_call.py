@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +19,10 @@ from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from tests.upstream import kit
 from tests.upstream.kit import call, text
+from tests.upstream.old_http import OldHttpServer
 from tests.upstream.old_server import LATER
 from tests.upstream.servers import gates
+from tests.upstream.test_sieve import clumsy
 
 TRANSPORTS = {"python": kit.WORKSHOP, "stdio": kit.COMMAND, "old stdio": kit.OLD}
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -206,16 +209,37 @@ async def test_a_server_that_dies_during_the_call_was_reached_and_the_next_call_
         assert text(await call(pool, "pid")) != before
 
 
-@pytest.mark.parametrize("failure", ["protocol_error", "ask_for_an_object"])
-async def test_only_a_connection_whose_call_failed_is_not_used_again(workshop: Pool, failure: str) -> None:
+@pytest.mark.parametrize("failure", ["refuse", "crash", "protocol_error", "ask_for_an_object", "missing"])
+async def test_whatever_a_server_answers_its_connection_is_used_again(workshop: Pool, failure: str) -> None:
     first = text(await call(workshop, "connection_number"))
-    await call(workshop, "refuse")  # a result like any other
+    await call(workshop, failure)
     assert text(await call(workshop, "connection_number")) == first
-    outcome = await call(workshop, failure)
-    assert isinstance(outcome, Faulted)
-    again = text(await call(workshop, "connection_number"))
-    # The server answered a question nobody can draw in good health; a JSON-RPC error could be anything.
-    assert (again == first) is (failure == "ask_for_an_object")
+
+
+@pytest.mark.parametrize("failure", ["error", "closed", "nonsense"])
+async def test_a_command_lives_on_after_an_answer_that_is_an_error_or_nonsense(failure: str) -> None:
+    async with kit.pool_of(kit.OLD) as pool:
+        before = text(await call(pool, "pid"))
+        assert isinstance(await call(pool, failure), Faulted)
+        assert text(await call(pool, "pid")) == before
+
+
+async def test_a_server_that_forgot_the_session_is_connected_to_again() -> None:
+    with OldHttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            before = text(await call(pool, "session"))
+            assert await call(pool, "refuse") == Faulted({"code": -32600, "message": "not like this"})
+            assert text(await call(pool, "session")) == before
+            server.forget()
+            assert await call(pool, "echo", {"text": "lost"}) == Faulted(
+                {"code": -32600, "message": "Session not found"}
+            )
+            assert text(await call(pool, "session")) != before
+
+
+async def test_a_result_is_kept_although_its_server_cannot_list_its_tools(tmp_path: Path) -> None:
+    async with kit.pool_of(clumsy(tmp_path, tools="at lunch")) as pool:
+        assert text(await call(pool, "anything")) == "called"
 
 
 # --- what the server is told

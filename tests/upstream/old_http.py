@@ -1,0 +1,76 @@
+"""A server of 2025-06-18 over HTTP, written by hand: sessions it can forget, answers in JSON."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from tests.upstream import kit
+from tests.upstream.old_server import NOT_FOUND
+
+TOOLS = ("echo", "session", "refuse")
+
+
+class OldHttpServer(kit.HttpServer):
+    """As `kit.HttpServer`. It can be started once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sessions: set[str] = set()
+
+    def forget(self) -> None:
+        """What a restart does to a server that keeps its sessions in memory."""
+        self.sessions.clear()
+
+    def _app(self) -> Any:
+        async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+            await self._serve(scope, receive, send)
+
+        return app
+
+    async def _serve(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            while (await receive())["type"] != "lifespan.shutdown":
+                await send({"type": "lifespan.startup.complete"})
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body = b""
+        while (part := await receive())["type"] == "http.request":
+            body += part["body"]
+            if not part.get("more_body"):
+                break
+        given = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        status, headers, answer = self._answer(scope["method"], given, body)
+        headers |= {"content-type": "application/json"}
+        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": raw})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode() if answer else b""})
+
+    def _answer(self, verb: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], Any]:
+        if verb != "POST":
+            return (200 if verb == "DELETE" else 405), {}, None
+        message = json.loads(body)
+        session = headers.get("mcp-session-id")
+        if message["method"] == "initialize":
+            self.sessions.add(session := secrets.token_hex(8))
+            info = {"name": "old-http", "version": "0"}
+            found = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            return 200, {"mcp-session-id": session}, {"jsonrpc": "2.0", "id": message["id"], "result": found}
+        if session not in self.sessions:
+            error = {"code": -32600, "message": "Session not found"}
+            return 404, {}, {"jsonrpc": "2.0", "id": None, "error": error}
+        if "id" not in message:
+            return 202, {}, None
+        return 200, {}, {"jsonrpc": "2.0", "id": message["id"], **self._result(message, session)}
+
+    def _result(self, message: dict[str, Any], session: str) -> dict[str, Any]:
+        params = message.get("params") or {}
+        if message["method"] == "tools/list":
+            return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}}
+        if message["method"] != "tools/call":
+            return {"error": NOT_FOUND}
+        if params["name"] == "refuse":
+            return {"error": {"code": -32600, "message": "not like this"}}
+        words = session if params["name"] == "session" else params["arguments"]["text"]
+        return {"result": {"content": [{"type": "text", "text": words}]}}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,9 +21,10 @@ from taskhub.core.records import OfferKind, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import TOOL, Listed
 from taskhub.lifecycle.offers import ListedOffer
-from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
+from taskhub.upstream.connection import Connection, gone, reason
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
+from taskhub.upstream.pool import ABLE, Pool
 from taskhub.upstream.sieve import UNFIT
 
 MAX_TOOLS = 1_000
@@ -54,21 +56,22 @@ FIRST_PAUSE = 0.5
 
 
 class Watcher:
-    """Keeps one connection to a server for its catalogue: lists what it offers when it connects and
-    whenever the server says that something changed; tells when it is gone. Follows resources on the
-    same connection. Runs until cancelled; `on_*` are called in the server's own loop."""
+    """Lists what a server offers when it is connected and whenever the server says that something changed,
+    on whichever connection; tells when it is gone; follows resources. A command has one process: it is
+    listed through the connection of the calls, in turn with them. Any other server has a connection for
+    this alone. Runs until cancelled; `on_*` are called in the server's own loop."""
 
     def __init__(
         self,
-        target: Target,
+        pool: Pool,
         *,
         on_snapshot: Callable[[Snapshot], Any],
         on_problem: Callable[[str], Any],
         on_followed: Callable[[frozenset[str]], Any] = lambda uris: None,
         on_updated: Callable[[frozenset[str]], Any] = lambda uris: None,
     ) -> None:
-        self.target = target
         self.changed = asyncio.Event()
+        self._pool = pool
         self._on_snapshot = on_snapshot
         self._on_problem = on_problem
         self._on_followed = on_followed
@@ -105,21 +108,19 @@ class Watcher:
     async def run(self) -> None:
         """Connect, list, wait for changes; where that fails, try again after a pause that grows up to 30 s."""
         self._loop = asyncio.get_running_loop()
+        self._pool.on_lists_changed = self.changed.set
+        self._pool.on_updated = self._updated
         while True:
-            connection = Connection(self.target, Profile(sampling=True, roots=True))
-            connection.on_lists_changed = self.changed.set
-            connection.on_updated = self._updated
             try:
-                await connection.start()
-                await self._watch(connection)
+                async with AsyncExitStack() as stack:
+                    own = None if self._pool.single else await stack.enter_async_context(self._own())
+                    await self._watch(own)
             except asyncio.CancelledError:
                 raise
             except Unavailable as error:
                 self._on_problem(error.message)
             except Exception as error:  # noqa: BLE001 - a server may fail in any way it likes
                 self._on_problem(reason(error))
-            finally:
-                await asyncio.shield(connection.stop())
             self.changed.clear()
             try:
                 async with asyncio.timeout(self._pause):
@@ -128,17 +129,43 @@ class Watcher:
             except TimeoutError:
                 self._pause = min(self._pause * 2, 30.0)
 
-    async def _watch(self, connection: Connection) -> None:
-        self._follower = Follower(
-            connection, wanted=lambda: self._wanted, on_followed=self._agreed, on_missed=self._missed
-        )
-        following = asyncio.create_task(self._follower.run())
+    @asynccontextmanager
+    async def _own(self) -> AsyncIterator[Connection]:
+        """A connection that no call uses."""
+        connection = Connection(self._pool.target, ABLE)
+        connection.on_lists_changed = self.changed.set
+        connection.on_updated = self._updated
+        try:
+            await connection.start()
+            yield connection
+        finally:
+            await asyncio.shield(connection.stop())
+
+    @asynccontextmanager
+    async def _turn(self, own: Connection | None) -> AsyncIterator[Connection]:
+        """The connection to list through, while nobody else uses it."""
+        if own is not None:
+            yield own
+            return
+        async with self._pool.borrow(ABLE) as connection:
+            yield connection
+
+    async def _watch(self, own: Connection | None) -> None:
+        """List and follow until the connection ends, or calls go through another."""
+        watched: Connection | None = None
+        following: asyncio.Task[None] | None = None
         lost = set(self._followed)
         try:
-            while connection.alive:
+            while watched is None or watched.alive:
                 self.changed.clear()
-                async with asyncio.timeout(SNAPSHOT_SECONDS):
-                    snapshot = await take_snapshot(connection)
+                async with self._turn(own) as connection:
+                    if watched is None:
+                        watched = connection
+                        following = self._follow_on(connection)
+                    elif connection is not watched:
+                        break
+                    async with asyncio.timeout(SNAPSHOT_SECONDS):
+                        snapshot = await take_snapshot(connection)
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may answer, and end when it is asked for its lists
                 if lost:
@@ -148,14 +175,22 @@ class Watcher:
                 # A server that cannot announce changes is looked at once a minute.
                 try:
                     async with asyncio.timeout(60):
-                        await self._changed_or_dead(connection)
+                        await self._changed_or_dead(watched)
                 except TimeoutError:
                     pass
-            self._on_problem("the connection was lost")
+            if not watched.dismissed:  # a call that is cancelled takes its connection along, and nothing is wrong
+                self._on_problem("the connection was lost")
         finally:
             self._follower = None
             self.following = frozenset()
-            following.cancel()
+            if following is not None:
+                following.cancel()
+
+    def _follow_on(self, connection: Connection) -> asyncio.Task[None]:
+        self._follower = Follower(
+            connection, wanted=lambda: self._wanted, on_followed=self._agreed, on_missed=self._missed
+        )
+        return asyncio.create_task(self._follower.run())
 
     async def _changed_or_dead(self, connection: Connection) -> None:
         while connection.alive and not self.changed.is_set():

@@ -96,6 +96,8 @@ class Connection:
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self._forgotten = False
+        self.dismissed = False
+        """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -115,6 +117,7 @@ class Connection:
 
     async def stop(self) -> None:
         """Close; never raises."""
+        self.dismissed = self.dismissed or self.alive
         self._stop.set()
         if self._task is not None:
             done, _ = await asyncio.wait({self._task}, timeout=CLOSE_SECONDS)

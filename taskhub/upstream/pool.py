@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 MAX_CONNECTIONS = {"python": 64, "stdio": 1, "http": 20}
 """Per server. A command is one process, because its state is its own: its calls take turns."""
+
+ABLE = Profile(sampling=True, roots=True)
+"""Declared where one connection serves everybody."""
 
 
 class Pool:
@@ -38,9 +41,17 @@ class Pool:
         self._working: set[asyncio.Task[Any]] = set()
         """What runs in the server's own loop."""
         self.closed = False
+        self.on_lists_changed: Callable[[], None] = lambda: None
+        self.on_updated: Callable[[str], None] = lambda uri: None
+        """What a server says beside the answer to a call: older ones tell it only where it happened."""
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
             threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()
+
+    @property
+    def single(self) -> bool:
+        """Whether there is only one connection, and what the server knows is known only there."""
+        return MAX_CONNECTIONS[self.target.transport] == 1
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """`work`, in the loop where this server's connections live. Cancelling the caller cancels the
@@ -84,8 +95,8 @@ class Pool:
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
         """A connection for one call. Raises `Unavailable` when the server cannot be reached. A
         connection whose call failed is not used again."""
-        if self.target.transport == "stdio":
-            profile = Profile(sampling=True, roots=True)  # one process serves everybody
+        if self.single:
+            profile = ABLE
         async with self._room:
             connection = await self._take(profile)
             healthy = False
@@ -106,8 +117,15 @@ class Pool:
             if connection.alive:
                 return connection
         connection = Connection(self.target, profile)
+        connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         await connection.start()
         return connection
+
+    def _lists_changed(self) -> None:
+        self.on_lists_changed()
+
+    def _updated(self, uri: str) -> None:
+        self.on_updated(uri)
 
     async def close(self) -> None:
         """End every idle connection, and the thread as soon as the calls in it have come to their end."""

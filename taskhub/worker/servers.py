@@ -95,7 +95,7 @@ class Servers:
         def updated(uris: frozenset[str]) -> None:
             loop.call_soon_threadsafe(self._note_updates, row, uris)
 
-        watcher = Watcher(target, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
+        watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
         watcher.follow(self._wanted.get(row.id, frozenset()))
         return _Held(row, pool, watcher, asyncio.create_task(pool.run(watcher.run())))
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.upstream import kit
 from tests.upstream.old_server import NOT_FOUND
 
-TOOLS = ("echo", "session", "refuse")
+CHANGED = "notifications/tools/list_changed"
 
 
 class OldHttpServer(kit.HttpServer):
@@ -18,6 +18,8 @@ class OldHttpServer(kit.HttpServer):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: set[str] = set()
+        self.tools = ["echo", "session", "refuse", "grow"]
+        self.grown = False
 
     def forget(self) -> None:
         """What a restart does to a server that keeps its sessions in memory."""
@@ -42,10 +44,14 @@ class OldHttpServer(kit.HttpServer):
                 break
         given = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         status, headers, answer = self._answer(scope["method"], given, body)
-        headers |= {"content-type": "application/json"}
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        # A tool that is there from now on is told of in the stream of the call that made it, and nowhere else.
+        events = [answer] if not self.grown else [{"jsonrpc": "2.0", "method": CHANGED}, answer]
+        self.grown = False
+        kind = "text/event-stream" if len(events) > 1 else "application/json"
+        text = "".join(f"data: {json.dumps(event)}\n\n" for event in events) if len(events) > 1 else json.dumps(answer)
+        raw = [(name.encode(), value.encode()) for name, value in {**headers, "content-type": kind}.items()]
         await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": json.dumps(answer).encode() if answer else b""})
+        await send({"type": "http.response.body", "body": text.encode() if answer else b""})
 
     def _answer(self, verb: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], Any]:
         if verb != "POST":
@@ -67,10 +73,14 @@ class OldHttpServer(kit.HttpServer):
     def _result(self, message: dict[str, Any], session: str) -> dict[str, Any]:
         params = message.get("params") or {}
         if message["method"] == "tools/list":
-            return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}}
+            return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]}}
         if message["method"] != "tools/call":
             return {"error": NOT_FOUND}
         if params["name"] == "refuse":
             return {"error": {"code": -32600, "message": "not like this"}}
+        if params["name"] == "grow":
+            self.tools.append("grown")
+            self.grown = True
+            return {"result": {"content": []}}
         words = session if params["name"] == "session" else params["arguments"]["text"]
         return {"result": {"content": [{"type": "text", "text": words}]}}

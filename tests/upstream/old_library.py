@@ -1,6 +1,7 @@
 """A server of 2025-06-18 over stdio that offers more than tools, written by hand: it sends keys that no
 SDK knows. `python -m tests.upstream.old_library DIRECTORY` makes a named pipe in the directory; what
-is written there, line by line, it announces: `updated URI`, `list prompts`, `list resources`, `die`.
+is written there, line by line, it announces: `updated URI`, `list prompts`, `list resources`, `die`. So does
+its tool, which can also `learn NAME`: from then on this process has a tool of that name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ CAPABILITIES: dict[str, Any] = {
     "resources": {"subscribe": True, "listChanged": True},
     "completions": {},
 }
+tools = ["old_tool"]
 _lock = threading.Lock()
 subscribed: set[str] = set()
 
@@ -41,7 +43,10 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             info = {"name": "old-library", "version": "0.9"}
             return {"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES, "serverInfo": info}
         case "tools/list":
-            return {"tools": [{"name": "old_tool", "inputSchema": {"type": "object"}}]}
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
+        case "tools/call":
+            announce(params["arguments"]["say"])
+            return {"content": [{"type": "text", "text": str(os.getpid())}]}
         case "prompts/list" | "resources/list":
             member = method.partition("/")[0]
             return {member: DEFINED[member]}
@@ -71,23 +76,30 @@ def answer(message: dict[str, Any]) -> None:
         send(id=number, error={"code": -32601, "message": "Method not found"})
 
 
-def announce(pipe: Path) -> None:
+def announce(line: str) -> None:
+    word, _, rest = line.strip().partition(" ")
+    if word == "die":
+        os._exit(7)
+    elif word == "learn":
+        tools.append(rest)
+        send(method="notifications/tools/list_changed")
+    elif word == "list":
+        send(method=f"notifications/{rest}/list_changed")
+    elif any(rest == uri or rest.startswith(uri + "/") for uri in subscribed):
+        send(method="notifications/resources/updated", params={"uri": rest})
+
+
+def listen(pipe: Path) -> None:
     while True:
         with pipe.open() as lines:
             for line in lines:
-                word, _, rest = line.strip().partition(" ")
-                if word == "die":
-                    os._exit(7)
-                elif word == "list":
-                    send(method=f"notifications/{rest}/list_changed")
-                elif any(rest == uri or rest.startswith(uri + "/") for uri in subscribed):
-                    send(method="notifications/resources/updated", params={"uri": rest})
+                announce(line)
 
 
 def main() -> None:
     pipe = Path(sys.argv[1]) / f"{os.getpid()}.pipe"
     os.mkfifo(pipe)
-    threading.Thread(target=announce, args=(pipe,), daemon=True).start()
+    threading.Thread(target=listen, args=(pipe,), daemon=True).start()
     for line in sys.stdin:
         if "id" in (message := json.loads(line)):
             answer(message)

@@ -42,7 +42,7 @@ async def watching(target: Target, pool: Pool | None = None) -> AsyncIterator[Wa
     own = pool or Pool("watched", target)
     snapshots: list[Snapshot] = []
     problems: list[str] = []
-    watcher = Watcher(target, on_snapshot=snapshots.append, on_problem=problems.append)
+    watcher = Watcher(own, on_snapshot=snapshots.append, on_problem=problems.append)
     running = asyncio.create_task(own.run(watcher.run()))
     try:
         yield Watch(watcher, snapshots, problems)

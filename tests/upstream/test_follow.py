@@ -20,19 +20,20 @@ from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
 from tests.upstream.library import library
+from tests.upstream.old_http import OldHttpServer
 from tests.upstream.test_offers import LIBRARY, keys, old
 
 
 class Heard:
     """What a watcher told."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, pool: Pool) -> None:
         self.snapshots: list[Snapshot] = []
         self.problems: list[str] = []
         self.followed: list[frozenset[str]] = []
         self.updated: list[str] = []
         self.watcher = Watcher(
-            target,
+            pool,
             on_snapshot=self.snapshots.append,
             on_problem=self.problems.append,
             on_followed=self.followed.append,
@@ -45,8 +46,8 @@ class Heard:
 
 
 @asynccontextmanager
-async def hearing(target: Target, pool: Pool) -> AsyncIterator[Heard]:
-    heard = Heard(target)
+async def hearing(pool: Pool) -> AsyncIterator[Heard]:
+    heard = Heard(pool)
     running = asyncio.create_task(pool.run(heard.watcher.run()))
     try:
         await kit.until(lambda: heard.snapshots, f"a first look, problems: {heard.problems}")
@@ -56,14 +57,18 @@ async def hearing(target: Target, pool: Pool) -> AsyncIterator[Heard]:
         await asyncio.wait({running}, timeout=kit.BOUND)
 
 
+def tools(snapshot: Snapshot) -> list[str]:
+    return [tool.name for tool in snapshot.tools]
+
+
 def tell(directory: Path, line: str) -> None:
-    """Have the old server announce something. Its newest process is the watcher's."""
+    """Have the old server announce something, in its newest process."""
     newest = max(directory.iterdir(), key=lambda pipe: pipe.stat().st_mtime_ns)
     newest.write_text(line + "\n")
 
 
 async def test_a_server_of_2026_tells_of_what_is_followed_and_of_nothing_else() -> None:
-    async with kit.pool_of(LIBRARY) as pool, hearing(LIBRARY, pool) as heard:
+    async with kit.pool_of(LIBRARY) as pool, hearing(pool) as heard:
         await heard.follows("lib://note")
         await kit.call(pool, "touch", {"uri": "lib://bytes"})
         await kit.call(pool, "touch", {"uri": "lib://note"})
@@ -77,7 +82,7 @@ async def test_a_server_of_2026_tells_of_what_is_followed_and_of_nothing_else() 
 
 async def test_a_server_of_2025_is_told_resource_by_resource(tmp_path: Path) -> None:
     target = old(tmp_path)
-    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+    async with kit.pool_of(target) as pool, hearing(pool) as heard:
         await heard.follows("old://file")
         await asyncio.to_thread(tell, tmp_path, "updated old://dir")
         await asyncio.to_thread(tell, tmp_path, "updated old://file")
@@ -93,7 +98,7 @@ async def test_a_server_of_2025_is_told_resource_by_resource(tmp_path: Path) -> 
 
 async def test_after_a_gap_everything_followed_may_have_changed(tmp_path: Path) -> None:
     target = old(tmp_path)
-    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+    async with kit.pool_of(target) as pool, hearing(pool) as heard:
         await heard.follows("old://file", "old://dir")
         await asyncio.to_thread(tell, tmp_path, "die")
         await kit.until(lambda: len(heard.updated) == 2, f"news after the reconnection, {heard.problems}")
@@ -103,9 +108,70 @@ async def test_after_a_gap_everything_followed_may_have_changed(tmp_path: Path) 
         await kit.until(lambda: len(heard.updated) == 3, "an update through the new connection")
 
 
+async def test_a_command_is_one_process_and_what_its_calls_change_is_heard(tmp_path: Path) -> None:
+    async with kit.pool_of(old(tmp_path)) as pool, hearing(pool) as heard:
+        await heard.follows("old://file")
+        (child,) = kit.children()
+        assert kit.text(await kit.call(pool, "old_tool", {"say": "learn new_tool"})) == str(child.pid)
+        await kit.until(lambda: "new_tool" in tools(heard.snapshots[-1]), "the new tool")
+        await kit.call(pool, "old_tool", {"say": "updated old://file"})
+        await kit.until(lambda: heard.updated == ["old://file"], "the update")
+        assert kit.children() == [child]
+    assert heard.problems == []
+
+
+async def test_a_command_is_listed_between_its_calls() -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def ask(*_: object) -> dict[str, object]:
+        asked.set()
+        await answered.wait()
+        return {"action": "decline"}
+
+    async with kit.pool_of(kit.OLD) as pool, hearing(pool) as heard:
+        running = asyncio.create_task(kit.call(pool, "ask", ask=ask))
+        await asyncio.wait_for(asked.wait(), kit.BOUND)
+        heard.watcher.refresh()
+        for _ in range(10):
+            await asyncio.sleep(0)  # turns of the loop in which the watcher would ask
+        answered.set()
+        # The server would take anything else for the answer to its question.
+        assert kit.text(await running) == '{"action": "decline"}'
+        await kit.until(lambda: len(heard.snapshots) == 2, "the other look")
+    assert heard.problems == []
+
+
+async def test_a_command_that_a_cancelled_call_ended_is_listed_anew_and_no_problem() -> None:
+    asked = asyncio.Event()
+
+    async def ask(*_: object) -> dict[str, object]:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with kit.pool_of(kit.OLD) as pool, hearing(pool) as heard:
+        (before,) = kit.children()
+        running = asyncio.create_task(kit.call(pool, "ask", ask=ask))
+        await asyncio.wait_for(asked.wait(), kit.BOUND)
+        running.cancel()
+        await asyncio.wait({running})
+        await kit.until(lambda: len(heard.snapshots) == 2, "a look at the new process")
+        (after,) = kit.children()
+        assert after.pid != before.pid
+    assert heard.problems == []
+
+
+async def test_what_an_older_server_says_in_the_stream_of_a_call_is_heard() -> None:
+    with OldHttpServer() as server:
+        async with kit.pool_of(server.target) as pool, hearing(pool) as heard:
+            assert "grown" not in tools(heard.snapshots[0])
+            await kit.call(pool, "grow")
+            await kit.until(lambda: "grown" in tools(heard.snapshots[-1]), "the new tool")
+
+
 @pytest.mark.parametrize("what", ["prompt", "resource"])
 async def test_any_changed_list_has_all_read_again(what: str) -> None:
-    async with kit.pool_of(LIBRARY) as pool, hearing(LIBRARY, pool) as heard:
+    async with kit.pool_of(LIBRARY) as pool, hearing(pool) as heard:
         await heard.follows()
         before = len(heard.snapshots)
         await kit.call(pool, "change", {"what": what})
@@ -118,7 +184,7 @@ async def test_any_changed_list_has_all_read_again(what: str) -> None:
 @pytest.mark.parametrize("what", ["prompts", "resources"])
 async def test_an_old_servers_announcements_count_too(tmp_path: Path, what: str) -> None:
     target = old(tmp_path)
-    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+    async with kit.pool_of(target) as pool, hearing(pool) as heard:
         before = len(heard.snapshots)
         await asyncio.to_thread(tell, tmp_path, f"list {what}")
         await kit.until(lambda: len(heard.snapshots) > before, "another look")
@@ -126,7 +192,7 @@ async def test_an_old_servers_announcements_count_too(tmp_path: Path, what: str)
 
 async def test_a_server_that_announces_nothing_is_no_problem() -> None:
     target = Target("python", "tests.upstream.library:bare")
-    async with kit.pool_of(target) as pool, hearing(target, pool) as heard:
+    async with kit.pool_of(target) as pool, hearing(pool) as heard:
         heard.watcher.follow(frozenset({"x://1"}))
         heard.watcher.refresh()
         await kit.until(lambda: len(heard.snapshots) > 1, "another look")
@@ -149,7 +215,7 @@ class OverHttp(kit.HttpServer):
 
 async def test_a_server_with_a_url_is_read_and_followed_too() -> None:
     with OverHttp() as server:
-        async with kit.pool_of(server.target) as pool, hearing(server.target, pool) as heard:
+        async with kit.pool_of(server.target) as pool, hearing(pool) as heard:
             assert keys(heard.snapshots[0], OfferKind.RESOURCE)[0] == "lib://note"
             claim = RelayClaim(1, 1, "s", "resources/read", {"uri": "lib://page/1"}, {}, 10.0)
             outcome = await pool.run(run_relay(pool, claim))

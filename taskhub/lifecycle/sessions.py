@@ -125,7 +125,7 @@ def purge_streams(*, limit: int = 1_000) -> int:
 class Place:
     """A stream as somebody serves it: `attach` tells this attachment from earlier and later ones,
     `since` is when it was served last, or opened; `told` whether the session's own stream was served
-    when it was opened, and has told what there was to tell."""
+    when it was opened, or another had waited for the task, and has told what there was to tell."""
 
     id: int
     attach: int
@@ -144,7 +144,8 @@ def open_stream(
     (row,) = call.rows(
         "INSERT INTO stream (session_id, kind, task_id, request_id, progress_token) VALUES (%s, %s, %s, %s, %s)"
         " RETURNING id, opened_at, EXISTS (SELECT 1 FROM stream s WHERE s.session_id = stream.session_id"
-        " AND s.kind = 'listen' AND s.id <> stream.id AND th_served(s))",
+        " AND s.kind = 'listen' AND s.id <> stream.id AND th_served(s))"
+        " OR EXISTS (SELECT 1 FROM stream s WHERE s.task_id = stream.task_id AND s.id <> stream.id)",
         (session_id, kind, task_id, request_id, progress_token),
     )
     return Place(row[0], 1, kind, task_id, request_id, progress_token, row[1], row[2])
@@ -226,9 +227,9 @@ class Delivery:
 
 
 def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
-    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver_v1."""
+    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver_v2."""
     found = call.rows(
-        "SELECT r_id, r_method, r_params FROM deliver_v1(%s, %s::int, %s, %s)", (place.id, place.attach, first, after)
+        "SELECT r_id, r_method, r_params FROM deliver_v2(%s, %s::int, %s, %s)", (place.id, place.attach, first, after)
     )
     if not found:
         return None
@@ -236,15 +237,16 @@ def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
     return Delivery([Sent(*row) for row in found[1:]], word == "active", None if seconds is None else float(seconds))
 
 
-def withdraw(place: Place) -> list[Sent]:
-    """Requests on this stream whose question somebody else has closed, each once."""
+def withdraw(place: Place) -> list[tuple[Sent, bool]]:
+    """Requests on this stream whose question somebody else has closed, each once, and whether it was
+    sent: one that was to be sent later was not."""
     found = call.rows(
         "UPDATE outbound o SET state = 'withdrawn', closed_at = clock_timestamp() FROM question q"
         " WHERE o.stream_id = %s AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open'"
-        " RETURNING o.id, o.method, o.params::text",
+        " RETURNING o.id, o.method, o.params::text, o.sent_at IS NOT NULL",
         (place.id,),
     )
-    return [Sent(*row) for row in found]
+    return [(Sent(*row[:3]), row[3]) for row in found]
 
 
 def answer_request(
@@ -304,6 +306,11 @@ def hurry(session_id: int, client_task_id: str) -> None:
         (session_id, client_task_id),
     )
     announce(*(task_id for (task_id,) in found))
+
+
+def hand_out(task_id: int) -> None:
+    """The caller gets a handle of a task that it had waited for before."""
+    call.rows("UPDATE task SET handle = true WHERE id = %s AND NOT handle RETURNING id", (task_id,))
 
 
 def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:

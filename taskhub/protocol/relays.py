@@ -56,6 +56,8 @@ async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, ro
     prompt = (await calls.tools_of(hub, incoming.principal.tenant_id)).prompt(name)
     if prompt is None:
         raise WireError(INVALID_PARAMS, f"Unknown prompt: {name[:128]}")
+    if missing := _missing(prompt.definition, arguments or {}):
+        raise WireError(INVALID_PARAMS, f"Missing required arguments: {', '.join(missing)}"[:500])
     request = [GET_PROMPT, name, arguments]
     state = _opened(hub, incoming, request, round_.state)
     if state is not None and state[0] != prompt.server_id:
@@ -63,6 +65,13 @@ async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, ro
     params = {"name": prompt.key, "arguments": arguments, **_of_round(round_, state)}
     outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, params, round_.capabilities)
     return _sealed(hub, incoming, request, prompt.server_id, outcome)
+
+
+def _missing(definition: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """The arguments that the prompt requires and that were not given."""
+    declared = definition.get("arguments")
+    wanted = [one for one in declared if isinstance(one, dict)] if isinstance(declared, list) else []
+    return [str(one.get("name")) for one in wanted if one.get("required") is True and one.get("name") not in arguments]
 
 
 async def read_resource(hub: Hub, incoming: Incoming, uri: Any, round_: Round) -> RelayOutcome:

@@ -134,7 +134,7 @@ def test_a_question_closed_elsewhere_is_withdrawn_once(session: Session) -> None
     sent(place)
     assert sessions.withdraw(place) == []
     sessions.cancel_now(task.pk, actor=_actor(session))
-    assert [found.id for found in sessions.withdraw(place)] == [request.pk]
+    assert [(found.id, sent) for found, sent in sessions.withdraw(place)] == [(request.pk, True)]
     assert sessions.withdraw(place) == []
 
 

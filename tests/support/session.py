@@ -38,6 +38,7 @@ class Events:
     def __init__(self, response: httpx2.Response, session: SessionClient, method: str, params: Any, id: object) -> None:
         self.response = response
         self.last_id = ""
+        self.keep_alives = 0
         self._asked = (session, method, params, id)
         self._lines = response.iter_lines()
 
@@ -48,6 +49,7 @@ class Events:
         for line in self._lines:
             assert time.monotonic() < deadline, f"nothing but keep-alives for {PATIENCE:g} s"
             if line.startswith(":"):
+                self.keep_alives += 1
                 continue
             if line:
                 name, _, value = line.partition(":")

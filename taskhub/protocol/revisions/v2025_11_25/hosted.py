@@ -86,7 +86,7 @@ def read(asked: Asked, response: Response) -> Answer | Refusal | Further:
     begun = result.get("task")
     if "task" in asked.params and isinstance(begun, dict):
         named = begun.get("taskId")
-        if not isinstance(named, str) or not 1 <= len(named) <= 1_024:
+        if not isinstance(named, str) or not 1 <= len(named) <= 1_024 or "\0" in named:
             return Refusal({"code": INVALID_PARAMS, "message": "The client's task has no taskId"})
         return _polled(named, begun)
     return Answer(result)

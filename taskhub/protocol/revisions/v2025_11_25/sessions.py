@@ -115,8 +115,10 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     """A notification of the client. A cancellation has an effect (B25-13), and news of a task that
     the client hosts (CH-11)."""
     session = await session_of(hub, incoming)
-    if envelope.method == "notifications/tasks/status" and isinstance(named := envelope.params.get("taskId"), str):
-        await hub.lanes.run(hurry, session.id, named[:1_024])
+    if envelope.method == "notifications/tasks/status":
+        named = envelope.params.get("taskId")
+        if isinstance(named, str) and "\0" not in named:
+            await hub.lanes.run(hurry, session.id, named[:1_024])
         return
     wanted = envelope.params.get("requestId")
     if envelope.method != "notifications/cancelled" or isinstance(wanted, bool) or not isinstance(wanted, (str, int)):

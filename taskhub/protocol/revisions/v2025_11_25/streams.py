@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from taskhub.core.errors import TaskHubError
@@ -50,29 +51,47 @@ RETRY_MS: Final = 1_000
 """When a client may come back after a stream that this server ended."""
 LOOK_SECONDS: Final = 0.1
 """A session's own stream looks at most this often, however fast its context's tasks move."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 100
 """Streams one context may hold open in a process."""
 
 
 @dataclass
 class _Position:
-    """Where a stream is: the last line and the last request it sent. Every event has an id of its own."""
+    """Where a stream is: the last line and the last request it sent. Every event has an id of its own.
+    A session's own stream has no lines; there `line` is when the task it told of last had changed."""
 
     place: Place
     line: int = 0
     request: int = 0
     opened: bool = False
     count: int = 0
+    spoke: float = 0.0
+    """When the last event was made, on the monotonic clock."""
 
     def next(self, *, line: int | None = None, request: int | None = None, last: bool = False) -> str:
+        self.spoke = time.monotonic()
         self.line, self.request = line or self.line, request or self.request
         self.count += 1
         mark = "e" if last else "m" if self.opened else "p"
         return f"{self.place.id}-{self.place.attach}-{self.count}-{self.line}-{self.request}-{mark}"
 
-    def priming(self) -> bytes:
+    def priming(self, *, last: bool = False) -> bytes:
         """An id before there is anything to say, so that a client can always come back (B25-12)."""
-        return f"id: {self.next()}\nretry: {RETRY_MS}\ndata: \n\n".encode("ascii")
+        return f"id: {self.next(last=last)}\nretry: {RETRY_MS}\ndata: \n\n".encode("ascii")
+
+
+def microseconds(at: datetime) -> int:
+    """As a number, exactly."""
+    return (at - EPOCH) // timedelta(microseconds=1)
+
+
+def moment(number: int) -> datetime:
+    """The other way. Raises 400 for no time of ours."""
+    try:
+        return EPOCH + timedelta(microseconds=number)
+    except OverflowError:
+        raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400) from None
 
 
 def _parsed(event_id: str) -> tuple[int, int, int, str]:
@@ -87,8 +106,8 @@ def _parsed(event_id: str) -> tuple[int, int, int, str]:
 async def serve_task(
     hub: Hub, incoming: Incoming, session: Session, task: TaskRecord, *, kind: str, request_id: str, token: str | None
 ) -> Stream:
-    """The stream of a request that waits for `task`: `kind` is `call` or `result`."""
-    _check_room(hub, session)
+    """The stream of a request that waits for `task`: `kind` is `call` or `result`. Whether there is room for
+    one is asked before (`need_room`): a call must not be refused once it runs."""
     place = await hub.lanes.run(
         open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
     )
@@ -100,24 +119,25 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     if "text/event-stream" not in (accept := incoming.headers.get("accept", "").lower()) and "*/*" not in accept:
         raise WireError(INVALID_REQUEST, "Accept must list text/event-stream", status=406)
     session = await session_of(hub, incoming)
-    _check_room(hub, session)
+    need_room(hub, session)
     seen = incoming.headers.get("last-event-id")
     if seen is None:
         place = await hub.lanes.run(open_stream, session.id, "listen")
-        return Stream(_session_stream(_Served(hub, incoming, session, _Position(place))))
+        return Stream(_session_stream(_Served(hub, incoming, session, _Position(place)), place.since))
     stream_id, line, request, sent = _parsed(seen)
     found = await hub.lanes.run(attach_stream, session.id, stream_id)
     if found is None:
         raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
     served = _Served(hub, incoming, session, _Position(found, line, request, sent != "p"), again=True)
     if found.task_id is None:
-        return Stream(_session_stream(served))
+        return Stream(_session_stream(served, moment(line) if line else found.since))
     task = await hub.lanes.run(task_by_id, found.task_id)
     assert task is not None  # its streams are deleted with it
     return Stream(_nothing_left(served) if sent == "e" else _task_stream(served, task))
 
 
-def _check_room(hub: Hub, session: Session) -> None:
+def need_room(hub: Hub, session: Session) -> None:
+    """Raises 429 when the context holds as many streams open in this process as it may."""
     if hub.streams.get(session.context_id, 0) >= MAX_STREAMS:
         raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
 
@@ -147,6 +167,19 @@ class _Served:
             del held[self.session.context_id]
         with suppress(TaskHubError):
             await asyncio.shield(self.hub.lanes.run(leave_stream, self.at.place, closed=self.done))
+
+    def patience(self, delivery: Delivery) -> float:
+        """How long the stream may sleep unless it is woken."""
+        left = self.at.spoke + KEEP_ALIVE_SECONDS - time.monotonic()
+        return max(0.01, left if delivery.seconds is None else min(left, delivery.seconds))
+
+    def silent(self) -> bool:
+        """Whether nothing was sent for so long that the other side may take the stream for dead, however
+        often it was woken for nothing. True once; then something is being sent."""
+        if time.monotonic() < self.at.spoke + KEEP_ALIVE_SECONDS:
+            return False
+        self.at.spoke = time.monotonic()
+        return True
 
     async def may_go_on(self) -> bool:
         return not self.hub.closing.is_set() and await self.incoming.valid()
@@ -182,9 +215,10 @@ class _Served:
         if not self.at.request:
             return []
         found = []
-        for sent in await self.hub.lanes.run(withdraw, self.at.place):
-            params = {"requestId": request_name(sent.id), "reason": "The question was closed elsewhere"}
-            found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
+        for sent, delivered in await self.hub.lanes.run(withdraw, self.at.place):
+            if delivered:
+                params = {"requestId": request_name(sent.id), "reason": "The question was closed elsewhere"}
+                found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
             if sent.method.startswith("tasks/") and hosted.cancels(self.session):
                 # Its answer matters to nobody: the id is no request's (CH-10).
                 request = {"jsonrpc": "2.0", "id": f"{request_name(sent.id)}-cancel", "method": "tasks/cancel"}
@@ -204,6 +238,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         seen=served.at.line,
         furthest=task.progress if place.kind == "result" and place.told else None,
     )
+    overtaken = False
     async with served:
         yield served.at.priming()
         if not served.at.opened:
@@ -213,13 +248,16 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         with hub.hints.watch(task.public_id, session_topic(served.session)) as bell:
             while await served.may_go_on():
                 task = await calls.fresh(hub, task)
-                for line, message in await lines.read(hub):
-                    yield event(message, served.at.next(line=line))
                 if task.state not in TERMINAL:
                     await served.put(task)
                 delivery = await served.requests()
                 if delivery is None:
                     return  # cancelled, or served elsewhere
+                # Of several that wait for the task only the newest tells how it goes (B25-15), to the end.
+                overtaken = not delivery.active or (overtaken and task.state in TERMINAL)
+                for line, message in await lines.read(hub):
+                    if not overtaken:
+                        yield event(message, served.at.next(line=line))
                 for message in await served.withdrawn():
                     yield message
                 for sent in delivery.requests:
@@ -228,13 +266,9 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                     yield event(_final(place, task), served.at.next(last=True))
                     served.done = True
                     return
-                if not await calls.rung(bell, _patience(delivery)) and delivery.seconds is None:
+                await calls.rung(bell, served.patience(delivery))
+                if served.silent():
                     yield KEEP_ALIVE
-
-
-def _patience(delivery: Delivery) -> float:
-    """How long a stream may sleep unless it is woken."""
-    return KEEP_ALIVE_SECONDS if delivery.seconds is None else min(KEEP_ALIVE_SECONDS, max(0.01, delivery.seconds))
 
 
 def _final(place: Place, task: TaskRecord) -> bytes:
@@ -250,13 +284,13 @@ async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
     """All of it was sent before."""
     async with served:
         served.done = True
-        yield served.at.priming()
+        yield served.at.priming(last=True)
 
 
-async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
+async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[bytes, None]:
     """Questions nobody waits for on another stream, changed tasks, changed lists (B25-28, T25-40)."""
     hub, session = served.hub, served.session
-    changes = _Changes(session, served.at.place.since)
+    changes = _Changes(session, since)
     topics = (context_topic(session.context_id), CATALOGUE, session_topic(session))
     async with served, AsyncExitStack() as leaving:
         yield served.at.priming()
@@ -273,9 +307,9 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)
-                for message in await changes.told(hub):
+                for changed_at, message in await changes.told(hub):
                     if delivery.active:
-                        yield event(message, served.at.next())
+                        yield event(message, served.at.next(line=changed_at))
                 fresh = await _lists(served)
                 for kind in (kind for kind in fresh if fresh[kind] != lists[kind] and delivery.active):
                     changed = jsonx.encode({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
@@ -283,7 +317,8 @@ async def _session_stream(served: _Served) -> AsyncGenerator[bytes, None]:
                 lists = fresh
                 for uri in await resources.updated(delivery.active):
                     yield event(notification_message("notifications/resources/updated", {"uri": uri}), served.at.next())
-                if not await calls.rung(bell, _patience(delivery)) and delivery.seconds is None:
+                await calls.rung(bell, served.patience(delivery))
+                if served.silent():
                     yield KEEP_ALIVE
                 await asyncio.sleep(LOOK_SECONDS)
 
@@ -347,18 +382,19 @@ class _Changes:
         self._told: dict[int, tuple[str, str]] = {}
         self._furthest: dict[int, float] = {}
 
-    async def told(self, hub: Hub) -> list[bytes]:
+    async def told(self, hub: Hub) -> list[tuple[int, bytes]]:
         """Progress under the token of the call, unless another stream waits for the task and has told it
-        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40)."""
-        found = []
+        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40). With when the
+        task changed, in microseconds."""
+        found: list[tuple[int, bytes]] = []
         for task, waited in await hub.lanes.run(changed_tasks, self._session.id, self._since):
-            self._since = task.updated_at
+            self._since, stamp = task.updated_at, microseconds(task.updated_at)
             if (progress := self._progress(task)) is not None and not waited:
-                found.append(progress)
+                found.append((stamp, progress))
             shown_now = (mapping.status(task), task.message)
             if task.revision == VERSION and self._told.get(task.id) != shown_now:
                 self._told[task.id] = shown_now
-                found.append(notification_message("notifications/tasks/status", mapping.task_fields(task)))
+                found.append((stamp, notification_message("notifications/tasks/status", mapping.task_fields(task))))
             if task.state in TERMINAL:
                 # Nothing more will be said of it.
                 self._told.pop(task.id, None)

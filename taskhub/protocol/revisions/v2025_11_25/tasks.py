@@ -51,6 +51,7 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
     task = await owned(hub, request)
     hub.polled[task.id] = time.time()
     if task.state not in TERMINAL:
+        streams.need_room(hub, request.on)
         request_id = jsonx.encode(request.id).decode()
         return await streams.serve_task(
             hub, request.incoming, request.on, task, kind="result", request_id=request_id, token=None

@@ -8,6 +8,7 @@ from typing import Any
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
+from taskhub.lifecycle.sessions import hand_out
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
@@ -29,6 +30,7 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
+        streams.need_room(hub, request.on)
         return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
     return await _waited(hub, request, tool, arguments)
 
@@ -38,6 +40,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
+        streams.need_room(hub, request.on)
         return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
     if "task" not in request.params:
         return await _waited(hub, request, tool, arguments)
@@ -48,14 +51,12 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     if ttl is not None:
         details["ttl_ms"] = ttl
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
-    result = {
-        "task": mapping.task_fields(task),
-        "_meta": {
-            **mapping.related(task),
-            IMMEDIATE: f"{tool.exposed_name} is running as task {task.public_id}. Its result is not there yet.",
-        },
-    }
-    return result_reply(request.id, jsonx.encode(result))
+    if not task.handle:  # an idempotency key found a call that was made without one
+        await hub.lanes.run(hand_out, task.id)
+    meta = mapping.related(task)
+    if task.state not in TERMINAL:
+        meta[IMMEDIATE] = f"{tool.exposed_name} is running as task {task.public_id}. Its result is not there yet."
+    return result_reply(request.id, jsonx.encode({"task": mapping.task_fields(task), "_meta": meta}))
 
 
 def _ttl(augmentation: Any) -> int | None:
@@ -91,6 +92,7 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     it: leaving is not cancelling (B25-13)."""
     if tool.mode is TaskMode.ALWAYS:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
+    streams.need_room(hub, request.on)
     details = _details(request, tool, arguments)
     task = (await calls.created(hub, request.incoming, revision=request.version, **details)).task
     with hub.hints.watch(task.public_id) as bell:

@@ -1,0 +1,71 @@
+-- Of several streams that wait for one task's result, one tells how it goes. Functions are versioned by
+-- name and never edited after a release.
+
+DROP FUNCTION deliver_v1(bigint, int, boolean, bigint);
+
+-- What the stream is to send now, and from here on is the one to send (B25-15): requests of its task,
+-- or for a session's own stream those of all its tasks that no other stream waits for. One that is
+-- open elsewhere comes along when that stream is gone, or (p_first) when this one has just been
+-- opened: the newest stream of a task, or of a session, is where the client listens, and a stream whose
+-- process was killed looks served for a while. Not what the session's own stream has sent already: a
+-- client that then asks for the result would be asked twice. After p_after only: what a stream that is
+-- taken up again has sent before. No row: the stream has ended, or is served elsewhere.
+-- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
+-- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
+-- something is due later, in how many seconds.
+CREATE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint)
+RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    mine stream;
+    tasks bigint[];
+    taken record;
+BEGIN
+    SELECT s.* INTO mine FROM stream s JOIN session e ON e.id = s.session_id
+    WHERE s.id = p_stream AND s.attach = p_attach AND NOT s.cancelled AND s.closed_at IS NULL AND e.ended_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF mine.seen_at < clock_timestamp() - interval '5 seconds' THEN
+        UPDATE stream SET seen_at = clock_timestamp() WHERE id = p_stream;
+    END IF;
+    r_method := CASE WHEN mine.kind = 'listen' AND EXISTS (
+        SELECT 1 FROM stream s WHERE s.session_id = mine.session_id AND s.kind = 'listen' AND s.id > p_stream AND th_served(s))
+        OR mine.kind = 'result' AND EXISTS (
+        SELECT 1 FROM stream s WHERE s.task_id = mine.task_id AND s.kind = 'result' AND s.id > p_stream AND th_served(s))
+        THEN 'idle' ELSE 'active' END;
+    IF r_method = 'idle' THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    IF mine.kind = 'listen' THEN
+        tasks := ARRAY(SELECT t.id FROM task t WHERE t.session_id = mine.session_id AND t.state = 'input_required'
+                       AND NOT EXISTS (SELECT 1 FROM stream w WHERE w.task_id = t.id AND th_served(w)));
+    ELSE
+        tasks := ARRAY[mine.task_id];
+    END IF;
+    SELECT extract(epoch FROM min(o.due_at) - clock_timestamp())::text INTO r_params FROM outbound o
+    WHERE o.state = 'open' AND o.due_at > clock_timestamp() AND o.task_id = ANY (tasks);
+    RETURN NEXT;
+    IF p_first THEN
+        UPDATE outbound o SET stream_id = p_stream, sent_at = NULL FROM stream s
+        WHERE o.state = 'open' AND o.task_id = ANY (tasks) AND s.id = o.stream_id AND s.id <> p_stream
+          AND (mine.kind <> 'listen' OR s.kind = 'listen')
+          AND NOT (mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id = mine.session_id
+                   AND o.sent_at IS NOT NULL AND th_served(s));
+    END IF;
+    FOR taken IN
+        SELECT o.id, o.stream_id FROM outbound o LEFT JOIN stream s ON s.id = o.stream_id
+        WHERE o.state = 'open' AND o.due_at <= clock_timestamp() AND o.task_id = ANY (tasks)
+          AND CASE WHEN o.stream_id = p_stream THEN o.sent_at IS NULL OR p_first AND o.id > p_after
+                   ELSE o.stream_id IS NULL OR NOT th_served(s) END
+        ORDER BY o.id
+    LOOP
+        -- Another stream may have been quicker: then the row has changed and is not ours.
+        UPDATE outbound o SET stream_id = p_stream, sent_at = clock_timestamp() FROM question q
+        WHERE o.id = taken.id AND o.state = 'open' AND o.stream_id IS NOT DISTINCT FROM taken.stream_id AND q.id = o.question_id AND q.state = 'open'
+        RETURNING o.id, o.method, o.params::text INTO r_id, r_method, r_params;
+        IF FOUND THEN
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+END $$;

@@ -1,0 +1,165 @@
+"""Streams that live long, come in numbers, or are taken up more than once (B25-15, B25-16)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any, Final
+
+import pytest
+
+from tests.protocol.v2025_11_25.conftest import Start
+from tests.protocol.v2025_11_25.test_hosted import HOSTS, _begun
+from tests.support.hub import RunningHub, wait_until
+from tests.support.session import EVERYTHING, Events, SessionClient
+
+pytestmark = pytest.mark.processes
+
+KEY: Final = "io.taskhub/idempotencyKey"
+MOST: Final = 100
+
+
+def _progress(events: Events) -> float:
+    found: float = events.until("notifications/progress")["params"]["progress"]
+    return found
+
+
+def _slow(session: SessionClient, seconds: float, **params: Any) -> str:
+    """A task that reports its progress under the token `p`."""
+    answer = session.tool("slow_compute", {"seconds": seconds}, task={}, _meta={"progressToken": "p"}, **params)
+    found: str = answer.result["task"]["taskId"]
+    return found
+
+
+@pytest.mark.req("T25-21")
+def test_a_stream_that_has_nothing_to_say_is_kept_alive_though_its_task_is_busy(session: SessionClient) -> None:
+    """Every step of the task wakes the stream; without a token none of them is told."""
+    task_id = session.create("slow_compute", {"seconds": 12})
+    with session.open("tasks/result", {"taskId": task_id}) as events:
+        assert len(events.rest()) == 1
+    assert events.keep_alives >= 1
+
+
+@pytest.mark.req("B25-15", "T25-41", "B25-25")
+def test_progress_goes_on_where_an_earlier_stream_was_left(session: SessionClient) -> None:
+    task_id = _slow(session, 3)
+    with session.open("tasks/result", {"taskId": task_id}) as events:
+        _progress(events)
+        told = _progress(events)
+    with session.open("tasks/result", {"taskId": task_id}) as again:
+        steps = [message["params"]["progress"] for message in again.rest()[:-1]]
+    assert steps
+    assert min(steps) > told
+
+
+@pytest.mark.req("B25-15")
+def test_of_two_that_wait_for_one_task_the_newer_hears_how_it_goes_and_both_get_the_result(
+    session: SessionClient,
+) -> None:
+    task_id = _slow(session, 3)
+    with session.open("tasks/result", {"taskId": task_id}) as older:
+        _progress(older)
+        with session.open("tasks/result", {"taskId": task_id}) as newer:
+            assert len(newer.rest()) > 1
+        messages = older.rest()
+    # What the older had been sent before the newer was opened.
+    assert len(messages) <= 2
+    assert messages[-1]["result"]["content"][0]["text"].startswith("Computed")
+
+
+@pytest.mark.req("B25-16")
+def test_what_was_received_whole_is_not_sent_again_however_often_it_is_taken_up(session: SessionClient) -> None:
+    params = {"name": "slow_compute", "arguments": {"seconds": 0.5}}
+    with session.open("tools/call", params, id=5) as events:
+        assert len(events.rest()) == 1
+    last = events.last_id
+    for _ in range(3):
+        with session.listen(last, of=("tools/call", params, 5)) as again:
+            assert again.rest() == []
+        last = again.last_id
+
+
+@pytest.mark.req("B25-16", "T25-40")
+def test_a_change_that_was_told_is_not_told_again(session: SessionClient) -> None:
+    with session.listen() as events:
+        assert events.event() is not None
+        first = session.create("failing_job")
+        while events.until("notifications/tasks/status")["params"]["status"] != "failed":
+            pass
+    second = session.create("failing_job")
+    session.until(second, "failed")
+    with session.listen(events.last_id) as again:
+        assert again.until("notifications/tasks/status")["params"]["taskId"] == second
+    assert first != second
+
+
+@pytest.mark.req("B25-16")
+def test_an_event_id_of_no_time_is_400(session: SessionClient) -> None:
+    with session.listen() as events:
+        assert events.event() is not None
+    made_up = f"{events.last_id.partition('-')[0]}-1-1-{'9' * 18}-0-m"
+    response = session.http.request("GET", session.url, headers=session.headers(last_event_id=made_up))
+    assert response.status_code == 400
+
+
+@pytest.mark.req("T25-43")
+def test_a_call_is_refused_for_want_of_room_before_it_runs_and_not_after(hub: RunningHub, start: Start) -> None:
+    sessions = [start(hub.tokens["agent-b"]) for _ in range(5)]
+    call = {"name": "slow_compute", "arguments": {"seconds": 0, "label": "no room"}}
+    with ExitStack() as held:
+        open_ones = [held.enter_context(sessions[number % len(sessions)].listen()) for number in range(MOST)]
+        assert all(events.event() is not None for events in open_ones)
+        refused = sessions[0].call("tools/call", call)
+        assert (refused.status, refused.error["code"]) == (429, 42900)
+        assert int(refused.headers["retry-after"]) > 0
+    assert hub.sql("SELECT count(*) FROM task WHERE arguments ->> 'label' = 'no room'") == [(0,)]
+    wait_until(lambda: sessions[0].call("tools/call", call).status == 200, "room again")
+
+
+# --- keys, ids and requests that meet late
+
+
+@pytest.mark.req("T25-09", "T25-34")
+def test_a_key_that_finds_a_call_without_a_handle_gives_one_that_works(session: SessionClient) -> None:
+    meta = {KEY: "plain first"}
+    plain = session.tool("slow_compute", {"seconds": 0}, _meta=meta).result
+    made = session.tool("slow_compute", {"seconds": 0}, _meta=meta, task={}).result
+    assert made["task"]["status"] == "completed"
+    assert "io.modelcontextprotocol/model-immediate-response" not in made["_meta"]
+    assert session.get(made["task"]["taskId"]).result["status"] == "completed"
+    found = session.call("tasks/result", {"taskId": made["task"]["taskId"]}).result
+    assert found["content"] == plain["content"]
+
+
+@pytest.mark.req("B25-10", "CH-11")
+def test_news_of_a_task_whose_id_cannot_be_stored_is_ignored(session: SessionClient) -> None:
+    for named in ("\0", "a\0b", "unknown"):
+        assert session.notify("notifications/tasks/status", {"taskId": named, "status": "working"}) == 202
+
+
+@pytest.mark.req("CH-05")
+def test_a_hosted_task_whose_id_cannot_be_stored_is_none(start: Start) -> None:
+    host = start(caps=HOSTS)
+    with host.open("tools/call", {"name": "test_sampling", "arguments": {"prompt": "?"}}) as events:
+        _begun(host, events, "sampling/createMessage", client_id="a\0b")
+        assert events.until("response")["error"]["message"] == "The client's task has no taskId"
+    assert host.notify("notifications/tasks/status", {"taskId": "other", "status": "working"}) == 202
+
+
+@pytest.mark.req("CH-10", "B25-13")
+def test_a_request_that_was_never_sent_is_not_cancelled(start: Start) -> None:
+    host = start(caps=HOSTS)
+    task_id = host.create("confirm_delete", {"filename": "late"})
+    with host.open("tasks/result", {"taskId": task_id}) as events:
+        _begun(host, events, pollInterval=60_000)
+        assert host.call("tasks/cancel", {"taskId": task_id}).result["status"] == "cancelled"
+        said = [message.get("method") for message in events.rest()]
+    assert said == ["tasks/cancel", None], "the poll was not due yet"
+
+
+@pytest.mark.req("B25-29")
+def test_a_prompt_says_which_arguments_it_lacks(start: Start) -> None:
+    session = start(caps=EVERYTHING)
+    for arguments in ({}, {"arguments": {}}, {"arguments": {"arg1": "x"}}):
+        refused = session.call("prompts/get", {"name": "test_prompt_with_arguments", **arguments})
+        assert refused.refusal == (200, -32602)
+        assert "arg2" in refused.error["message"]

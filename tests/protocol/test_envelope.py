@@ -272,12 +272,8 @@ SCHEMA = {
         "count": {"type": "integer", "x-mcp-header": "COUNT"},
         "sure": {"type": "boolean", "x-mcp-header": "sure"},
         "deep": {"type": "object", "properties": {"id": {"type": "string", "x-mcp-header": "Deep-Id"}}},
-        "list": {"type": "array", "items": {"properties": {"x": {"type": "string", "x-mcp-header": "Item"}}}},
-        "plain": {"type": "string"},
-        "empty": {"type": "string", "x-mcp-header": ""},
+        "plain": {"type": "string", "default": {"x-mcp-header": "data"}},
     },
-    "allOf": [{"properties": {"other": {"type": "string", "x-mcp-header": "Other"}}}],
-    "$defs": {"d": {"properties": {"y": {"type": "string", "x-mcp-header": "Def"}}}},
 }
 
 

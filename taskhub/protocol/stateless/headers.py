@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
@@ -12,6 +13,20 @@ from taskhub.protocol.errors import HEADER_MISMATCH, WireError
 from taskhub.protocol.incoming import Incoming
 
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_SAFE: Final = re.compile(r"[\t\x20-\x7e]*")
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_ANNOTATION: Final = "x-mcp-header"
+_MIRRORED_TYPES: Final = frozenset({"string", "integer", "boolean"})
+_ONE_SCHEMA: Final = frozenset(
+    {
+        *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
+        *("not", "if", "then", "else", "contentSchema"),
+    }
+)
+_MORE_SCHEMAS: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "prefixItems", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
+"""The keywords of JSON Schema that hold schemas, besides `properties`."""
 
 
 def check_once(incoming: Incoming, names: frozenset[str]) -> None:
@@ -46,8 +61,10 @@ def _mismatch(header: str, sent: str, body: str) -> WireError:
 
 
 def decoded_header(value: str) -> str:
-    """A header value, out of its base64 sentinel if it wears one. Raises -32020 for a sentinel
-    whose contents are not strict base64 of UTF-8 (B26-24)."""
+    """A header value, out of its base64 sentinel if it wears one. Raises -32020 for characters that
+    no header may hold (B26-26), and for a sentinel whose contents are not strict base64 of UTF-8 (B26-24)."""
+    if _SAFE.fullmatch(value) is None:
+        raise WireError(HEADER_MISMATCH, "Header value has characters that must be sent as base64")
     if not (value.startswith("=?base64?") and value.endswith("?=") and len(value) >= 11):
         return value
     try:
@@ -57,22 +74,45 @@ def decoded_header(value: str) -> str:
 
 
 def param_headers(schema: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The `x-mcp-header` parameters of an input schema: (lower-case header, path of names)."""
-    found: list[tuple[str, tuple[str, ...]]] = []
+    """The `x-mcp-header` parameters of an input schema: (lower-case header, path of names).
 
-    def walk(node: Any, path: tuple[str, ...]) -> None:
-        properties = node.get("properties") if isinstance(node, dict) else None
-        if not isinstance(properties, dict) or len(path) > 8:
-            return
-        for name, rule in properties.items():
-            if isinstance(rule, dict):
-                header = rule.get("x-mcp-header")
-                if isinstance(header, str) and header:
-                    found.append((f"mcp-param-{header.lower()}", (*path, name)))
-                walk(rule, (*path, name))
+    None at all where one of them is void (B26-25): a client sends no headers for such a tool. Only an
+    older server's tool gets this far, and it never meant them.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for path, node in _positions(schema, ()):
+        if _ANNOTATION in node:
+            header = _mirror(path, node)
+            if header is None or header in found:
+                return ()
+            found[header] = path or ()
+    return tuple(found.items())
 
-    walk(schema, ())
-    return tuple(found)
+
+def _mirror(path: tuple[str, ...] | None, node: dict[str, Any]) -> str | None:
+    """The header of an annotated schema; none where the annotation is void."""
+    name, kind = node[_ANNOTATION], node.get("type")
+    if not path or not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+        return None
+    if not isinstance(kind, str) or kind not in _MIRRORED_TYPES:
+        return None
+    return f"mcp-param-{name.lower()}"
+
+
+def _positions(node: Any, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
+    """Every schema in a schema, with the names that lead there; `None` where more than `properties` does."""
+    if not isinstance(node, dict):
+        return
+    yield path, node
+    for keyword, value in node.items():
+        if keyword == "properties" and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _positions(inner, None if path is None else (*path, name))
+        elif keyword in _ONE_SCHEMA:
+            yield from _positions(value, None)
+        elif keyword in _MORE_SCHEMAS and isinstance(value, (list, dict)):
+            for inner in value if isinstance(value, list) else value.values():
+                yield from _positions(inner, None)
 
 
 def check_param_headers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, r
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.sieve import misfit
+
+logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
@@ -60,6 +63,7 @@ class Asked:
 
 
 Outcome = Finished | Faulted | Asked
+Mirrored = frozenset[tuple[str, str]]
 
 
 async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask) -> Outcome:
@@ -75,7 +79,7 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
         async with pool.borrow(profile) as connection:
             reached = True
             connection.bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
-            return await _answer(connection, claim, say)
+            return await _answer(connection, claim, say, pool.mirrored)
     except MCPError as error:
         return _passed_on(error)
     except TaskHubError as error:
@@ -88,11 +92,13 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
         return _broken(reason(error))
 
 
-async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
+async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine], None], mirrored: Mirrored) -> Outcome:
     """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
     to give the connection up, and with it a command and all it holds in memory."""
     try:
-        return await _call(connection, claim, say)
+        if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
+            await _learn_headers(connection, mirrored)
+        return await _call(connection, claim, say, mirrored)
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
@@ -101,7 +107,7 @@ async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine],
         return _broken(f"the server sent something that is no tool result: {misfit(error)}")
 
 
-async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None]) -> Outcome:
+async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None], mirrored: Mirrored) -> Outcome:
     async def note(progress: float, total: float | None, message: str | None) -> None:
         say(LogLine("progress", message or "", progress=progress, total=total))
 
@@ -129,9 +135,8 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
     except MCPError as error:
         if error.error.code != types.HEADER_MISMATCH:
             raise
-        # An argument has to be mirrored into a header (B26-26), which the SDK does for tools it has
-        # listed. The call was refused before it ran, so it may be made again.
-        await _learn_headers(session)
+        # What the watcher knows is old by now. The call was refused before it ran, so it may be made again.
+        await _learn_headers(connection, mirrored)
         body = await call()
     if body.get("resultType") == "input_required":
         types.InputRequiredResult.model_validate(body, by_name=False)
@@ -158,13 +163,23 @@ async def _misfit_of_output(session: ClientSession, tool: str, result: types.Cal
     return ""
 
 
-async def _learn_headers(session: ClientSession) -> None:
+async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
+    """An argument may have to be mirrored into a header (B26-26), which the SDK does for tools it has listed
+    on the same connection."""
+    assert connection.client is not None
     cursor = None
-    for _ in range(MAX_PAGES):
-        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+    try:
+        for _ in range(MAX_PAGES):
+            params = types.PaginatedRequestParams(cursor=cursor)
+            page = await connection.client.session.list_tools(params=params)
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    except (MCPError, ValidationError) as error:
+        if gone(error):
+            raise
+        logger.info("the headers of tools could not be learnt: %s", reason(error))  # the server says if it minds
+    connection.learnt = mirrored
 
 
 def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:

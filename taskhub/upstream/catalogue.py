@@ -12,7 +12,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import ClientSession, MCPError
-from mcp.shared.inbound import find_invalid_x_mcp_header
+from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 from pydantic import ValidationError
 
 from taskhub.core.errors import Unavailable
@@ -166,6 +166,8 @@ class Watcher:
                         break
                     async with asyncio.timeout(SNAPSHOT_SECONDS):
                         snapshot = await take_snapshot(connection)
+                if self._pool.target.transport == "http" and watched.modern:
+                    self._pool.mirrored = mirrored(snapshot)
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may answer, and end when it is asked for its lists
                 if lost:
@@ -248,6 +250,15 @@ async def take_snapshot(connection: Connection) -> Snapshot:
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),
+    )
+
+
+def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
+    """The tools, each with its digest, that want arguments in headers too (B26-26)."""
+    return frozenset(
+        (tool.name, tool.digest)
+        for tool in snapshot.tools
+        if not tool.rejected and x_mcp_header_map(tool.definition["inputSchema"])
     )
 
 

@@ -98,6 +98,8 @@ class Connection:
         self._forgotten = False
         self.dismissed = False
         """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
+        self.learnt: frozenset[tuple[str, str]] = frozenset()
+        """The tools whose mirrored arguments its client knows (`Pool.mirrored`)."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -44,6 +44,8 @@ class Pool:
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
         """What a server says beside the answer to a call: older ones tell it only where it happened."""
+        self.mirrored: frozenset[tuple[str, str]] = frozenset()
+        """The tools, each with its digest, that want arguments in headers too."""
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
             threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()

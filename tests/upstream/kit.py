@@ -142,6 +142,9 @@ class HttpServer:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.authorizations: list[str | None] = []
+        self.requests: list[dict[str, str]] = []
+        """The headers of all requests so far."""
+        self.server: MCPServer[Any] | None = None
 
     @property
     def target(self) -> Target:
@@ -178,7 +181,15 @@ class HttpServer:
         assert not self._thread.is_alive(), "the HTTP server does not stop"
 
     def _app(self) -> Any:
-        return self._tools().streamable_http_app()
+        self.server = self._tools()
+        inner = self.server.streamable_http_app()
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http":
+                self.requests.append({name.decode(): value.decode() for name, value in scope["headers"]})
+            await inner(scope, receive, send)
+
+        return app
 
     def _tools(self) -> MCPServer[Any]:
         server: MCPServer[Any] = MCPServer("over-http", version="7", log_level="CRITICAL")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from taskhub.core.records import TaskMode
 from taskhub.upstream import catalogue
@@ -155,6 +156,43 @@ async def test_a_server_that_announces_nothing_is_left_alone() -> None:
         for _ in range(5):
             assert kit.text(await kit.call(pool, "redefine", {"description": "quiet", "announce": False})) == "done"
         assert len(watch.snapshots) == 1
+
+
+# --- arguments that go along in headers
+
+
+async def test_arguments_are_mirrored_from_the_first_call_of_each_connection_on() -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool, watching(server.target, pool) as watch:
+            await watch.seen(1)
+            for capabilities in ({}, {}, {"sampling": {}}):
+                reply = await kit.call(pool, "region", {"name": "eu"}, client_capabilities=capabilities)
+                assert kit.text(reply) == "eu by eu"
+            await kit.call(pool, "echo", {"text": "x"}, client_capabilities={"roots": {}})
+        asked = [headers["mcp-method"] for headers in server.requests]
+        sent = [headers.get("mcp-param-region") for headers in server.requests if headers.get("mcp-name") == "region"]
+        assert sent == ["eu", "eu", "eu"]
+        # The watcher's look, and one for each of two connections; the third called nothing that needs it.
+        assert asked.count("tools/list") <= 4
+
+
+async def test_a_header_that_is_new_is_learnt_with_the_next_look() -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool, watching(server.target, pool) as watch:
+            await watch.seen(1)
+            await kit.call(pool, "region", {"name": "eu"})
+
+            def region(name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Place"})]) -> str:
+                return name
+
+            assert server.server is not None
+            server.server.remove_tool("region")
+            server.server.add_tool(region, structured_output=False)
+            watch.watcher.refresh()
+            await watch.seen(2)
+            assert kit.text(await kit.call(pool, "region", {"name": "us"})) == "us"
+        sent = [headers.get("mcp-param-place") for headers in server.requests if headers.get("mcp-name") == "region"]
+        assert sent == [None, "us"]
 
 
 # --- away

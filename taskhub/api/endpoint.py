@@ -120,8 +120,10 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[
     found: dict[str, str] = {}
     repeated: set[str] = set()
     for name_bytes, value in raw:
-        name = name_bytes.decode("latin-1").lower()
+        name, text = name_bytes.decode("latin-1").lower(), value.decode("latin-1").strip()
         if name in found:
             repeated.add(name)
-        found[name] = value.decode("latin-1").strip()
+            if name == "accept":  # a list, which may be sent in parts (RFC 9110, 5.3)
+                text = f"{found[name]}, {text}"
+        found[name] = text
     return found, frozenset(repeated)

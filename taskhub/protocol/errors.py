@@ -53,3 +53,21 @@ _STATUS: Final = {
 def http_status(code: int) -> int:
     """The status of a code on the modern wire; 200 for what handlers say (protocol.md 3.5)."""
     return _STATUS.get(code, 200)
+
+
+OUR_OWN: Final = range(-32768, -31999)
+"""Codes that belong to JSON-RPC and the protocol."""
+
+PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
+"""Those of them that a server behind us may speak through us. Any other would be read as ours: "method
+not found" as ours to have no such method, "unsupported version" as an invitation to try another (B26-33)."""
+
+
+def of_server(code: int, message: str, data: Any = None) -> WireError:
+    """The error of a server behind us, on the wires of 2026: under its own code if that code can only be
+    the server's, and never with a status that speaks of us."""
+    status = 0 if code == MISSING_CAPABILITY else 200
+    if code not in OUR_OWN or code in PASSED_ON:
+        return WireError(code, message, data, status=status)
+    kept = {"code": code} if data is None else {"code": code, "data": data}
+    return WireError(INTERNAL_ERROR, message, kept, status=status)

@@ -3,16 +3,21 @@ to answer."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, TaskRecord
+from taskhub.lib import jsonx
 
 METHOD: Final[dict[QuestionKind, str]] = {
     QuestionKind.ELICITATION: "elicitation/create",
     QuestionKind.SAMPLING: "sampling/createMessage",
     QuestionKind.ROOTS: "roots/list",
 }
+
+
+SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 
 def timestamp(at: datetime) -> str:
@@ -35,4 +40,11 @@ def complete_result(task: TaskRecord) -> bytes:
     (clients reject an inlined result without one)."""
     assert task.result_json is not None  # CHECK task_result_iff_finished
     body = task.result_json.encode()
+    if SERVER_INFO.encode() in body:
+        # Of the server behind us: our own replies say whose they are.
+        found = json.loads(body)
+        if isinstance(meta := found.get("_meta"), dict) and meta.pop(SERVER_INFO, None) is not None:
+            if not meta:
+                del found["_meta"]
+            body = jsonx.encode(found)
     return b'{"resultType":"complete"' + (b"," if body != b"{}" else b"") + body[1:]

@@ -78,6 +78,15 @@ def test_a_routing_header_sent_twice_is_refused_even_if_both_agree(alice: Client
     assert alice.send(message, twice).refusal == (400, -32020)
 
 
+@pytest.mark.req("B26-03")
+def test_what_is_accepted_may_be_said_in_parts(alice: Client) -> None:
+    message = _greet(alice)
+    headers = [(name, value) for name, value in alice.headers(message).items() if name.lower() != "accept"]
+    parts = [("Accept", "application/json"), ("Accept", "text/event-stream")]
+    assert alice.send(message, [*headers, *parts]).text == "Hello, sep-2243!"
+    assert alice.send(message, [*headers, parts[0], parts[0]]).status == 406
+
+
 def _raw(client: Client, lines: list[str], body: bytes) -> bytes:
     head = [
         "POST /mcp HTTP/1.1",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.protocol.revisions.v2026_07_28 import offers
+from taskhub.protocol import errors
 from tests.support.client import FORMS, NONE, PREFIX, WITHOUT_TASKS, Answer, Client, accept
 from tests.support.hub import RunningHub, wait_until
 from tests.support.upstream import ICON, RICH_CONTENT, RICH_SCHEMA
@@ -335,4 +335,33 @@ def test_lists_need_a_token_and_reading_the_scope_that_calls_need(hub: RunningHu
 
 @pytest.mark.req("B26-33")
 def test_the_codes_a_server_may_use_are_legal_on_this_wire() -> None:
-    assert all(code in offers.OUR_OWN for code in offers.PASSED_ON)
+    assert all(code in errors.OUR_OWN for code in errors.PASSED_ON)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (-32601, (200, -32603)),
+        (-32022, (200, -32603)),
+        (-32020, (200, -32603)),
+        (-32700, (200, -32603)),
+        (-32600, (200, -32603)),
+        (-32042, (200, -32603)),
+        (-32602, (200, -32602)),
+        (-32021, (400, -32021)),
+        (42900, (200, 42900)),
+        (40900, (200, 40900)),
+        (50300, (200, 50300)),
+        (7, (200, 7)),
+    ],
+)
+@pytest.mark.req("B26-33")
+def test_what_a_tool_says_is_never_taken_for_what_the_hub_says(
+    alice: Client, code: int, expected: tuple[int, int]
+) -> None:
+    refused = alice.tool("error_tool", {"code": code})
+    assert refused.refusal == expected
+    assert refused.error["message"] == "as you wish"
+    asked = {"asked": code}
+    assert refused.error["data"] == (asked if expected[1] == code else {"code": code, "data": asked})
+    assert "retry-after" not in refused.headers

@@ -195,6 +195,12 @@ async def held(seconds: str) -> str:
 
 
 @server.tool(meta=NEVER, structured_output=False)
+def error_tool(code: int) -> str:
+    """The JSON-RPC error that was asked for."""
+    raise MCPError(code, "as you wish", {"asked": code})
+
+
+@server.tool(meta=NEVER, structured_output=False)
 async def touch(ctx: Ctx, uri: str = "extra://note") -> str:
     """Say that a resource has changed."""
     await ctx.notify_resource_updated(uri)

@@ -17,7 +17,7 @@ from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, result_message
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
@@ -164,7 +164,7 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> 
     if task.state is State.FAULTED:
         assert task.error_json is not None  # CHECK task_error_iff_faulted
         error = json.loads(task.error_json)
-        return WireError(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
+        return of_server(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
     if task.state is State.CANCELLED:
         text = task.message or "The call was cancelled"
         return jsonx.encode({"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True})

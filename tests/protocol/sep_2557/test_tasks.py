@@ -98,6 +98,7 @@ def test_a_call_that_never_becomes_a_task_asks_in_a_round(ann: Historical) -> No
 @pytest.mark.req("T2557-06", "T2557-07", "T2557-12")
 def test_a_call_that_asks_becomes_a_task_that_asks(ann: Historical) -> None:
     task = ann.create("test_tool_with_task")
+    assert task["status"] == "working", "whatever it has asked by now"
     asked = ann.until(task["taskId"], "input_required")
     (key,) = asked["inputRequests"]
     assert ann.get(task["taskId"], {key: accept(name="Ada")}).result["status"] == "working"

@@ -387,6 +387,9 @@ def test_a_client_that_moved_on_still_reads_and_cancels_what_it_began(alice: Cli
     found = alice.get(task_id, caps=legacy).result
     assert (found.pop("resultType"), bool(found.pop("_meta"))) == ("complete", True)
     assert found == shown
+    both = {**legacy, **TASKS}
+    assert alice.get(task_id, caps=both).result["status"] == "input_required"
+    assert bob.get(task_id, caps=both).error["code"] == -32602
     assert bob.get(task_id, caps=legacy).refusal == (400, -32021)
     assert alice.get(task_id, caps={}).refusal == (400, -32021)
     assert alice.get(task_id, caps=TASKS).error["code"] == -32602
@@ -394,6 +397,7 @@ def test_a_client_that_moved_on_still_reads_and_cancels_what_it_began(alice: Cli
     assert alice.cancel(task_id, caps=legacy).result["status"] == "cancelled"
     assert alice.cancel(task_id, caps=legacy).error["code"] == -32602
     later = alice.create("confirm_delete", {"filename": "y"})
+    assert alice.get(later, caps=both).result["taskId"] == later
     assert alice.get(later, caps=legacy).refusal == (400, -32021)
     alice.cancel(later)
 

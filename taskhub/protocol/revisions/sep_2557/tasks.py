@@ -21,8 +21,9 @@ from taskhub.protocol.stateless.request import META_SERVER, Request, input_respo
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """`CreateTaskResult`: the Task is nested, and has no payload (T2557-07)."""
-    fields = mapping.task_fields(task, request_state(hub, request, task))
+    """`CreateTaskResult`: the Task is nested, has no payload (T2557-07), and begins as `working`, though
+    it may have asked by now: the first `tasks/get` says what."""
+    fields = {**mapping.task_fields(task, request_state(hub, request, task)), "status": "working"}
     body = {"resultType": "task", "task": fields, "_meta": {META_SERVER: hub.server_info}}
     return result_reply(request.id, jsonx.encode(body))
 

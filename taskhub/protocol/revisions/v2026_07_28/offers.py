@@ -11,7 +11,7 @@ from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
 from taskhub.protocol.envelope import result_message
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, MISSING_CAPABILITY, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.wire import (
@@ -28,13 +28,6 @@ KINDS: Final = {
     "sampling/createMessage": QuestionKind.SAMPLING,
     "roots/list": QuestionKind.ROOTS,
 }
-
-OUR_OWN: Final = range(-32768, -31999)
-"""Codes that belong to JSON-RPC and the protocol."""
-
-PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
-"""Those of them that a server behind us may speak through us. Any other would be read as ours: "method
-not found" as ours to have no such method, "unsupported version" as an invitation to try another (B26-33)."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
@@ -78,7 +71,7 @@ def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[st
         case Missing(uri):
             raise WireError(INVALID_PARAMS, "Resource not found", {"uri": uri})
         case Failed(code, message, data):
-            raise _legal(code, message, data)
+            raise of_server(code, message, data)
     return Reply(result_message(request.id, jsonx.encode(body)), headers=JSON)
 
 
@@ -97,11 +90,3 @@ def _for_client(capabilities: dict[str, Any], requests: dict[str, Any]) -> dict[
     if not found:
         raise missing_capability(needed)
     return found
-
-
-def _legal(code: int, message: str, data: Any) -> WireError:
-    """A server's error, under its own code if that code can only be the server's."""
-    if code not in OUR_OWN or code in PASSED_ON:
-        return WireError(code, message, data)
-    kept = {"code": code} if data is None else {"code": code, "data": data}
-    return WireError(INTERNAL_ERROR, message, kept)

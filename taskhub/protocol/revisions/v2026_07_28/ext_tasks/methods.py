@@ -69,7 +69,7 @@ async def get(hub: Hub, request: Request) -> Reply:
     """The task with its payload (T26-22..29). One that has only just begun is given a moment to end
     first: clients that poll fast start at 20 ms, and most tools are done by then."""
     calls.need_scope(request.principal, "tasks:read")
-    if not declares_tasks(request.capabilities) and (task := await earlier.named(hub, request)) is not None:
+    if (task := await earlier.named(hub, request)) is not None:
         return earlier.shown(hub, request, task)
     need_tasks(request.capabilities)
     with hub.hints.watch(task_id(request)) as bell:
@@ -117,7 +117,7 @@ async def update(hub: Hub, request: Request) -> Reply:
 async def cancel(hub: Hub, request: Request) -> Reply:
     """Cooperative cancel: an empty ack, also for an ended task (T26-38, T26-39)."""
     calls.need_scope(request.principal, "tasks:cancel")
-    if not declares_tasks(request.capabilities) and (earlier_task := await earlier.named(hub, request)) is not None:
+    if (earlier_task := await earlier.named(hub, request)) is not None:
         return await earlier.cancelled(hub, request, earlier_task)
     need_tasks(request.capabilities)
     task = await _owned(hub, request)

@@ -70,10 +70,7 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
     """Call the tool once. Never raises for what the server does: whatever it answers, or fails to,
     becomes an outcome. `say` gets log lines and progress as they come; `ask` answers a request
     that an older server makes in the middle of the call."""
-    capabilities = claim.client_capabilities
-    profile = Profile(
-        sampling=isinstance(capabilities.get("sampling"), dict), roots=isinstance(capabilities.get("roots"), dict)
-    )
+    profile = Profile.of(claim.client_capabilities)
     reached = False
     try:
         async with pool.borrow(profile) as connection:

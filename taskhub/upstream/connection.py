@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -44,6 +44,8 @@ _GONE = frozenset(
 _STREAM_LOST = "SSE stream "
 """So begins what the SDK says, with the code of a closed connection, when the stream of an answer ended."""
 
+_SAMPLING_PARTS = frozenset({"tools", "context"})
+
 _LISTS_CHANGED = (
     types.ToolListChangedNotification,
     types.PromptListChangedNotification,
@@ -71,8 +73,16 @@ class Profile:
     Sampling and roots only when the caller declared them, so that a tool which needs the
     caller's model is told the truth."""
 
-    sampling: bool = False
+    sampling: frozenset[str] | None = None
+    """Which of its parts, `tools` and `context`; `None` when the caller has no model."""
     roots: bool = False
+
+    @classmethod
+    def of(cls, capabilities: Mapping[str, Any]) -> Profile:
+        """What is true of a caller with these capabilities."""
+        declared = capabilities.get("sampling")
+        sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
+        return cls(sampling=sampling, roots=isinstance(capabilities.get("roots"), dict))
 
 
 @dataclass(slots=True)
@@ -163,7 +173,8 @@ class Connection:
         return Client(
             self._server(),
             elicitation_callback=self._elicit,
-            sampling_callback=self._sample if self.profile.sampling else None,
+            sampling_callback=None if self.profile.sampling is None else self._sample,
+            sampling_capabilities=_sampling(self.profile),
             list_roots_callback=self._roots if self.profile.roots else None,
             logging_callback=self._log,
             log_level="debug",
@@ -177,8 +188,9 @@ class Connection:
 
     async def _sample(
         self, context: Any, params: types.CreateMessageRequestParams
-    ) -> types.CreateMessageResult | types.ErrorData:
-        return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResult)
+    ) -> types.CreateMessageResultWithTools | types.ErrorData:
+        # Its content may be a list, and is whatever the other shape of the SDK allows.
+        return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
@@ -212,6 +224,10 @@ class Connection:
     def _forget(self) -> None:
         """The server knows the session no more (B25 wants a new one): whatever runs may still end."""
         self._forgotten = True
+
+
+def _sampling(profile: Profile) -> types.SamplingCapability:
+    return types.SamplingCapability.model_validate({part: {} for part in profile.sampling or ()})
 
 
 def _imported(target: str) -> Any:

@@ -21,8 +21,9 @@ T = TypeVar("T")
 MAX_CONNECTIONS = {"python": 64, "stdio": 1, "http": 20}
 """Per server. A command is one process, because its state is its own: its calls take turns."""
 
-ABLE = Profile(sampling=True, roots=True)
-"""Declared where one connection serves everybody."""
+ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
+"""Declared where one connection serves everybody: what a caller cannot answer, people are asked. What a
+model's own context is, they could not say."""
 
 
 class Pool:

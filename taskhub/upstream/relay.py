@@ -28,10 +28,7 @@ MAX_STATE: Final = 65_536
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
     """Make the request. Never raises for what the server does: whatever it answers, or fails to, becomes
     an outcome. It changes nothing, so it is made once more when the connection turns out to be dead."""
-    capabilities = claim.capabilities
-    profile = Profile(
-        sampling=isinstance(capabilities.get("sampling"), dict), roots=isinstance(capabilities.get("roots"), dict)
-    )
+    profile = Profile.of(claim.capabilities)
     try:
         async with asyncio.timeout(claim.seconds):
             try:

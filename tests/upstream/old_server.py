@@ -13,6 +13,11 @@ from typing import Any
 
 NOT_FOUND = {"code": -32601, "message": "Method not found"}
 FORM = {"type": "object", "properties": {"word": {"type": "string"}}}
+SAMPLING = {
+    "messages": [{"role": "user", "content": {"type": "text", "text": "What is it like?"}}],
+    "maxTokens": 9,
+    "tools": [{"name": "look", "inputSchema": {"type": "object"}}],
+}
 LATER = {
     "content": [
         {"type": "text", "text": "hi", "style": "loud", "annotations": {"audience": ["user"], "mood": None}},
@@ -63,6 +68,8 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
             return text(request("elicitation/create", {"message": "Which word?", "requestedSchema": FORM}))
         case "ask_roots":
             return text(request("roots/list", {}))
+        case "ask_model":
+            return text(request("sampling/createMessage", SAMPLING))
         case "die":
             os._exit(7)
         case "nonsense":

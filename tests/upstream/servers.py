@@ -228,6 +228,15 @@ def declared(ctx: Ctx) -> str:
 
 
 @workshop.tool(structured_output=False)
+def declared_sampling(ctx: Ctx) -> str:
+    """Which parts of sampling the connection declared."""
+    have = ctx.client_capabilities
+    if have is None or have.sampling is None:
+        return "none"
+    return " ".join(["sampling", *sorted(have.sampling.model_dump(exclude_none=True))])
+
+
+@workshop.tool(structured_output=False)
 def trace(ctx: Ctx) -> str:
     """The trace the caller sent along."""
     meta: Any = ctx.request_context.meta or {}

@@ -253,6 +253,48 @@ async def test_a_callers_model_and_roots_are_declared_only_when_it_has_them(work
     assert text(await call(workshop, "declared")) == "elicitation"
 
 
+@pytest.mark.parametrize(
+    ("sampling", "told"),
+    [
+        (None, "none"),
+        ({}, "sampling"),
+        ({"tools": {}}, "sampling tools"),
+        ({"tools": {}, "context": {}, "later": {}}, "sampling context tools"),
+    ],
+    ids=str,
+)
+async def test_what_a_callers_model_can_do_is_declared(workshop: Pool, sampling: Any, told: str) -> None:
+    able = {} if sampling is None else {"sampling": sampling}
+    assert text(await call(workshop, "declared_sampling", client_capabilities=able)) == told
+    assert text(await call(workshop, "declared_sampling")) == "none"
+
+
+async def test_a_command_may_give_tools_to_a_model_whoever_calls_and_never_counts_on_its_context() -> None:
+    async with kit.pool_of(kit.COMMAND) as pool:
+        assert text(await call(pool, "declared_sampling")) == "sampling tools"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"type": "text", "text": "wet"},
+        [{"type": "text", "text": "wet"}],
+        [{"type": "text", "text": "I look"}, {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "it"}}],
+        {"type": "image", "data": "AA==", "mimeType": "image/png"},
+    ],
+    ids=["text", "a list", "a tool", "an image"],
+)
+async def test_a_models_answer_reaches_an_older_server_as_it_is(content: Any) -> None:
+    answer = {"role": "assistant", "content": content, "model": "m", "stopReason": "toolUse"}
+
+    async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        assert (kind, params["tools"][0]["name"]) == (QuestionKind.SAMPLING, "look")
+        return answer
+
+    async with kit.pool_of(kit.OLD) as pool:
+        assert jsonx.decode(text(await call(pool, "ask_model", ask=ask)).encode()) == answer
+
+
 async def test_the_callers_trace_goes_along(workshop: Pool) -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     assert text(await call(workshop, "trace", trace=trace)) == trace["traceparent"]

@@ -13,7 +13,7 @@ import pytest
 from taskhub.core.errors import Unavailable
 from taskhub.upstream.call import Outcome
 from taskhub.upstream.connection import Profile, Target
-from taskhub.upstream.pool import Pool, give_up
+from taskhub.upstream.pool import ABLE, Pool, give_up
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.servers import gates
@@ -177,7 +177,7 @@ async def test_a_command_that_died_between_two_calls_is_started_again() -> None:
     async with kit.pool_of(kit.OLD) as pool:
         before = int(text(await call(pool, "pid")))
         psutil.Process(before).kill()
-        (idle,) = pool._idle[Profile(sampling=True, roots=True)]
+        (idle,) = pool._idle[ABLE]
         await kit.until(lambda: not idle.alive, "the news of its end", 0.5)
         assert int(text(await call(pool, "pid"))) != before
 

@@ -27,10 +27,13 @@ from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
+from taskhub.lib import jsonx
 from taskhub.upstream.sieve import Sieve
 
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
+MAX_LOGGER = 100
+"""Of the name of a logger, so much stands before its line."""
 
 _GONE = frozenset(
     {
@@ -206,8 +209,7 @@ class Connection:
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         if self.bound is not None:
-            data = params.data if isinstance(params.data, str) else repr(params.data)
-            self.bound.say(str(params.level), data)
+            self.bound.say(str(params.level), _said(params.logger, params.data))
 
     async def _message(self, message: Any) -> None:
         if isinstance(message, _LISTS_CHANGED):
@@ -228,6 +230,12 @@ class Connection:
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
     return types.SamplingCapability.model_validate({part: {} for part in profile.sampling or ()})
+
+
+def _said(logger: str | None, data: Any) -> str:
+    """A log line: text as it is, anything else as JSON, and who says it, since a line has one text."""
+    text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
+    return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
 
 
 def _imported(target: str) -> Any:

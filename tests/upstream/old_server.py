@@ -77,7 +77,9 @@ def call(params: dict[str, Any]) -> dict[str, Any]:
         case "later":
             return LATER
         case "chatter":
-            send(method="notifications/message", params={"level": "warning", "data": {"depth": 3}})
+            send(method="notifications/message", params={"level": "warning", "data": {"depth": 3, "ok": None}})
+            send(method="notifications/message", params={"level": "info", "logger": "db", "data": "slow"})
+            send(method="notifications/message", params={"level": "debug", "logger": "db.pool", "data": ["é", 2]})
             token = params["_meta"]["progressToken"]
             progress = {"progressToken": token, "progress": 1, "total": 4, "message": "a quarter"}
             send(method="notifications/progress", params=progress)

@@ -328,7 +328,13 @@ async def test_an_old_servers_lines_are_heard_and_belong_to_their_call() -> None
         await call(pool, "chatter", said=first)
         await call(pool, "echo", {"text": "quiet"}, said=second)
     assert sorted(first, key=str) == sorted(
-        [LogLine("warning", "{'depth': 3}"), LogLine("progress", "a quarter", 1, 4)], key=str
+        [
+            LogLine("warning", '{"depth":3,"ok":null}'),
+            LogLine("info", "db: slow"),
+            LogLine("debug", 'db.pool: ["é",2]'),
+            LogLine("progress", "a quarter", 1, 4),
+        ],
+        key=str,
     )
     assert second == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
 MAX_PAGES = 1_000
+PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
+"""Before a tool that asks for nothing but another call is called again."""
+
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
@@ -66,17 +70,46 @@ Outcome = Finished | Faulted | Asked
 Mirrored = frozenset[tuple[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What goes along with a call besides the arguments."""
+
+    answers: dict[str, Any] | None
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The tool wants to be called again with `state`, and asks nothing."""
+
+    state: str
+
+
 async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask) -> Outcome:
-    """Call the tool once. Never raises for what the server does: whatever it answers, or fails to,
-    becomes an outcome. `say` gets log lines and progress as they come; `ask` answers a request
-    that an older server makes in the middle of the call."""
-    profile = Profile.of(claim.client_capabilities)
+    """Call the tool once; again after a pause where it asks for that alone (B26-60). Never raises for what
+    the server does: whatever it answers, or fails to, becomes an outcome. `say` gets log lines and
+    progress as they come; `ask` answers a request that an older server makes in the middle of the call."""
+    bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
+    outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
+    for pause in PAUSES:
+        if not isinstance(outcome, _Again):
+            break
+        await asyncio.sleep(pause)  # without a connection: a command may serve others meanwhile
+        outcome = await _round(pool, claim, _Round(None, outcome.state), bound, say)
+    if isinstance(outcome, _Again):
+        return _broken(f"the tool asked for nothing but another call, {len(PAUSES) + 1} times")
+    return outcome
+
+
+async def _round(
+    pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None]
+) -> Outcome | _Again:
     reached = False
     try:
-        async with pool.borrow(profile) as connection:
+        async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
             reached = True
-            connection.bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
-            return await _answer(connection, claim, say, pool.mirrored)
+            connection.bound = bound
+            return await _answer(connection, claim, given, say, pool.mirrored)
     except MCPError as error:
         return _passed_on(error)
     except TaskHubError as error:
@@ -89,13 +122,19 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
         return _broken(reason(error))
 
 
-async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine], None], mirrored: Mirrored) -> Outcome:
+async def _answer(
+    connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
+) -> Outcome | _Again:
     """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
     to give the connection up, and with it a command and all it holds in memory."""
     try:
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
-        return await _call(connection, claim, say, mirrored)
+        body = await _call(connection, claim, given, say, mirrored)
+        if body.get("resultType") == "input_required":
+            types.InputRequiredResult.model_validate(body, by_name=False)
+            return _asked(claim, body)
+        return await _finished(connection, claim, body)
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
@@ -104,13 +143,15 @@ async def _answer(connection: Connection, claim: Claim, say: Callable[[LogLine],
         return _broken(f"the server sent something that is no tool result: {misfit(error)}")
 
 
-async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], None], mirrored: Mirrored) -> Outcome:
+async def _call(
+    connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
+) -> dict[str, Any]:
     async def note(progress: float, total: float | None, message: str | None) -> None:
         say(LogLine("progress", message or "", progress=progress, total=total))
 
     assert connection.client is not None
     # The SDK types both more narrowly than the wire; it validates them when it builds the request.
-    answers: Any = usable(claim.answers) if connection.modern else None
+    answers: Any = given.answers if connection.modern else None
     meta: Any = claim.trace or None
     session = connection.client.session
     request = types.CallToolRequest(
@@ -118,7 +159,7 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
             name=claim.tool_name,
             arguments=claim.arguments,
             input_responses=answers,
-            request_state=claim.upstream_state,
+            request_state=given.state,
             _meta=meta,
         )
     )
@@ -128,17 +169,19 @@ async def _call(connection: Connection, claim: Claim, say: Callable[[LogLine], N
         return (await session.send_request(request, Verbatim, progress_callback=note)).root
 
     try:
-        body = await call()
+        return await call()
     except MCPError as error:
         if error.error.code != types.HEADER_MISMATCH:
             raise
         # What the watcher knows is old by now. The call was refused before it ran, so it may be made again.
         await _learn_headers(connection, mirrored)
-        body = await call()
-    if body.get("resultType") == "input_required":
-        types.InputRequiredResult.model_validate(body, by_name=False)
-        return _asked(claim, body)
+        return await call()
+
+
+async def _finished(connection: Connection, claim: Claim, body: dict[str, Any]) -> Outcome:
+    assert connection.client is not None
     result = types.CallToolResult.model_validate(body, by_name=False)
+    session = connection.client.session
     problem = "" if result.is_error else await _misfit_of_output(session, claim.tool_name, result)
     if problem:
         return _broken(problem)
@@ -192,7 +235,7 @@ def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _asked(claim: Claim, body: dict[str, Any]) -> Outcome:
+def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
     requests: dict[str, Any] = body.get("inputRequests") or {}
     if len(requests) > MAX_OPEN:
         return _broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
@@ -212,9 +255,10 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome:
                 audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
             )
         )
+    state = body.get("requestState")
     if not questions:
-        return _broken("the tool asked for input without a question")
-    return Asked(tuple(questions), body.get("requestState"), waiting_message(questions))
+        return _broken("the tool asked for input without a question") if state is None else _Again(state)
+    return Asked(tuple(questions), state, waiting_message(questions))
 
 
 def _key(upstream_key: str, claim: Claim) -> str:

@@ -287,6 +287,20 @@ def ask_for_an_object() -> str | InputRequiredResult:
 
 
 @workshop.tool(structured_output=False)
+def call_again(ctx: Ctx, times: int, ask: bool = False) -> str | InputRequiredResult:
+    """Wants to be called again so many times before it ends, or asks its question."""
+    gates.starts.append("")
+    answered = "word" in (ctx.input_responses or {})
+    round_ = int(ctx.request_state or 0)
+    if round_ < times:
+        return InputRequiredResult(request_state=str(round_ + 1))
+    if ask and not answered:
+        question = form("Which word?", {"word": {"type": "string"}})
+        return InputRequiredResult(input_requests={"word": question}, request_state=str(round_))
+    return f"round {round_}, {'answered' if answered else 'nothing answered'}"
+
+
+@workshop.tool(structured_output=False)
 def wait_without_question() -> str | InputRequiredResult:
     """Wants to be called again, and asks nothing."""
     return InputRequiredResult(request_state="later")

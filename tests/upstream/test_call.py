@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from pathlib import Path
@@ -407,13 +408,53 @@ async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_agai
     [
         ("ask_for_an_object", {}, "the tool asked with a form nobody can draw: Field 'tree'"),
         ("ask_many", {"count": 17}, "the tool asked 17 questions at once; at most 16 are allowed"),
-        ("wait_without_question", {}, "the tool asked for input without a question"),
     ],
 )
 async def test_what_nobody_could_answer_is_an_error(
     workshop: Pool, tool: str, arguments: dict[str, Any], why: str
 ) -> None:
     assert broken(await call(workshop, tool, arguments)).startswith(why)
+
+
+async def test_a_tool_that_wants_only_to_be_called_again_is_called_again(
+    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.01,) * 3)
+    assert text(await call(workshop, "call_again", {"times": 3})) == "round 3, nothing answered"
+    found = asked(await call(workshop, "call_again", {"times": 2, "ask": True}))
+    assert found.state is not None
+    done = await call(
+        workshop,
+        "call_again",
+        {"times": 2, "ask": True},
+        answers={"word": accept("x")},
+        upstream_state=found.state,
+    )
+    assert text(done) == "round 2, answered"
+
+
+async def test_a_question_asked_again_after_such_a_round_gets_another_key(
+    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.01,))
+    arguments = {"times": 1, "ask": True}
+    again = asked(await call(workshop, "call_again", arguments, answers={"word": accept("x")}, epoch=4))
+    assert [question.key for question in again.questions] == ["word~4"]
+
+
+async def test_a_tool_that_wants_it_for_ever_is_given_up(workshop: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSES", (0.01,) * 9)
+    words = "the tool asked for nothing but another call, 10 times"
+    assert broken(await call(workshop, "wait_without_question")) == words
+
+
+async def test_a_command_serves_others_before_it_is_called_again() -> None:
+    async with kit.pool_of(kit.COMMAND) as pool:
+        waiting = asyncio.create_task(call(pool, "call_again", {"times": 1}))
+        await kit.until(pool._room.locked, "its first round")
+        assert text(await call(pool, "echo", {"text": "meanwhile"})) == "meanwhile"
+        assert not waiting.done()
+        assert text(await waiting) == "round 1, nothing answered"
 
 
 async def test_as_many_questions_as_allowed_are_asked(workshop: Pool) -> None:

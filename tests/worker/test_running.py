@@ -13,6 +13,7 @@ from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Server, TaskLog, Tool, Worker
+from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import engine
 from tests.lifecycle import kit
@@ -180,6 +181,22 @@ def test_a_question_parks_the_task_and_its_answer_brings_it_on(hall: Hall) -> No
         answer_question(task, question, answer, actor=tool.actor)
     assert words(task) == "heard done in round ++"
     assert attempts(task) == ["asked", "asked", "finished"]
+
+
+def test_a_tool_that_wants_to_be_called_again_is_within_the_same_attempt(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = hall.tool(hall.server(), "call_again")
+    hall.start()
+    monkeypatch.setattr(upstream_call, "PAUSES", (0.01, 60.0))
+    task = call(tool, times=1)
+    assert words(task) == "round 1, nothing answered"
+    assert attempts(task) == ["finished"]
+    task = call(tool, times=2)
+    wait_until(lambda: len(gates.starts) == 4, "the second pause")
+    assert kit.look(task).state is State.WORKING
+    request_cancel(task, actor=tool.actor)
+    assert ended(task).message == "Cancelled while it ran"
 
 
 def test_a_tool_that_runs_too_long_is_stopped_but_the_time_it_waits_for_an_answer_does_not_count(hall: Hall) -> None:

@@ -51,6 +51,10 @@ class Snapshot:
 SNAPSHOT_SECONDS = 60.0
 """Within which a server must have listed what it offers."""
 
+LOOK_SECONDS = 0.2
+"""Between two looks at least: a server may announce changes faster than it can be listed, and a command serves
+nobody else meanwhile."""
+
 FIRST_PAUSE = 0.5
 """Before a server that was lost is looked for again; then twice as long each time."""
 
@@ -174,6 +178,7 @@ class Watcher:
                     # What changed while nobody was connected, nobody has heard.
                     self._on_updated(frozenset(lost))
                     lost.clear()
+                await asyncio.sleep(LOOK_SECONDS)
                 # A server that cannot announce changes is looked at once a minute.
                 try:
                     async with asyncio.timeout(60):

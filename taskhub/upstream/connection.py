@@ -272,10 +272,20 @@ async def _transport(
 
 def _on_forgotten(tell: Callable[[], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
     async def look(response: httpx2.Response) -> None:
-        if response.status_code == HTTPStatus.NOT_FOUND and "mcp-session-id" in response.request.headers:
+        request = response.request
+        # A server without a stream of its own may say 404 to GET.
+        if response.status_code != HTTPStatus.NOT_FOUND or request.method != "POST":
+            return
+        if "mcp-session-id" in request.headers and not await _says_no_such_method(response):
             tell()
 
     return look
+
+
+async def _says_no_such_method(response: httpx2.Response) -> bool:
+    if not response.headers.get("content-type", "").lower().startswith("application/json"):
+        return False
+    return str(types.METHOD_NOT_FOUND).encode() in await response.aread()
 
 
 class _Stream:

@@ -20,6 +20,8 @@ class OldHttpServer(kit.HttpServer):
         self.sessions: set[str] = set()
         self.tools = ["echo", "session", "refuse", "grow"]
         self.grown = False
+        self.missing = 405
+        """The status for what is not there: the GET stream, and with 404 unknown methods too."""
 
     def forget(self) -> None:
         """What a restart does to a server that keeps its sessions in memory."""
@@ -55,7 +57,7 @@ class OldHttpServer(kit.HttpServer):
 
     def _answer(self, verb: str, headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], Any]:
         if verb != "POST":
-            return (200 if verb == "DELETE" else 405), {}, None
+            return (200 if verb == "DELETE" else self.missing), {}, None
         message = json.loads(body)
         session = headers.get("mcp-session-id")
         if message["method"] == "initialize":
@@ -68,7 +70,9 @@ class OldHttpServer(kit.HttpServer):
             return 404, {}, {"jsonrpc": "2.0", "id": None, "error": error}
         if "id" not in message:
             return 202, {}, None
-        return 200, {}, {"jsonrpc": "2.0", "id": message["id"], **self._result(message, session)}
+        found = self._result(message, session)
+        status = self.missing if found == {"error": NOT_FOUND} and self.missing == 404 else 200
+        return status, {}, {"jsonrpc": "2.0", "id": message["id"], **found}
 
     def _result(self, message: dict[str, Any], session: str) -> dict[str, Any]:
         params = message.get("params") or {}

@@ -1,7 +1,7 @@
 """A server of 2025-06-18 over stdio that offers more than tools, written by hand: it sends keys that no
 SDK knows. `python -m tests.upstream.old_library DIRECTORY` makes a named pipe in the directory; what
 is written there, line by line, it announces: `updated URI`, `list prompts`, `list resources`, `die`. So does
-its tool, which can also `learn NAME`: from then on this process has a tool of that name.
+its tool, which can also `learn NAME` (from then on this process has a tool of that name) and `fidget on`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ CAPABILITIES: dict[str, Any] = {
     "completions": {},
 }
 tools = ["old_tool"]
+fidgets: list[str] = []
+"""With something in it, every look at the tools is answered with the news that they changed."""
 _lock = threading.Lock()
 subscribed: set[str] = set()
 
@@ -43,6 +45,8 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             info = {"name": "old-library", "version": "0.9"}
             return {"protocolVersion": "2025-06-18", "capabilities": CAPABILITIES, "serverInfo": info}
         case "tools/list":
+            if fidgets:
+                send(method="notifications/tools/list_changed")
             return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]}
         case "tools/call":
             announce(params["arguments"]["say"])
@@ -83,6 +87,8 @@ def announce(line: str) -> None:
     elif word == "learn":
         tools.append(rest)
         send(method="notifications/tools/list_changed")
+    elif word == "fidget":
+        fidgets.append(rest)
     elif word == "list":
         send(method=f"notifications/{rest}/list_changed")
     elif any(rest == uri or rest.startswith(uri + "/") for uri in subscribed):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import LogLine
+from taskhub.core.relays import Failed, RelayClaim
 from taskhub.core.states import Audience, QuestionKind
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
@@ -18,6 +19,7 @@ from taskhub.upstream import connection
 from taskhub.upstream.call import Asked, Faulted, Finished, Outcome
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.old_http import OldHttpServer
@@ -236,6 +238,16 @@ async def test_a_server_that_forgot_the_session_is_connected_to_again() -> None:
                 {"code": -32600, "message": "Session not found"}
             )
             assert text(await call(pool, "session")) != before
+
+
+async def test_a_server_that_says_not_found_to_something_else_has_not_forgotten_the_session() -> None:
+    with OldHttpServer() as server:
+        server.missing = 404
+        async with kit.pool_of(server.target) as pool:
+            before = text(await call(pool, "session"))
+            relay = RelayClaim(1, 1, "s", "prompts/get", {"name": "none", "arguments": None}, {}, 10.0)
+            assert await pool.run(run_relay(pool, relay)) == Failed(-32601, "Method not found")
+            assert text(await call(pool, "session")) == before
 
 
 async def test_a_result_is_kept_although_its_server_cannot_list_its_tools(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from mcp.server import MCPServer
 
 from taskhub.core.records import OfferKind
 from taskhub.core.relays import Answered, RelayClaim
-from taskhub.upstream.catalogue import Snapshot, Watcher
+from taskhub.upstream.catalogue import LOOK_SECONDS, Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.follow import covering
 from taskhub.upstream.pool import Pool
@@ -118,6 +119,15 @@ async def test_a_command_is_one_process_and_what_its_calls_change_is_heard(tmp_p
         await kit.until(lambda: heard.updated == ["old://file"], "the update")
         assert kit.children() == [child]
     assert heard.problems == []
+
+
+async def test_a_command_that_announces_without_end_is_listed_now_and_then(tmp_path: Path) -> None:
+    async with kit.pool_of(old(tmp_path)) as pool, hearing(pool) as heard:
+        await kit.call(pool, "old_tool", {"say": "fidget on"})
+        heard.watcher.refresh()
+        begin, before = time.monotonic(), len(heard.snapshots)
+        await kit.until(lambda: len(heard.snapshots) >= before + 4, "the looks")
+        assert time.monotonic() - begin > 3 * LOOK_SECONDS
 
 
 async def test_a_command_is_listed_between_its_calls() -> None:

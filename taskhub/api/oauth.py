@@ -80,6 +80,7 @@ def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> 
             response["Access-Control-Allow-Origin"] = "*"
             response["Access-Control-Allow-Methods"] = ", ".join((*methods, "OPTIONS"))
             response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"
+            response["Access-Control-Expose-Headers"] = "Retry-After, WWW-Authenticate"
             response["Access-Control-Max-Age"] = "600"
             return response
 
@@ -145,7 +146,7 @@ def registration(request: HttpRequest) -> HttpResponse:
     """A program registers itself (RFC 7591); off unless the operator turns it on."""
     address = str(request.META.get("REMOTE_ADDR", ""))
     if not ratelimit.consume(request, action=REGISTERED):
-        return _json({"error": "temporarily_unavailable", "error_description": "Too many registrations."}, status=429)
+        return _later("Too many registrations.", seconds=3_600)
     try:
         document = jsonx.decode(request.body)
         if not isinstance(document, dict):
@@ -183,8 +184,12 @@ def _limited(request: HttpRequest) -> HttpResponse | None:
     token is never counted, however many of them share an address."""
     if request.method != "POST" or ratelimit.consume(request, action=REFUSED, dry_run=True):
         return None
-    response = _json({"error": "temporarily_unavailable", "error_description": "Too many refusals."}, status=429)
-    response["Retry-After"] = "60"
+    return _later("Too many refusals.", seconds=60)
+
+
+def _later(why: str, *, seconds: int) -> HttpResponse:
+    response = _json({"error": "temporarily_unavailable", "error_description": why}, status=429)
+    response["Retry-After"] = str(seconds)
     return response
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib.auth import get_user_model
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
@@ -20,6 +21,24 @@ class ClosedAccounts(DefaultAccountAdapter):
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         """Always closed."""
         return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """The peer's address, which the guard has settled, trusted proxies and all."""
+        return str(request.META.get("REMOTE_ADDR") or "unknown")
+
+    def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
+        """The password was right, and the account is closed."""
+        _record("person.refused", request, user)
+        return render(
+            request,
+            "error.html",
+            {
+                "status": 403,
+                "title": "This account is closed",
+                "message": "Ask an administrator if you think it should not be.",
+            },
+            status=403,
+        )
 
     def login(self, request: HttpRequest, user: Any) -> None:
         """The password was right."""

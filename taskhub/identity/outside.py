@@ -104,7 +104,10 @@ class Keys:
                     self._read(source)
             found = self._find(kid)
         elif time.monotonic() - self._read_at > KEYS_SECONDS and self._due(source) and self._lock.acquire(False):
-            threading.Thread(target=self._refresh, args=(source,), name="issuer-keys", daemon=True).start()
+            try:
+                threading.Thread(target=self._refresh, args=(source,), name="issuer-keys", daemon=True).start()
+            except RuntimeError:  # no more threads: the next token tries again
+                self._lock.release()
         if not found:
             raise _NoKey
         return found
@@ -141,7 +144,7 @@ class Keys:
             published = document["keys"]
             if not isinstance(published, list):
                 raise TypeError("its keys are no list")
-        except (httpx2.HTTPError, KeyError, ValueError, TypeError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, KeyError, ValueError, TypeError) as error:
             # The keys that are known stay good: an issuer that is away for a moment locks nobody out.
             logger.warning("the keys of %s could not be read: %s", source[0], error)
             return
@@ -219,7 +222,7 @@ def _claims(claims: dict[str, Any]) -> Claims | None:
         return None
     names = (claims.get(key) for key in ("preferred_username", "name"))
     # People read it: nothing that turns the line around, or ends it.
-    name = next((value for value in names if isinstance(value, str) and value.isprintable()), subject)
+    name = next((value for value in names if isinstance(value, str) and value and value.isprintable()), subject)
     return Claims(
         issuer=str(settings.OIDC_ISSUER),
         subject=subject,
@@ -232,8 +235,8 @@ def _claims(claims: dict[str, Any]) -> Claims | None:
 
 
 def _storable(value: str) -> bool:
-    """Whether Postgres keeps it: no NUL, and no half of a character."""
-    return "\0" not in value and value.isprintable()
+    """Whether it can be kept and shown: no control sign, and no half of a character."""
+    return value.isprintable()
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:

@@ -47,9 +47,7 @@ def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: in
 
 def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> int:
     """Note that somebody known asked for what they may not do: `what`, for want of the permission or scope."""
-    return record_event(
-        "access.denied", tenant_id=tenant_id, target=what[:200], actor=actor, after={"lacking": lacking}
-    )
+    return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
 
 
 def record_verification(*, ok: bool, events: int, seals: int, problem: str, actor: Actor) -> int:

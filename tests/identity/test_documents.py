@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from oauth2_provider.cimd import CIMDError
@@ -57,6 +58,24 @@ def test_what_a_program_can_do_elsewhere_is_no_reason_to_refuse_it(documents: Do
     Program(browser(ada), url).sign_in()
     assert Registration.objects.get().redirect_uris == f"{CALLBACK} http://127.0.0.1/"
     assert Program(browser(ada), url, redirect_uri="http://10.0.0.1/cb").ask().status_code == 400
+
+
+def test_a_document_that_names_a_new_address_is_asked_about(documents: Documents, ada: Person) -> None:
+    elsewhere = "https://elsewhere.example.com/callback"
+    url = documents.publish(redirect_uris=[CALLBACK])
+    program = Program(browser(ada), url)
+    program.sign_in()
+    assert program.ask().status_code == 302
+    documents.publish(redirect_uris=[CALLBACK, elsewhere])
+    Registration.objects.update(cimd_expires_at=timezone.now())
+    moved = Program(program.person, url, redirect_uri=elsewhere)
+    page = moved.ask()
+    assert page.status_code == 200
+    assert "elsewhere.example.com" in page.content.decode()
+    assert program.ask().status_code == 302
+    moved.sign_in()
+    assert moved.ask().status_code == 302
+    assert documents.asked == ["/client.json"] * 2
 
 
 @pytest.mark.parametrize(

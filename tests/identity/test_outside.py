@@ -82,16 +82,21 @@ def test_the_client_is_found_where_issuers_put_it(issuer: Issuer, claims: dict[s
         {"sub": 7},
         {"sub": "x" * 256},
         {"sub": "a\0b"},
+        {"sub": "\ud800"},
+        {"sub": "a\u202eb"},
         {"exp": None},
         {"exp": 1},
         {"exp": "soon"},
         {"exp": 10**20},
+        {"exp": 2**56},
+        {"exp": 253_402_300_799},
         {"nbf": 10**11},
         {"aud": None},
         {"aud": "urn:other"},
         {"aud": 7},
         {"client_id": "x" * 256},
         {"client_id": ["a"]},
+        {"client_id": "\ud800"},
     ],
 )
 def test_a_token_with_a_wrong_claim_is_nobodys(issuer: Issuer, claims: dict[str, Any]) -> None:
@@ -99,6 +104,39 @@ def test_a_token_with_a_wrong_claim_is_nobodys(issuer: Issuer, claims: dict[str,
     if "aud" in told:
         told["audience"] = told.pop("aud")
     assert principal_of(issuer.token(**told), "") is None
+
+
+@pytest.mark.req("AU-07")
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", None])
+def test_a_token_may_call_itself_what_access_tokens_are_called(issuer: Issuer, kind: str | None) -> None:
+    assert principal_of(issuer.token(HERE, kind=kind), "") is not None
+
+
+@pytest.mark.req("AU-07")
+@pytest.mark.parametrize("kind", ["logout+jwt", "application/logout+jwt", "secevent+jwt", "dpop+jwt", "at+jwt;x", "x"])
+def test_another_kind_of_the_issuers_tokens_is_no_access_token(issuer: Issuer, kind: str) -> None:
+    assert principal_of(issuer.token(HERE, kind=kind), "") is None
+    assert not AuthContext.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        ({"preferred_username": "ada.l", "name": "Ada"}, "ada.l"),
+        ({"name": "Ada Lovelace"}, "Ada Lovelace"),
+        ({"preferred_username": "a\u202eb", "name": "Ada"}, "Ada"),
+        ({"preferred_username": "a\u202eb"}, "ada"),
+        ({"preferred_username": "root\nadmin", "name": "\x1b[2J"}, "ada"),
+        ({"preferred_username": "a\0b", "name": "\ud800"}, "ada"),
+        ({"preferred_username": 7, "name": ["Ada"]}, "ada"),
+        ({"preferred_username": "x" * 300}, "x" * 128),
+    ],
+)
+def test_a_caller_is_called_by_a_name_that_can_be_read(issuer: Issuer, names: dict[str, Any], shown: str) -> None:
+    principal = principal_of(issuer.token(HERE, **names), "")
+    assert principal is not None
+    assert principal.name == shown
+    assert AuthContext.objects.get().name == shown
 
 
 def test_a_minute_of_difference_between_clocks_is_forgiven(issuer: Issuer) -> None:

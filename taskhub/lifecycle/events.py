@@ -47,6 +47,7 @@ def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: in
 
 def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> int:
     """Note that somebody known asked for what they may not do: `what`, for want of the permission or scope."""
+    shown = what.replace("\0", "\ufffd")[:200]  # an address may hold what no text here does
     return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
 
 

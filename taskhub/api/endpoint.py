@@ -120,7 +120,7 @@ def _headers(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[
     found: dict[str, str] = {}
     repeated: set[str] = set()
     for name_bytes, value in raw:
-        name, text = name_bytes.decode("latin-1").lower(), value.decode("latin-1").strip()
+        name, text = name_bytes.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         if name in found:
             repeated.add(name)
             if name == "accept":  # a list, which may be sent in parts (RFC 9110, 5.3)

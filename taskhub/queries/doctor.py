@@ -9,6 +9,8 @@ from taskhub.queries.health import live_workers
 from taskhub.store.models import Server
 
 GUARDS = {
+    "auth_user_announced",
+    "membership_announced",
     "task_guard",
     "task_keep",
     "task_record",

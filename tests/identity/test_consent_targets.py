@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from taskhub.core.names import SCOPES
-from taskhub.core.records import Person
 from taskhub.identity.oauth import consents
 from taskhub.identity.oauth.consents import Grant
 from taskhub.identity.principals import principal_of
 from taskhub.store.models import Application, Consent, Event, Tenant
 from tests.console.admin import browser, words
-from tests.factories import make_person, make_tenant
+from tests.factories import make_person
 from tests.support.oauth import RESOURCE, Program, make_application, told
 
 pytestmark = pytest.mark.django_db
@@ -25,23 +24,8 @@ OTHER_PORT = "https://app.example.com:8443/callback"
 
 
 @pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def ada(tenant: Tenant) -> Person:
-    return make_person("operator", tenant, username="ada")
-
-
-@pytest.fixture
 def application(tenant: Tenant) -> Application:
     return make_application(tenant, "Deployer", FIRST, SAME_HOST, OTHER_HOST, OTHER_PORT)[0]
-
-
-@pytest.fixture
-def program(ada: Person, application: Application) -> Program:
-    return Program.of(browser(ada), application)
 
 
 def asks(program: Program, uri: str, **changes: Any) -> bool:

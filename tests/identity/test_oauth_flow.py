@@ -24,30 +24,10 @@ from taskhub.identity.principals import principal_of
 from taskhub.identity.tokens import set_context_disabled
 from taskhub.store.models import Application, AuthContext, Consent, Event, Membership, Tenant
 from tests.console.admin import browser
-from tests.factories import make_person, make_tenant
+from tests.factories import make_person
 from tests.support.oauth import CALLBACK, HERE, RESOURCE, ROOT, Program, make_application, told
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def ada(tenant: Tenant) -> Person:
-    return make_person("operator", tenant, username="ada")
-
-
-@pytest.fixture
-def application(tenant: Tenant) -> Application:
-    return make_application(tenant)[0]
-
-
-@pytest.fixture
-def program(ada: Person, application: Application) -> Program:
-    return Program.of(browser(ada), application)
 
 
 def actions(tenant: Tenant) -> list[str]:

@@ -17,32 +17,11 @@ from taskhub.identity.oauth.consents import AccessToken, RefreshToken
 from taskhub.identity.principals import principal_of
 from taskhub.store.models import Application, Consent, Event, Tenant, TokenFamily
 from tests.console.admin import browser
-from tests.factories import make_person, make_tenant
 from tests.identity.test_oauth_races import waiting
 from tests.lifecycle.kit import wait_until
 from tests.support.oauth import ROOT, Program, make_application
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def ada(tenant: Tenant) -> Person:
-    return make_person("operator", tenant, username="ada")
-
-
-@pytest.fixture
-def application(tenant: Tenant) -> Application:
-    return make_application(tenant)[0]
-
-
-@pytest.fixture
-def program(ada: Person, application: Application) -> Program:
-    return Program.of(browser(ada), application)
 
 
 def refused(answer: Any) -> bool:

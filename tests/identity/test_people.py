@@ -19,11 +19,6 @@ pytestmark = pytest.mark.django_db
 ROOT = Actor(name="root", door=Door.CLI)
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
 def test_groups_are_stored_once_each_in_order_and_without_blanks_around_them(tenant: Tenant) -> None:
     user_id, _ = add_person(
         tenant_id=tenant.pk, username=" mia ", role="operator", groups=[" ops", "db", "ops ", "", "  "], actor=ROOT

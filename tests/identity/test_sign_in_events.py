@@ -11,23 +11,13 @@ from django.test import Client
 from taskhub.core.records import Person
 from taskhub.store.models import Event, Tenant
 from tests.console.admin import browser, words
-from tests.factories import PASSWORD, make_person, make_tenant, make_user
+from tests.factories import PASSWORD, make_person, make_user
 
 pytestmark = pytest.mark.django_db
 
 LOGIN, LOGOUT, CHANGE = "/accounts/login/", "/accounts/logout/", "/accounts/password/change/"
 NEW = "another horse, another staple"
 SECRETS = ("hunter2-hunter2", "tr0ub4dor&3")
-
-
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def ada(tenant: Tenant) -> Person:
-    return make_person("operator", tenant, username="ada")
 
 
 def log_in(name: str, password: str, client: Client | None = None, address: str = "192.0.2.9") -> Any:

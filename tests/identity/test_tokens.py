@@ -24,11 +24,6 @@ pytestmark = pytest.mark.django_db
 ROOT = Actor(name="root", door=Door.CLI, address="192.0.2.9", user_id=None, reason="because")
 
 
-@pytest.fixture
-def tenant() -> Tenant:
-    return make_tenant()
-
-
 def everything_stored() -> str:
     """All rows of all tables, as text; bytes in hex."""
     with connection.cursor() as cursor:

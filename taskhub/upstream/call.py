@@ -21,7 +21,7 @@ from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, Question
 from taskhub.lib import jsonx
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
-from taskhub.upstream.pool import Pool
+from taskhub.upstream.pool import MAX_CONNECTIONS, Pool
 from taskhub.upstream.sieve import misfit
 
 logger = logging.getLogger(__name__)
@@ -102,15 +102,21 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
 
 
 async def _round(
-    pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None]
+    pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> Outcome | _Again:
-    reached = False
+    reached, refused = False, False
     try:
         async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
             reached = True
             connection.bound = bound
-            return await _answer(connection, claim, given, say, pool.mirrored)
+            try:
+                return await _answer(connection, claim, given, say, pool.mirrored)
+            finally:
+                refused = connection.refused_call
     except MCPError as error:
+        # A server that was started anew knows none of the pool's sessions, and has run nothing.
+        if refused and tries <= MAX_CONNECTIONS["http"]:
+            return await _round(pool, claim, given, bound, say, tries=tries + 1)
         return _passed_on(error)
     except TaskHubError as error:
         if not reached:

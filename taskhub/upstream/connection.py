@@ -109,6 +109,8 @@ class Connection:
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self._forgotten = False
+        self.refused_call = False
+        """Whether a call met a server that had forgotten the session: it never ran."""
         self.dismissed = False
         """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
@@ -223,9 +225,11 @@ class Connection:
         # Whichever side ends first: a command that died is no connection any more.
         return _transport(self.target, self._stop.set, self._forget)
 
-    def _forget(self) -> None:
-        """The server knows the session no more (B25 wants a new one): whatever runs may still end."""
+    def _forget(self, message: bytes) -> None:
+        """The server knows the session no more (B25 wants a new one), and has refused `message`: whatever
+        runs may still end."""
         self._forgotten = True
+        self.refused_call = self.refused_call or b'"method":"tools/call"' in message
 
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
@@ -248,7 +252,7 @@ def _imported(target: str) -> Any:
 
 @asynccontextmanager
 async def _transport(
-    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[], None]
+    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[bytes], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
         match target.transport:
@@ -270,14 +274,14 @@ async def _transport(
         yield _Read(read, sieve, on_end), _Written(write, sieve)
 
 
-def _on_forgotten(tell: Callable[[], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
+def _on_forgotten(tell: Callable[[bytes], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
     async def look(response: httpx2.Response) -> None:
         request = response.request
         # A server without a stream of its own may say 404 to GET.
         if response.status_code != HTTPStatus.NOT_FOUND or request.method != "POST":
             return
         if "mcp-session-id" in request.headers and not await _says_no_such_method(response):
-            tell()
+            tell(request.content)
 
     return look
 

@@ -8,6 +8,7 @@ from django.urls import include, path
 from taskhub.api import oauth
 from taskhub.api.urls import health_urls, mcp_api
 from taskhub.console.views.consent import authorize
+from taskhub.console.views.sign_in import login
 from taskhub.identity.oauth.documents import AUTHORIZE_PATH
 
 # The toolkit finds its endpoints by these names; of its pages and endpoints no other is served.
@@ -26,7 +27,7 @@ urlpatterns = [
     *health_urls,
     path("", include((oauth_urls, "oauth2_provider"))),
     # Of allauth's pages only those that work without mail and without sign-up.
-    path("accounts/login/", account.login, name="account_login"),
+    path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", account.logout, name="account_logout"),
     path("accounts/password/change/", account.password_change, name="account_change_password"),
     path("accounts/reauthenticate/", account.reauthenticate, name="account_reauthenticate"),

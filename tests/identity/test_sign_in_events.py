@@ -157,3 +157,14 @@ def test_behind_proxies_the_address_is_the_one_that_the_guard_settled(
     tokens = Client().post("/oauth/token", {"grant_type": "refresh_token"}, headers={"X-Forwarded-For": forwarded})
     assert tokens.status_code in (400, 401)
     assert told("action", "address") == [("person.signed.in", "192.0.2.9")]
+
+
+def test_who_guesses_is_stopped_and_told_so(ada: Person) -> None:
+    statuses = [log_in("ada", f"guess {number}").status_code for number in range(10)]
+    assert statuses == [200] * 10
+    stopped = log_in("ada", PASSWORD)
+    assert stopped.status_code == 429
+    assert "Too many failed login attempts" in words(stopped.content.decode())
+    assert len(told("action")) == 10, "what is not looked at is not on record"
+    other = make_person("viewer", username="mia")
+    assert log_in("mia", PASSWORD, address="192.0.2.77").status_code == 302, other

@@ -21,7 +21,7 @@ from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, Question
 from taskhub.lib import jsonx
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
-from taskhub.upstream.pool import MAX_CONNECTIONS, Pool
+from taskhub.upstream.pool import Pool
 from taskhub.upstream.sieve import misfit
 
 logger = logging.getLogger(__name__)
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
 MAX_PAGES = 1_000
+MAX_TRIES = 3
+"""Of a call that nobody has run, because its server had forgotten the session."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
 """Before a tool that asks for nothing but another call is called again."""
 
@@ -114,8 +116,8 @@ async def _round(
             finally:
                 refused = connection.refused_call
     except MCPError as error:
-        # A server that was started anew knows none of the pool's sessions, and has run nothing.
-        if refused and tries <= MAX_CONNECTIONS["http"]:
+        # A server that was started anew knows no session of before, and has run nothing.
+        if refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         return _passed_on(error)
     except TaskHubError as error:

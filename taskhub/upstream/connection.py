@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from http import HTTPStatus
 from typing import Any, Self, TypeVar
 
 import httpx2
@@ -108,9 +108,10 @@ class Connection:
         self.on_updated: Callable[[str], None] = lambda uri: None
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
-        self._forgotten = False
+        self.forgotten = False
+        """Whether the server knows the session no more."""
         self.refused_call = False
-        """Whether a call met a server that had forgotten the session: it never ran."""
+        """Whether it said so to a call, which then never ran."""
         self.dismissed = False
         """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
@@ -149,7 +150,7 @@ class Connection:
     @property
     def alive(self) -> bool:
         """Whether calls can go through."""
-        return self.client is not None and not self._stop.is_set() and not self._forgotten
+        return self.client is not None and not self._stop.is_set() and not self.forgotten
 
     @property
     def modern(self) -> bool:
@@ -225,11 +226,11 @@ class Connection:
         # Whichever side ends first: a command that died is no connection any more.
         return _transport(self.target, self._stop.set, self._forget)
 
-    def _forget(self, message: bytes) -> None:
-        """The server knows the session no more (B25 wants a new one), and has refused `message`: whatever
-        runs may still end."""
-        self._forgotten = True
-        self.refused_call = self.refused_call or b'"method":"tools/call"' in message
+    def _forget(self, refused: str) -> None:
+        """The server knows the session no more (B25 wants a new one), and has refused a message of this
+        method for it: whatever runs may still end."""
+        self.forgotten = True
+        self.refused_call = self.refused_call or refused == "tools/call"
 
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
@@ -252,7 +253,7 @@ def _imported(target: str) -> Any:
 
 @asynccontextmanager
 async def _transport(
-    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[bytes], None]
+    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[str], None]
 ) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
         match target.transport:
@@ -274,22 +275,41 @@ async def _transport(
         yield _Read(read, sieve, on_end), _Written(write, sieve)
 
 
-def _on_forgotten(tell: Callable[[bytes], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
+def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Calls `tell` when the server knows the session no more: with the method of the message that it has
+    refused for that, empty where it may have looked at the message all the same.
+
+    It should say 404 (B25-06); some say 400. What names the id of the request is an answer to it, though
+    some say even this of a session.
+    """
+
     async def look(response: httpx2.Response) -> None:
-        request = response.request
+        request, status = response.request, response.status_code
         # A server without a stream of its own may say 404 to GET.
-        if response.status_code != HTTPStatus.NOT_FOUND or request.method != "POST":
+        if status not in (400, 404) or request.method != "POST" or "mcp-session-id" not in request.headers:
             return
-        if "mcp-session-id" in request.headers and not await _says_no_such_method(response):
-            tell(request.content)
+        asked = _object(request.content)
+        told = _object(await response.aread())
+        answered = asked.get("id") is not None and told.get("id") == asked["id"]
+        if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
+            tell("" if answered else str(asked.get("method", "")))
+        if status == 400 and not answered and asked.get("id") is not None:
+            tell(str(asked.get("method", "")))
 
     return look
 
 
-async def _says_no_such_method(response: httpx2.Response) -> bool:
-    if not response.headers.get("content-type", "").lower().startswith("application/json"):
-        return False
-    return str(types.METHOD_NOT_FOUND).encode() in await response.aread()
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _code(message: dict[str, Any]) -> Any:
+    error = message.get("error")
+    return error.get("code") if isinstance(error, dict) else None
 
 
 class _Stream:

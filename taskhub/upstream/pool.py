@@ -112,6 +112,8 @@ class Pool:
                     self._idle[profile].append(connection)
                 else:
                     await asyncio.shield(connection.stop())
+                if connection.forgotten:  # so are the others: the server was started anew
+                    await asyncio.shield(self._close_idle())
 
     async def _take(self, profile: Profile) -> Connection:
         idle = self._idle[profile]
@@ -150,8 +152,7 @@ class Pool:
     async def _close_idle(self) -> None:
         held = [connection for idle in self._idle.values() for connection in idle]
         self._idle.clear()
-        for connection in held:
-            await connection.stop()
+        await asyncio.gather(*(connection.stop() for connection in held))
 
 
 async def give_up(running: asyncio.Future[Any]) -> None:

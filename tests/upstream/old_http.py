@@ -9,6 +9,8 @@ from typing import Any
 from tests.upstream import kit
 from tests.upstream.old_server import NOT_FOUND
 
+GONE = {"error": {"code": -32602, "message": "no such item"}}
+"""What a tool says with the status of a forgotten session."""
 CHANGED = "notifications/tools/list_changed"
 
 
@@ -18,8 +20,12 @@ class OldHttpServer(kit.HttpServer):
     def __init__(self) -> None:
         super().__init__()
         self.sessions: set[str] = set()
-        self.tools = ["echo", "session", "refuse", "grow"]
+        self.tools = ["echo", "session", "refuse", "grow", "gone"]
         self.grown = False
+        self.runs: list[str] = []
+        """The tools that were run."""
+        self.unknown: tuple[int, Any] = (404, {"id": None})
+        """What it says of an unknown session: a status, and the answer but for its error."""
         self.missing = 405
         """The status for what is not there: the GET stream, and with 404 unknown methods too."""
 
@@ -66,11 +72,14 @@ class OldHttpServer(kit.HttpServer):
             found = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
             return 200, {"mcp-session-id": session}, {"jsonrpc": "2.0", "id": message["id"], "result": found}
         if session not in self.sessions:
+            status, shape = self.unknown
             error = {"code": -32600, "message": "Session not found"}
-            return 404, {}, {"jsonrpc": "2.0", "id": None, "error": error}
+            return status, {}, None if shape is None else {"jsonrpc": "2.0", **shape, "error": error}
         if "id" not in message:
             return 202, {}, None
         found = self._result(message, session)
+        if found == GONE:
+            return 404, {}, {"jsonrpc": "2.0", "id": message["id"], **found}
         status = self.missing if found == {"error": NOT_FOUND} and self.missing == 404 else 200
         return status, {}, {"jsonrpc": "2.0", "id": message["id"], **found}
 
@@ -80,6 +89,9 @@ class OldHttpServer(kit.HttpServer):
             return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]}}
         if message["method"] != "tools/call":
             return {"error": NOT_FOUND}
+        self.runs.append(params["name"])
+        if params["name"] == "gone":
+            return GONE
         if params["name"] == "refuse":
             return {"error": {"code": -32600, "message": "not like this"}}
         if params["name"] == "grow":

@@ -227,8 +227,22 @@ async def test_a_command_lives_on_after_an_answer_that_is_an_error_or_nonsense(f
         assert text(await call(pool, "pid")) == before
 
 
-async def test_a_server_that_forgot_the_session_is_connected_to_again() -> None:
+@pytest.mark.parametrize(
+    "unknown",
+    [
+        (404, {"id": None}),
+        (404, {"id": "server-error"}),
+        (404, None),
+        (400, {"id": None}),
+        (400, {"id": "server-error"}),
+    ],
+    ids=str,
+)
+async def test_a_server_that_forgot_its_sessions_is_connected_to_again_and_no_call_is_lost(
+    unknown: tuple[int, Any],
+) -> None:
     with OldHttpServer() as server:
+        server.unknown = unknown
         async with kit.pool_of(server.target) as pool:
             before = text(await call(pool, "session"))
             assert await call(pool, "refuse") == Faulted({"code": -32600, "message": "not like this"})
@@ -236,8 +250,29 @@ async def test_a_server_that_forgot_the_session_is_connected_to_again() -> None:
             at_once = await asyncio.gather(*(call(pool, "session") for _ in range(3)))
             assert len({text(outcome) for outcome in at_once}) > 1, "connections of their own"
             server.forget()
-            assert text(await call(pool, "echo", {"text": "not lost"})) == "not lost"
+            server.runs.clear()
+            for word in ("one", "two", "three", "four"):
+                assert text(await call(pool, "echo", {"text": word})) == word
+            assert server.runs == ["echo"] * 4
             assert text(await call(pool, "session")) != before
+
+
+async def test_a_prompt_too_is_asked_for_again_where_sessions_were_forgotten() -> None:
+    with OldHttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            await asyncio.gather(*(call(pool, "session") for _ in range(3)))
+            server.forget()
+            relay = RelayClaim(1, 1, "s", "prompts/get", {"name": "none", "arguments": None}, {}, 10.0)
+            for _ in range(3):
+                assert await pool.run(run_relay(pool, relay)) == Failed(-32601, "Method not found")
+
+
+async def test_a_tool_that_says_not_found_in_the_words_of_http_is_run_once() -> None:
+    with OldHttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            assert await call(pool, "gone") == Faulted({"code": -32602, "message": "no such item"})
+            assert server.runs == ["gone"]
+            assert text(await call(pool, "echo", {"text": "on"})) == "on"
 
 
 async def test_a_server_that_says_not_found_to_something_else_has_not_forgotten_the_session() -> None:

@@ -137,15 +137,20 @@ class Place:
     told: bool = False
 
 
+_TOLD = (
+    "(EXISTS (SELECT 1 FROM stream o WHERE o.session_id = s.session_id AND o.kind = 'listen' AND o.id <> s.id"
+    " AND th_served(o)) OR EXISTS (SELECT 1 FROM stream o WHERE o.task_id = s.task_id AND o.id <> s.id))"
+)
+"""Whether another stream than `s` has told how its task goes."""
+
+
 def open_stream(
     session_id: int, kind: str, *, task_id: int | None = None, request_id: str = "", progress_token: str | None = None
 ) -> Place:
     """A stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
     (row,) = call.rows(
-        "INSERT INTO stream (session_id, kind, task_id, request_id, progress_token) VALUES (%s, %s, %s, %s, %s)"
-        " RETURNING id, opened_at, EXISTS (SELECT 1 FROM stream s WHERE s.session_id = stream.session_id"
-        " AND s.kind = 'listen' AND s.id <> stream.id AND th_served(s))"
-        " OR EXISTS (SELECT 1 FROM stream s WHERE s.task_id = stream.task_id AND s.id <> stream.id)",
+        "INSERT INTO stream AS s (session_id, kind, task_id, request_id, progress_token) VALUES (%s, %s, %s, %s, %s)"
+        f" RETURNING id, opened_at, {_TOLD}",
         (session_id, kind, task_id, request_id, progress_token),
     )
     return Place(row[0], 1, kind, task_id, request_id, progress_token, row[1], row[2])
@@ -157,28 +162,35 @@ def attach_stream(session_id: int, stream_id: int) -> Place | None:
     found = call.rows(
         "WITH old AS (SELECT id, seen_at FROM stream WHERE id = %s AND session_id = %s AND NOT cancelled FOR UPDATE)"
         " UPDATE stream s SET attach = attach + 1, attached = true, seen_at = clock_timestamp(), closed_at = NULL"
-        " FROM old WHERE s.id = old.id RETURNING s.id, attach, kind, task_id, request_id, progress_token, old.seen_at",
+        " FROM old WHERE s.id = old.id RETURNING s.id, attach, kind, task_id, request_id, progress_token, old.seen_at,"
+        f" {_TOLD}",
         (stream_id, session_id),
     )
     return Place(*found[0]) if found else None
 
 
 def leave_stream(place: Place, *, closed: bool) -> None:
-    """Nobody serves it any more; `closed` when all of it was sent."""
-    call.rows(
+    """Nobody serves it any more; `closed` when all of it was sent. Otherwise another that waits for the
+    same task takes over what was asked here."""
+    left = call.rows(
         "UPDATE stream SET attached = false, closed_at = CASE WHEN %s THEN clock_timestamp() END"
-        " WHERE id = %s AND attach = %s RETURNING id",
+        " WHERE id = %s AND attach = %s RETURNING task_id",
         (closed, place.id, place.attach),
     )
+    if not closed:
+        announce(*(task_id for (task_id,) in left if task_id is not None))
 
 
 def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool] | None:
     """The client wants no answer to this request any more (B25-13). Returns the kind of the stream
-    and the task it served (`call` also for one that has no stream yet), and whether the task is under
-    an id of the client; `None` for a request that is not known."""
+    and the task it served (`call` also for one that has no stream yet), unless a handle of that was given
+    out, so that it goes on (T25-32); and whether the task is under an id of the client. `None` for a
+    request that is not known."""
     found = call.rows(
         "UPDATE stream SET cancelled = true WHERE session_id = %s AND request_id = %s AND closed_at IS NULL"
-        " RETURNING kind, task_id, (SELECT client_task_id IS NOT NULL FROM task t WHERE t.id = task_id)",
+        " RETURNING kind, (SELECT t.id FROM task t WHERE t.id = task_id"
+        " AND (NOT t.handle OR t.client_task_id IS NOT NULL)),"
+        " (SELECT client_task_id IS NOT NULL FROM task t WHERE t.id = task_id)",
         (session_id, request_id),
     )
     if found:
@@ -226,10 +238,11 @@ class Delivery:
     seconds: float | None
 
 
-def deliver(place: Place, *, first: bool, after: int = 0) -> Delivery | None:
+def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0) -> Delivery | None:
     """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver_v2."""
     found = call.rows(
-        "SELECT r_id, r_method, r_params FROM deliver_v2(%s, %s::int, %s, %s)", (place.id, place.attach, first, after)
+        "SELECT r_id, r_method, r_params FROM deliver_v2(%s, %s::int, %s, %s, %s::text[])",
+        (place.id, place.attach, first, after, list(methods)),
     )
     if not found:
         return None

@@ -384,6 +384,10 @@ def test_a_claim_says_that_it_passed_over_a_task_somebody_else_is_changing(world
         other.execute("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", [task.id])
         found = claim_now()
         assert (found.tasks, found.skipped) == ([], True)
+        younger = kit.create(kit.another_client(world))
+        found = claim_now()
+        assert ([claim.task_id for claim in found.tasks], found.skipped) == ([younger.id], True)
+        assert found.since is None, "the next claim looks at the older one too"
     found = claim_now()
     assert ([claim.task_id for claim in found.tasks], found.skipped) == ([task.id], False)
     kit.create(world)

@@ -26,6 +26,9 @@ def session() -> Session:
     return start(context)
 
 
+METHODS = ("elicitation/create",)
+
+
 def start(context: Any) -> Session:
     public_id = sessions.start_session(
         tenant_id=context.tenant_id, context_id=context.pk, version="2025-11-25", client_info={}, capabilities={}
@@ -43,7 +46,7 @@ def asking(session: Session) -> tuple[Task, Outbound]:
 
 
 def sent(place: sessions.Place, **how: Any) -> list[int] | None:
-    delivery = sessions.deliver(place, **{"first": True, **how})
+    delivery = sessions.deliver(place, **{"first": True, "methods": METHODS, **how})
     return None if delivery is None else [request.id for request in delivery.requests]
 
 
@@ -117,7 +120,7 @@ def test_a_step_that_is_due_later_says_when(session: Session) -> None:
     place = sessions.open_stream(session.pk, "result", task_id=task.pk, request_id="1")
     assert sent(place) == [request.pk]
     sessions.ask_further(request.pk, "tasks/get", {"taskId": "C"}, seconds=30)
-    found = sessions.deliver(place, first=False)
+    found = sessions.deliver(place, first=False, methods=METHODS)
     assert found is not None
     assert found.requests == []
     assert found.seconds == pytest.approx(30, abs=5)

@@ -93,7 +93,7 @@ BEGIN
                          GROUP BY l.upstream_key)), '{}'))::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
                t.run_seconds, more,
-               CASE WHEN full_contexts IS NULL AND cardinality(batch) = seen THEN latest END, skipped
+               CASE WHEN full_contexts IS NULL AND NOT skipped AND cardinality(batch) = seen THEN latest END, skipped
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         WHERE t.id = ANY (chosen) ORDER BY t.id;
 END $$;

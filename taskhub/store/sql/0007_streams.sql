@@ -3,17 +3,25 @@
 
 DROP FUNCTION deliver_v1(bigint, int, boolean, bigint);
 
+-- Whether somebody serves the stream: its process counts `seen_at` up while it does. Not one whose
+-- request the client has cancelled.
+CREATE OR REPLACE FUNCTION th_served(s stream) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT s.attached AND s.closed_at IS NULL AND NOT s.cancelled
+       AND s.seen_at > clock_timestamp() - interval '25 seconds'
+$$;
+
 -- What the stream is to send now, and from here on is the one to send (B25-15): requests of its task,
 -- or for a session's own stream those of all its tasks that no other stream waits for. One that is
 -- open elsewhere comes along when that stream is gone, or (p_first) when this one has just been
 -- opened: the newest stream of a task, or of a session, is where the client listens, and a stream whose
 -- process was killed looks served for a while. Not what the session's own stream has sent already: a
 -- client that then asks for the result would be asked twice. After p_after only: what a stream that is
--- taken up again has sent before. No row: the stream has ended, or is served elsewhere.
+-- taken up again has sent before. Another session of the same caller is asked only where no stream of the
+-- first is served, and only by p_methods, which its client can answer. No row: the stream has ended, or is served elsewhere.
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
 -- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
 -- something is due later, in how many seconds.
-CREATE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint)
+CREATE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
 RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     mine stream;
@@ -31,7 +39,8 @@ BEGIN
     r_method := CASE WHEN mine.kind = 'listen' AND EXISTS (
         SELECT 1 FROM stream s WHERE s.session_id = mine.session_id AND s.kind = 'listen' AND s.id > p_stream AND th_served(s))
         OR mine.kind = 'result' AND EXISTS (
-        SELECT 1 FROM stream s WHERE s.task_id = mine.task_id AND s.kind = 'result' AND s.id > p_stream AND th_served(s))
+        SELECT 1 FROM stream s WHERE s.task_id = mine.task_id AND s.session_id = mine.session_id AND s.kind = 'result'
+        AND s.id > p_stream AND th_served(s))
         THEN 'idle' ELSE 'active' END;
     IF r_method = 'idle' THEN
         RETURN NEXT;
@@ -49,6 +58,7 @@ BEGIN
     IF p_first THEN
         UPDATE outbound o SET stream_id = p_stream, sent_at = NULL FROM stream s
         WHERE o.state = 'open' AND o.task_id = ANY (tasks) AND s.id = o.stream_id AND s.id <> p_stream
+          AND s.session_id = mine.session_id
           AND (mine.kind <> 'listen' OR s.kind = 'listen')
           AND NOT (mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id = mine.session_id
                    AND o.sent_at IS NOT NULL AND th_served(s));
@@ -56,6 +66,8 @@ BEGIN
     FOR taken IN
         SELECT o.id, o.stream_id FROM outbound o LEFT JOIN stream s ON s.id = o.stream_id
         WHERE o.state = 'open' AND o.due_at <= clock_timestamp() AND o.task_id = ANY (tasks)
+          AND (o.method = ANY (p_methods) OR s.session_id = mine.session_id
+               OR EXISTS (SELECT 1 FROM task t WHERE t.id = o.task_id AND t.session_id = mine.session_id))
           AND CASE WHEN o.stream_id = p_stream THEN o.sent_at IS NULL OR p_first AND o.id > p_after
                    ELSE o.stream_id IS NULL OR NOT th_served(s) END
         ORDER BY o.id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import Any, Final
 
@@ -105,14 +106,76 @@ def test_an_event_id_of_no_time_is_400(session: SessionClient) -> None:
 def test_a_call_is_refused_for_want_of_room_before_it_runs_and_not_after(hub: RunningHub, start: Start) -> None:
     sessions = [start(hub.tokens["agent-b"]) for _ in range(5)]
     call = {"name": "slow_compute", "arguments": {"seconds": 0, "label": "no room"}}
+    task_id = sessions[0].create("slow_compute", {"seconds": 30})
     with ExitStack() as held:
         open_ones = [held.enter_context(sessions[number % len(sessions)].listen()) for number in range(MOST)]
         assert all(events.event() is not None for events in open_ones)
+        # No more of these, so that calls have room.
+        session = sessions[0]
+        assert session.http.request("GET", session.url, headers=session.headers()).status_code == 429
+        assert sessions[0].call("tools/call", {**call, "arguments": {"seconds": 0}}).status == 200
+        wait = {"taskId": task_id}
+        waiting = [
+            held.enter_context(sessions[number % len(sessions)].open("tasks/result", wait)) for number in range(MOST)
+        ]
+        assert all(events.event() is not None for events in waiting)
         refused = sessions[0].call("tools/call", call)
         assert (refused.status, refused.error["code"]) == (429, 42900)
         assert int(refused.headers["retry-after"]) > 0
     assert hub.sql("SELECT count(*) FROM task WHERE arguments ->> 'label' = 'no room'") == [(0,)]
     wait_until(lambda: sessions[0].call("tools/call", call).status == 200, "room again")
+    sessions[0].call("tasks/cancel", {"taskId": task_id})
+
+
+# --- two sessions of one caller
+
+
+@pytest.mark.req("T25-39", "B25-15")
+def test_another_session_that_waits_takes_no_question_away_and_hears_no_progress(
+    session: SessionClient, start: Start
+) -> None:
+    other = start()
+    task_id = session.create("confirm_delete", {"filename": "shared"})
+    with session.open("tasks/result", {"taskId": task_id}) as mine:
+        request = mine.until("elicitation/create")
+        with other.open("tasks/result", {"taskId": task_id}) as theirs:
+            assert theirs.event() is not None
+            assert session.respond(request, {"action": "accept", "content": {"confirm": True}}) == 202
+            assert [message.get("method") for message in theirs.rest()] == [None], "it cannot answer, and is not asked"
+        assert mine.until("response")["result"]["content"][0]["text"] == "Deleted shared"
+    busy = _slow(session, 2)
+    with session.open("tasks/result", {"taskId": busy}) as mine:
+        _progress(mine)
+        with other.open("tasks/result", {"taskId": busy}) as theirs:
+            assert len(theirs.rest()) == 1, "the token was not its own"
+        assert len(mine.rest()) > 1
+
+
+@pytest.mark.req("B25-15", "T25-38")
+def test_a_question_goes_to_the_older_stream_as_soon_as_the_newer_is_gone(session: SessionClient) -> None:
+    task_id = session.create("confirm_delete", {"filename": "handed back"})
+    with session.open("tasks/result", {"taskId": task_id}) as older:
+        request = older.until("elicitation/create")
+        with session.open("tasks/result", {"taskId": task_id}) as newer:
+            assert newer.until("elicitation/create") == request
+        begun = time.monotonic()
+        assert older.until("elicitation/create") == request
+        assert time.monotonic() - begun < 5, "well before anybody looks by the clock"
+        session.respond(request, {"action": "decline"})
+        older.until("response")
+
+
+@pytest.mark.req("T25-32")
+def test_a_plain_call_that_is_cancelled_leaves_the_task_whose_handle_is_out(session: SessionClient) -> None:
+    meta = {KEY: "plain and cancelled"}
+    arguments = {"seconds": 3, "label": "kept"}
+    task_id = session.tool("slow_compute", arguments, _meta=meta, task={}).result["task"]["taskId"]
+    plain = {"name": "slow_compute", "arguments": arguments, "_meta": meta}
+    with session.open("tools/call", plain, id="plain") as events:
+        assert events.event() is not None
+        assert session.notify("notifications/cancelled", {"requestId": "plain"}) == 202
+        assert events.rest() == []
+    assert session.until(task_id, "completed", "cancelled")["status"] == "completed"
 
 
 # --- keys, ids and requests that meet late

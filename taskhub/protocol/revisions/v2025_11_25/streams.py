@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from taskhub.core.capabilities import can_answer
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
@@ -38,7 +39,7 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import CATALOGUE, Bell, Hub, context_topic
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines, progress_message
-from taskhub.protocol.projection import for_client
+from taskhub.protocol.projection import METHOD, for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
@@ -52,8 +53,10 @@ RETRY_MS: Final = 1_000
 LOOK_SECONDS: Final = 0.1
 """A session's own stream looks at most this often, however fast its context's tasks move."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-MAX_STREAMS: Final = 100
+MAX_STREAMS: Final = 200
 """Streams one context may hold open in a process."""
+MOST_LISTENING: Final = 100
+"""With so many of them open a session's own stream is refused, so that room is left for calls."""
 
 
 @dataclass
@@ -119,7 +122,7 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     if "text/event-stream" not in (accept := incoming.headers.get("accept", "").lower()) and "*/*" not in accept:
         raise WireError(INVALID_REQUEST, "Accept must list text/event-stream", status=406)
     session = await session_of(hub, incoming)
-    need_room(hub, session)
+    need_room(hub, session, MOST_LISTENING)
     seen = incoming.headers.get("last-event-id")
     if seen is None:
         place = await hub.lanes.run(open_stream, session.id, "listen")
@@ -136,10 +139,10 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     return Stream(_nothing_left(served) if sent == "e" else _task_stream(served, task))
 
 
-def need_room(hub: Hub, session: Session) -> None:
+def need_room(hub: Hub, session: Session, most: int = MAX_STREAMS) -> None:
     """Raises 429 when the context holds as many streams open in this process as it may."""
-    if hub.streams.get(session.context_id, 0) >= MAX_STREAMS:
-        raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
+    if hub.streams.get(session.context_id, 0) >= most:
+        raise WireError(TOO_MANY, f"At most {most} streams at once", retry_after=5)
 
 
 @dataclass
@@ -188,7 +191,8 @@ class _Served:
         """What the client is to be asked now. A stream that is new takes over what was asked on others;
         one that is taken up again sends what came after its last event."""
         after = self.at.request if self.again else 0
-        found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, after=after)
+        methods = _methods(self.session)
+        found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=methods, after=after)
         self.first = False
         return found
 
@@ -229,14 +233,15 @@ class _Served:
 async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[bytes, None]:
     """Progress, log lines and questions as they come, keep-alives in between, then the answer."""
     hub, place = served.hub, served.at.place
-    token = place.progress_token or (task.progress_token if place.kind == "result" else None)
+    own = task.session_id == served.session.id  # a token is its session's: another never issued it
+    token = place.progress_token or (task.progress_token if place.kind == "result" and own else None)
     lines = Lines(
         task.id,
         token=None if token is None else json.loads(token),
         level=served.session.log_level,
         meta=shown.related(task),
         seen=served.at.line,
-        furthest=task.progress if place.kind == "result" and place.told else None,
+        furthest=task.progress if place.kind == "result" and place.told and not served.at.line else None,
     )
     overtaken = False
     async with served:
@@ -269,6 +274,13 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 await calls.rung(bell, served.patience(delivery))
                 if served.silent():
                     yield KEEP_ALIVE
+
+
+def _methods(session: Session) -> list[str]:
+    """What the session's client can be asked, whoever made the call."""
+    capabilities = mapping.usable(session.client_capabilities, session.version)
+    methods = [METHOD[kind] for kind in METHOD if can_answer(capabilities, kind, {})]
+    return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHOD) else [])
 
 
 def _final(place: Place, task: TaskRecord) -> bytes:

@@ -21,7 +21,7 @@ from django.db import connection  # noqa: E402
 from django.urls import path  # noqa: E402
 
 from taskhub.api.asgi import Lean  # noqa: E402
-from taskhub.api.browsers import for_browsers  # noqa: E402
+from taskhub.api.browsers import for_browsers  # noqa: E402 - apps must be loaded first
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
 from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402

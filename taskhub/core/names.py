@@ -17,6 +17,9 @@ WAKE_JOB: Final = "taskhub.run"
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """In the `_meta` of every request since 2026-07-28: its presence tells that era from the one before."""
 
+META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
+"""In the `_meta` of results of that era: whose they are."""
+
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
 PROGRESS: Final = "io.taskhub/progress"

@@ -29,16 +29,7 @@ class ClosedAccounts(DefaultAccountAdapter):
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
         """The password was right, and the account is closed."""
         _record("person.refused", request, user)
-        return render(
-            request,
-            "error.html",
-            {
-                "status": 403,
-                "title": "This account is closed",
-                "message": "Ask an administrator if you think it should not be.",
-            },
-            status=403,
-        )
+        return render(request, "account/account_inactive.html", status=403)
 
     def login(self, request: HttpRequest, user: Any) -> None:
         """The password was right."""

@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, TaskRecord
 from taskhub.lib import jsonx
 
@@ -15,9 +16,6 @@ METHOD: Final[dict[QuestionKind, str]] = {
     QuestionKind.SAMPLING: "sampling/createMessage",
     QuestionKind.ROOTS: "roots/list",
 }
-
-
-SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 
 def timestamp(at: datetime) -> str:
@@ -40,10 +38,10 @@ def complete_result(task: TaskRecord) -> bytes:
     (clients reject an inlined result without one)."""
     assert task.result_json is not None  # CHECK task_result_iff_finished
     body = task.result_json.encode()
-    if SERVER_INFO.encode() in body:
+    if META_SERVER.encode() in body:
         # Of the server behind us: our own replies say whose they are.
         found = json.loads(body)
-        if isinstance(meta := found.get("_meta"), dict) and meta.pop(SERVER_INFO, None) is not None:
+        if isinstance(meta := found.get("_meta"), dict) and meta.pop(META_SERVER, None) is not None:
             if not meta:
                 del found["_meta"]
             body = jsonx.encode(found)

@@ -14,7 +14,6 @@ from taskhub.core.records import Person
 from taskhub.identity.oauth.consents import Registration
 from taskhub.store.models import Tenant
 from tests.console.admin import browser
-from tests.factories import make_person, make_tenant
 from tests.support.hub import RunningHub, wait_until
 from tests.support.oauth import CALLBACK, RESOURCE, Program, make_application
 
@@ -25,21 +24,6 @@ METADATA = (
     "/.well-known/oauth-protected-resource/mcp",
 )
 FORM = "application/x-www-form-urlencoded"
-
-
-@pytest.fixture
-def tenant(db: None) -> Tenant:
-    return make_tenant()
-
-
-@pytest.fixture
-def ada(tenant: Tenant) -> Person:
-    return make_person("operator", tenant, username="ada")
-
-
-@pytest.fixture
-def program(ada: Person, tenant: Tenant) -> Program:
-    return Program.of(browser(ada), make_application(tenant)[0])
 
 
 @pytest.fixture

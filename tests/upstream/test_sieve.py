@@ -15,7 +15,7 @@ from taskhub.upstream.catalogue import MAX_REJECTED_NAME, Snapshot
 from taskhub.upstream.connection import Target
 from taskhub.upstream.sieve import UNFIT, sieved
 from tests.upstream import kit
-from tests.upstream.test_catalogue import watching
+from tests.upstream.test_catalogue import Watch, watching
 from tests.upstream.test_offers import keys, one
 
 ANY: dict[str, Any] = {"type": "object"}
@@ -121,12 +121,16 @@ async def test_a_server_that_ends_while_it_lists_has_offered_nothing(tmp_path: P
     assert "Connection closed" in watch.problems[0]
 
 
+async def had(watch: Watch, problems: int) -> None:
+    await kit.until(lambda: len(watch.problems) >= problems, "another problem")
+
+
 async def test_a_server_that_ends_whenever_it_lists_is_started_less_and_less_often(tmp_path: Path) -> None:
     ticking, clock = kit.hurry(10), asyncio.get_running_loop()
     times: list[float] = []
     async with watching(clumsy(tmp_path, tools=None)) as watch:
         for count in range(1, 7):
-            await kit.until(lambda: len(watch.problems) >= count, "another problem")  # noqa: B023 - awaited here
+            await had(watch, count)
             times.append(clock.time())
     ticking.cancel()
     assert times[5] - times[4] > 7.5, [round(time - times[0], 2) for time in times]

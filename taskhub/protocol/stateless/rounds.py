@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.names import IDEMPOTENCY_KEY
+from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -25,7 +25,7 @@ from taskhub.protocol.owned import store_answers
 from taskhub.protocol.projection import complete_result, for_client, input_requests
 from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.stateless.headers import check_param_headers, param_headers
-from taskhub.protocol.stateless.request import META_LOG_LEVEL, META_SERVER, Request, input_responses
+from taskhub.protocol.stateless.request import META_LOG_LEVEL, Request, input_responses
 from taskhub.queries.tasks import owned_task
 
 STATE_SECONDS = 86_400

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from taskhub.core.names import META_SERVER
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
@@ -16,7 +17,7 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
 from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
-from taskhub.protocol.stateless.request import META_SERVER, Request
+from taskhub.protocol.stateless.request import Request
 
 MOUNT: Final = VERSION
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -17,7 +18,7 @@ from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import check_state, request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
-from taskhub.protocol.stateless.request import META_SERVER, Request, input_responses
+from taskhub.protocol.stateless.request import Request, input_responses
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskhub.core.names import MAX_URI
+from taskhub.core.names import MAX_URI, META_SERVER
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.lifecycle.sessions import follow_resource, unfollow_resource
@@ -14,7 +14,7 @@ from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
-from taskhub.protocol.revisions.v2025_11_25.wire import LATER_SERVER_INFO, Request
+from taskhub.protocol.revisions.v2025_11_25.wire import Request
 
 RESOURCE_NOT_FOUND: Final = -32002
 """Of this era alone (B25-26)."""
@@ -79,7 +79,7 @@ def _round(request: Request) -> relays.Round:
 def _shown(request: Request, outcome: RelayOutcome) -> Reply:
     match outcome:
         case Answered(result):
-            meta = {key: value for key, value in (result.get("_meta") or {}).items() if key != LATER_SERVER_INFO}
+            meta = {key: value for key, value in (result.get("_meta") or {}).items() if key != META_SERVER}
             body = {key: value for key, value in result.items() if key != "_meta"}
             return result_reply(request.id, jsonx.encode({**body, **({"_meta": meta} if meta else {})}))
         case Asked():

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.projection import METHOD
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
-from taskhub.protocol.revisions.v2025_11_25.wire import LATER_SERVER_INFO, OLDER
+from taskhub.protocol.revisions.v2025_11_25.wire import OLDER
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:
@@ -51,7 +52,7 @@ def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireE
 
 def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> bytes:
     """The stored result; decoded only where something must be taken out or merged in."""
-    foreign = LATER_SERVER_INFO.encode() in body or b'"structuredContent":' in body
+    foreign = META_SERVER.encode() in body or b'"structuredContent":' in body
     if not foreign and b'"_meta"' not in body:
         if related is None:
             return body
@@ -61,7 +62,7 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
     structured = found.get("structuredContent")
     if structured is not None and (version in OLDER[1:] or not isinstance(structured, dict)):
         del found["structuredContent"]  # only objects, and not before 2025-06-18 (B25-27)
-    merged = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != LATER_SERVER_INFO}
+    merged = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != META_SERVER}
     merged.update(related or {})
     return jsonx.encode({**found, **({"_meta": merged} if merged else {})})
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Final
 
 from taskhub.core.capabilities import can_answer
@@ -187,12 +188,19 @@ class _Served:
     async def may_go_on(self) -> bool:
         return not self.hub.closing.is_set() and await self.incoming.valid()
 
+    @cached_property
+    def methods(self) -> list[str]:
+        """What the session's client can be asked, whoever made the call."""
+        session = self.session
+        capabilities = mapping.usable(session.client_capabilities, session.version)
+        methods = [METHOD[kind] for kind in METHOD if can_answer(capabilities, kind, {})]
+        return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHOD) else [])
+
     async def requests(self) -> Delivery | None:
         """What the client is to be asked now. A stream that is new takes over what was asked on others;
         one that is taken up again sends what came after its last event."""
         after = self.at.request if self.again else 0
-        methods = _methods(self.session)
-        found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=methods, after=after)
+        found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=self.methods, after=after)
         self.first = False
         return found
 
@@ -274,13 +282,6 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 await calls.rung(bell, served.patience(delivery))
                 if served.silent():
                     yield KEEP_ALIVE
-
-
-def _methods(session: Session) -> list[str]:
-    """What the session's client can be asked, whoever made the call."""
-    capabilities = mapping.usable(session.client_capabilities, session.version)
-    methods = [METHOD[kind] for kind in METHOD if can_answer(capabilities, kind, {})]
-    return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHOD) else [])
 
 
 def _final(place: Place, task: TaskRecord) -> bytes:

@@ -19,8 +19,6 @@ ERA: Final = frozenset({VERSION, *OLDER, "2024-11-05"})
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
-LATER_SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
-"""What a server of the later era puts into its results; not of this wire."""
 
 _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAILABLE: 503}
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request
+from taskhub.protocol.revisions.v2026_07_28.wire import Request
 from taskhub.queries.catalogue import Catalogue
 
 TTL_MS = 60_000

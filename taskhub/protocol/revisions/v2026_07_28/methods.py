@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.lib import jsonx
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, result_message
 from taskhub.protocol.errors import INVALID_REQUEST, http_status
@@ -15,8 +15,8 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request, checked
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
+from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
 
 JSON = {"Content-Type": "application/json"}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.capabilities import can_answer, needed_for
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import QuestionKind
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
@@ -14,12 +15,7 @@ from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.revisions.v2026_07_28.wire import (
-    META_SERVER,
-    Request,
-    input_responses,
-    missing_capability,
-)
+from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
 
 JSON = {"Content-Type": "application/json"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskhub.core.names import META_VERSION
+from taskhub.core.names import META_SERVER, META_VERSION
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import MISSING_CAPABILITY, WireError
 from taskhub.protocol.incoming import Incoming
@@ -12,7 +12,6 @@ from taskhub.protocol.stateless.request import (
     META_CAPABILITIES,
     META_CLIENT,
     META_LOG_LEVEL,
-    META_SERVER,
     META_SUBSCRIPTION,
     Request,
     climb,

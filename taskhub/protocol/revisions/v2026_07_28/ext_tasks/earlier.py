@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
 from taskhub.lib import jsonx
 from taskhub.lifecycle.sessions import cancel_now
@@ -13,7 +14,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, Request
+from taskhub.protocol.revisions.v2026_07_28.wire import Request
 
 EARLIER: Final = "2025-11-25"
 

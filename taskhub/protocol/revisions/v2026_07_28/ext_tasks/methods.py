@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.core.records import State, TaskRecord
 from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
@@ -17,7 +17,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import earlier, mapping
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SERVER, VERSION, Request, missing_capability
+from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
 
 RUNNING: Final = (State.QUEUED, State.WORKING)
 YOUNG_SECONDS: Final = 1.0

@@ -151,14 +151,15 @@ def store_snapshot(
     `OfferKind`), and why. Returns whether a client could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
-    its policy. Names that collide with another server's get the later server's name as a prefix.
+    its policy. Names that collide with an earlier server's, also while that one is disabled, get the
+    later server's name as a prefix.
     """
     now = datetime.now(UTC)
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
         taken = set(
-            Tool.objects.filter(server__tenant_id=server.tenant_id, server__enabled=True, gone_at__isnull=True)
+            Tool.objects.filter(server__tenant_id=server.tenant_id, gone_at__isnull=True)
             .filter(server_id__lt=server.pk)
             .values_list("exposed_name", flat=True)
         )

@@ -79,7 +79,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    tools = tuple(_told_apart(_records(rows)))
+    tools = tuple(_told_apart(_records(rows), _kept_names(tenant_id)))
     offers = _offers(tenant_id)
     prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
     servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
@@ -100,12 +100,23 @@ def catalogue(tenant_id: int) -> Catalogue:
     return fresh
 
 
-def _told_apart(tools: Iterable[ToolRecord]) -> Iterable[ToolRecord]:
+def _kept_names(tenant_id: int) -> dict[str, int]:
+    """The names of tools that are not on offer at present, each with the first server it belongs to: a
+    caller who still knows the name must not reach another server by it."""
+    kept: dict[str, int] = {}
+    hidden = Tool.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
+    names = hidden.exclude(server__enabled=True, enabled=True).values_list("exposed_name", "server_id")
+    for name, server_id in names.order_by("server_id"):
+        kept.setdefault(name, server_id)
+    return kept
+
+
+def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[ToolRecord]:
     """Each under a name of its own. Servers are reached in any order: until each has been listed once
     more, a later server's tool may be stored under the name of an earlier one's."""
     taken: set[str] = set()
     for tool in tools:
-        if tool.exposed_name in taken:
+        if tool.exposed_name in taken or kept.get(tool.exposed_name, tool.server_id) < tool.server_id:
             tool = replace(tool, exposed_name=f"{tool.server_name}.{tool.name}")
         taken.add(tool.exposed_name)
         yield tool

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,10 @@ async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str
     """
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
+    # A descriptor of our own for the same socket. libpq closes its own as soon as it sees the end of the
+    # connection, and the loop may hand that number to the next client at once: a reader left on it, or
+    # taken off it too late, would silence a stranger for good.
+    watched = os.dup(connection.fileno())
 
     def read() -> None:
         try:
@@ -68,17 +73,20 @@ async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str
             while (notify := connection.pgconn.notifies()) is not None:
                 _pass_on(notify.extra.decode(), on_hint)
         except Exception as error:  # noqa: BLE001 - handed to the waiting caller
+            # The end of a connection stays readable: without this the loop would call us again and again.
+            loop.remove_reader(watched)
             if not broken.done():
                 broken.set_exception(error)
 
-    loop.add_reader(connection.fileno(), read)
+    loop.add_reader(watched, read)
     try:
         async with asyncio.timeout(seconds):
             await broken
     except TimeoutError:
         pass
     finally:
-        loop.remove_reader(connection.fileno())
+        loop.remove_reader(watched)
+        os.close(watched)
 
 
 def _parameters() -> dict[str, Any]:

@@ -178,11 +178,10 @@ def store_snapshot(
             elif (
                 old.digest == listed.digest
                 and old.gone_at is None
-                and (old.exposed_name, old.position)
-                == (
-                    exposed,
-                    position,
-                )
+                and (old.exposed_name, old.position) == (exposed, position)
+                # Read from the same definition, perhaps by a version of ours that reads it differently.
+                and (old.rejected, old.hint_mode) == (rejected, listed.hint_mode)
+                and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):
                 continue
             changed = True

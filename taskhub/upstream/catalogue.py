@@ -33,7 +33,6 @@ MAX_REJECTED_NAME = 94
 """Of a tool that clients never see, so much is kept; with its server's name before it, the store takes it."""
 
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
-_LEGACY_MODES = {"required": TaskMode.ALWAYS, "optional": TaskMode.AUTO, "forbidden": TaskMode.NEVER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +302,9 @@ def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
     hint = _member(definition, "_meta").get(MODE_HINT)
-    legacy = _member(definition, "execution").get("taskSupport")
     annotations = _member(definition, "annotations")
-    mode = TaskMode(hint) if hint in list(TaskMode) else _LEGACY_MODES.get(str(legacy))
+    # `execution.taskSupport` tells whether we may ask this server with a task, nothing about what we offer.
+    mode = TaskMode(hint) if hint in list(TaskMode) else None
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     rejected = _fault(name, definition) or unfit or (_header_fault(definition) if modern else "")
     return Listed(

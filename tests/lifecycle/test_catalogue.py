@@ -1,0 +1,75 @@
+"""A server's tools, stored: what they say of themselves, whichever version of ours read it before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from taskhub.core.records import TaskMode
+from taskhub.lifecycle.catalogue import store_snapshot
+from taskhub.queries.catalogue import catalogue, forget_catalogues
+from taskhub.store import models
+from taskhub.store.models import Server, Tool
+from taskhub.upstream.catalogue import vetted
+from tests.factories import make_server, make_tenant
+
+pytestmark = pytest.mark.django_db
+
+SQL = Path(models.__file__).resolve().parents[1] / "sql"
+FORBIDDEN = {"execution": {"taskSupport": "forbidden"}}
+"""What the TypeScript SDK writes on every tool."""
+SAID: dict[str, tuple[dict[str, Any], TaskMode]] = {
+    "nothing": ({}, TaskMode.AUTO),
+    "forbidden": (FORBIDDEN, TaskMode.AUTO),
+    "optional": ({"execution": {"taskSupport": "optional"}}, TaskMode.AUTO),
+    "required": ({"execution": {"taskSupport": "required"}}, TaskMode.AUTO),
+    "hinted": ({**FORBIDDEN, "_meta": {"taskhub/task": "always"}}, TaskMode.ALWAYS),
+    "odd": ({"_meta": {"taskhub/task": ["always"]}}, TaskMode.AUTO),
+    "odder": ({"_meta": "taskhub/task"}, TaskMode.AUTO),
+}
+
+
+@pytest.fixture
+def server() -> Server:
+    return make_server(make_tenant())
+
+
+def listing(server: Server) -> bool:
+    tools = [vetted({"name": name, "inputSchema": {"type": "object"}, **more}) for name, (more, _) in SAID.items()]
+    return store_snapshot(server.pk, protocol="2025-11-25", info={}, tools=tools)
+
+
+def modes(server: Server) -> dict[str, TaskMode]:
+    forget_catalogues()
+    return {tool.name: tool.mode for tool in catalogue(server.tenant_id).tools}
+
+
+def as_it_was_read_before(server: Server) -> None:
+    for name, mode in {"forbidden": "never", "optional": "auto", "required": "always"}.items():
+        assert Tool.objects.filter(server=server, name=name).update(hint_mode=mode)
+
+
+def test_what_a_server_says_of_itself_never_limits_what_its_tools_are_offered_as(server: Server) -> None:
+    listing(server)
+    assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
+    Tool.objects.filter(server=server, name="forbidden").update(policy_mode="never")
+    assert modes(server)["forbidden"] is TaskMode.NEVER
+
+
+def test_a_tool_that_was_read_differently_is_read_anew_though_nothing_changed_at_its_server(server: Server) -> None:
+    listing(server)
+    as_it_was_read_before(server)
+    assert listing(server)
+    assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
+    assert not listing(server)
+
+
+def test_an_upgrade_reads_the_stored_tools_anew_before_their_servers_are_back(server: Server) -> None:
+    listing(server)
+    as_it_was_read_before(server)
+    with connection.cursor() as cursor:
+        cursor.execute((SQL / "0008_tool_modes.sql").read_text())
+    assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}

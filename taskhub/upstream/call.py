@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
-from mcp import ClientSession, MCPError
+from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.capabilities import audience_for
@@ -19,6 +19,8 @@ from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
+from taskhub.lib.schemas import Checked
+from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
@@ -112,7 +114,7 @@ async def _round(
             reached = True
             connection.bound = bound
             try:
-                return await _answer(connection, claim, given, say, pool.mirrored)
+                return await _answer(pool, connection, claim, given, say)
             finally:
                 refused = connection.refused_call
     except MCPError as error:
@@ -131,10 +133,11 @@ async def _round(
 
 
 async def _answer(
-    connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
+    pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
 ) -> Outcome | _Again:
     """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
     to give the connection up, and with it a command and all it holds in memory."""
+    mirrored = pool.mirrored
     try:
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
@@ -142,7 +145,7 @@ async def _answer(
         if body.get("resultType") == "input_required":
             types.InputRequiredResult.model_validate(body, by_name=False)
             return _asked(claim, body)
-        return await _finished(connection, claim, body)
+        return await _finished(pool, connection, claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
@@ -186,29 +189,60 @@ async def _call(
         return await call()
 
 
-async def _finished(connection: Connection, claim: Claim, body: dict[str, Any]) -> Outcome:
-    assert connection.client is not None
+async def _finished(
+    pool: Pool, connection: Connection, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
+) -> Outcome:
     result = types.CallToolResult.model_validate(body, by_name=False)
-    session = connection.client.session
-    problem = "" if result.is_error else await _misfit_of_output(session, claim.tool_name, result)
-    if problem:
-        return _broken(problem)
     body = {name: value for name, value in body.items() if name != "resultType"}
-    if len(jsonx.encode(jsonx.repaired(body))) > MAX_RESULT:
+    clean = jsonx.repaired(body)
+    if len(jsonx.encode(clean)) > MAX_RESULT:
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
         return Finished({"content": [{"type": "text", "text": text}], "isError": True})
+    if not result.is_error:
+        checked = await _misfit_of_output(pool, connection, claim.tool_name, clean)
+        if checked.problem:
+            return _broken(checked.problem)
+        if checked.unchecked:
+            words = f"The result was not checked against the tool's output schema: {checked.unchecked}"
+            say(LogLine("warning", words))
     return Finished(body)
 
 
-async def _misfit_of_output(session: ClientSession, tool: str, result: types.CallToolResult) -> str:
-    """Why the result is not what the tool's output schema promises; empty when it is."""
+async def _misfit_of_output(pool: Pool, connection: Connection, tool: str, body: dict[str, Any]) -> Checked:
+    """How the result differs from what the tool's output schema promises. One that cannot be checked, for
+    whatever reason, is as good as one that was: the work is done, and may not be done twice."""
+    known = tool in pool.outputs
+    if not known:
+        await _learn_outputs(pool, connection, tool)
+    checked = await _checked(pool, tool, body)
+    if checked.problem and known:  # perhaps it has promised something else meanwhile
+        await _learn_outputs(pool, connection, tool)
+        checked = await _checked(pool, tool, body)
+    return checked
+
+
+async def _checked(pool: Pool, tool: str, body: dict[str, Any]) -> Checked:
+    schema = pool.outputs.get(tool)
+    if schema is None:
+        return Checked()
+    if "structuredContent" not in body:
+        return Checked(problem=f"tool {tool} has an output schema and sent no structured content")
+    checked = await pool.checker.check(schema, body["structuredContent"])
+    if checked.problem:
+        return Checked(
+            problem=f"the structured content is not what the output schema of {tool} says: {checked.problem}"
+        )
+    return checked
+
+
+async def _learn_outputs(pool: Pool, connection: Connection, tool: str) -> None:
+    assert connection.client is not None
     try:
-        await session.validate_tool_result(tool, result)
-    except RuntimeError as error:
-        return reason(error)
-    except (MCPError, ValidationError):
-        return ""  # the SDK listed the tools for their schemas: that this fails must not cost the result
-    return ""
+        tools = await list_tools(connection.client.session, declared=True, modern=connection.modern)
+    except (MCPError, ValidationError) as error:
+        logger.info("output schemas could not be learnt: %s", reason(error))  # which must not cost the result
+        return
+    pool.outputs = {tool: None, **outputs(tools)}
 
 
 async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:

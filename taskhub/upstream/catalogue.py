@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -171,6 +171,7 @@ class Watcher:
                         snapshot = await take_snapshot(connection)
                 if self._pool.target.transport == "http" and watched.modern:
                     self._pool.mirrored = mirrored(snapshot)
+                self._pool.outputs = outputs(snapshot.tools)
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may answer, and end when it is asked for its lists
                 if lost:
@@ -264,6 +265,11 @@ def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
         for tool in snapshot.tools
         if not tool.rejected and x_mcp_header_map(tool.definition["inputSchema"])
     )
+
+
+def outputs(tools: Iterable[Listed]) -> dict[str, Any]:
+    """Their output schemas by name, `None` for a tool without one."""
+    return {tool.name: tool.definition.get("outputSchema") for tool in tools if not tool.rejected}
 
 
 async def list_tools(session: ClientSession, *, declared: bool, modern: bool) -> tuple[Listed, ...]:

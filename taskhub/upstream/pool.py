@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,9 @@ class Pool:
         """What a server says beside the answer to a call: older ones tell it only where it happened."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
         """The tools, each with its digest, that want arguments in headers too."""
+        self.outputs: dict[str, Any] = {}
+        """Output schemas by tool, `None` where it has none; without those that nobody has looked for yet."""
+        self.checker = Checker()
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
             threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()
@@ -135,6 +139,7 @@ class Pool:
     async def close(self) -> None:
         """End every idle connection, and the thread as soon as the calls in it have come to their end."""
         self.closed = True
+        self.checker.close()
         if self._own_loop is None:
             await self._close_idle()
             return

@@ -2,7 +2,7 @@
 
 `python -m tests.upstream.clumsy_server FILE`: the file holds its lists as JSON, `{"tools": […], …}`, and
 is read anew for each; a list that is a string is answered with an error of these words, and the process
-ends where one is `null`.
+ends where one is `null`. A `"result"` is what every tool returns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def answer(method: str, lists: dict[str, Any]) -> dict[str, Any]:
         capabilities: dict[str, Any] = {member: {} for member in ("tools", "prompts", "resources") if member in lists}
         return {"result": {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}}
     if method == "tools/call":
-        return {"result": {"content": [{"type": "text", "text": "called"}]}}
+        return {"result": lists.get("result", {"content": [{"type": "text", "text": "called"}]})}
     member = MEMBERS.get(method, "")
     if member not in lists:
         return {"error": NOT_FOUND}

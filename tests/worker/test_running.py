@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from pytest_django import Settings
@@ -16,10 +17,12 @@ from taskhub.store.models import Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import engine
+from tests.lib.test_schemas import doubling
 from tests.lifecycle import kit
 from tests.store import raw
 from tests.upstream import kit as upstream
 from tests.upstream.servers import gates
+from tests.upstream.test_outputs import promising, schema_of
 from tests.worker.kit import Hall, attempts, call, ended, hint, in_state, listening, wait_until
 
 
@@ -38,6 +41,27 @@ def fault_of(task_id: int) -> str:
 
 
 # --- running
+
+
+def test_an_output_schema_that_takes_for_ever_costs_its_own_task_seconds_and_others_nothing(
+    hall: Hall, tmp_path: Path
+) -> None:
+    slow, hanging = tmp_path / "slow", tmp_path / "hanging"
+    slow.mkdir()
+    hanging.mkdir()
+    content = {"word": "a" * 40 + "!"}
+    pattern = hall.server(promising(hanging, schema_of({"pattern": "^(a+)+$"}), content))
+    endless = hall.server(promising(slow, {"type": "object", **doubling(60)}, content))
+    echo = hall.tool(hall.server(), "echo")
+    hall.start()
+    misfit, unchecked = call(hall.tool(pattern, "promise")), call(hall.tool(endless, "promise"))
+    wait_until(lambda: Tool.objects.filter(name="promise").count() == 2, "both tools")
+    wait_until(lambda: attempts(unchecked) == [""], "the call whose check does not end")
+    assert words(call(echo, text="meanwhile")) == "meanwhile"
+    assert kit.look(unchecked).state is State.WORKING
+    assert 'does not match "^(a+)+$"' in fault_of(misfit)
+    assert ended(unchecked).state is State.FINISHED
+    assert "takes more than" in TaskLog.objects.get(task_id=unchecked, level="warning").text
 
 
 def test_tools_of_every_kind_of_server_are_run_and_their_results_stored(hall: Hall) -> None:

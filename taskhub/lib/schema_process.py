@@ -1,0 +1,106 @@
+"""The process that checks values against schemas: `python -I schema_process.py`, started by `lib.schemas`.
+
+On its input: two lengths, a schema and a value as JSON; on its output `f` (it fits), or `m` (it does not) or `u`
+(nobody can tell) with a line that says why. Standard library and `jsonschema_rs` only: it knows no package of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final
+
+import jsonschema_rs
+
+CHECK_SECONDS: Final = 5.0
+"""Of one check."""
+CHECKER_IDLE_SECONDS: Final = 60
+"""After this without a check the process ends by itself."""
+CHECKER_MEMORY: Final = 512 * 1_048_576
+BACKTRACK_LIMIT: Final = 100_000
+"""Steps of one pattern at one text."""
+PATTERN_BYTES: Final = 1_048_576
+"""Of one compiled pattern."""
+MAX_COMPILED: Final = 200
+MAX_WORDS: Final = 300
+
+HEAD: Final = struct.Struct(">II")
+FITS, MISFIT, UNCHECKED = b"f", b"m", b"u"
+
+
+def validator(schema: Any) -> Any:
+    """The schema, compiled. Nothing outside it is ever read. Raises `ValueError`, saying what is wrong with it."""
+    options = jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=BACKTRACK_LIMIT, size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES
+    )
+    return jsonschema_rs.validator_for(schema, pattern_options=options, retriever=_refuse, validate_formats=False)
+
+
+def short(words: str) -> str:
+    """One line of at most `MAX_WORDS` characters, with its beginning and its end."""
+    words = " ".join(words.split())
+    half = MAX_WORDS // 2 - 2
+    return words if len(words) <= MAX_WORDS else f"{words[:half]} … {words[-half:]}"
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError("other documents are not read")
+
+
+def serve() -> None:
+    """Answer until nobody asks any more."""
+    import resource  # needed by this process only, and not there on every system
+
+    resource.setrlimit(resource.RLIMIT_AS, (CHECKER_MEMORY, CHECKER_MEMORY))
+    compiled: OrderedDict[bytes, Any] = OrderedDict()
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    while select.select([source], [], [], CHECKER_IDLE_SECONDS)[0] and len(head := source.read(HEAD.size)) == HEAD.size:
+        # Whoever asked may be gone by the time it would end.
+        spent = resource.getrusage(resource.RUSAGE_SELF)
+        seconds = int(spent.ru_utime + spent.ru_stime + CHECK_SECONDS + 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
+        sizes = HEAD.unpack(head)
+        for said in _looked(compiled, source.read(sizes[0]), source.read(sizes[1])):
+            sink.write(said)
+            sink.flush()
+
+
+def _looked(compiled: OrderedDict[bytes, Any], schema: bytes, body: bytes) -> Iterator[bytes]:
+    try:
+        if schema not in compiled:
+            compiled[schema] = validator(json.loads(schema))
+            while len(compiled) > MAX_COMPILED:
+                compiled.popitem(last=False)
+        checks, value = compiled[schema], json.loads(body)
+    except (ValueError, RecursionError, MemoryError) as error:
+        words = str(error).split("\n", 1)[0] or type(error).__name__
+        yield UNCHECKED + short(words).encode() + b"\n"
+        return
+    if checks.is_valid(value):
+        yield FITS
+        return
+    found = None
+    if b'"pattern' in schema:  # one that was given up counts as one that does not match
+        found = next(checks.iter_errors(value))
+        if _exhausted(found):
+            yield UNCHECKED + f"a pattern takes more than {BACKTRACK_LIMIT:,} steps\n".encode()
+            return
+    # Said before the words are found: for alternatives that recurse they cost far more than the check.
+    yield MISFIT
+    found = found or next(checks.iter_errors(value))
+    where = "/".join(str(part) for part in found.instance_path)
+    yield short(f"{found.message} at {where}" if where else found.message).encode() + b"\n"
+
+
+def _exhausted(error: Any) -> bool:
+    if type(error.kind).__name__ in ("BacktrackLimitExceeded", "RegexEngineFailure"):
+        return True
+    return any(_exhausted(inner) for branch in getattr(error.kind, "context", ()) for inner in branch)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,242 @@
+"""Checking a value against a JSON Schema that a stranger wrote.
+
+Such a schema is a program: patterns that backtrack, references that double at every step, alternatives that recurse.
+A validator with bounded patterns still runs for minutes on 200 bytes of the last, and holds the interpreter all that
+time. So only what must be cheap by its sizes alone is checked here; all else in a process of its own, which is killed
+when its time is over (`lib.schema_process`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from taskhub.lib import jsonx, schema_process
+from taskhub.lib.schema_process import CHECK_SECONDS, FITS, HEAD, MISFIT, short
+
+PLAIN_COST: Final = 2_000_000
+"""Parts of a schema, references followed, times bytes of the value: up to here a check takes milliseconds."""
+MAX_KEPT: Final = 200
+"""Compiled schemas of a server, and those that proved impossible to check."""
+MAX_NESTING: Final = 64
+
+_SCHEMA: Final = frozenset({"additionalProperties", "items", "not"})
+_SCHEMAS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_TABLES: Final = ("$defs", "definitions")
+_VALUES: Final = frozenset({"enum", "const", "required", "type"})
+_CHEAP: Final = frozenset(
+    {
+        *_TABLES,  # counted where they are referred to
+        *("title", "description", "default", "examples", "deprecated", "format", "$comment", "$schema"),
+        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+        *("minItems", "maxItems", "minProperties", "maxProperties"),
+    }
+)
+_UNKNOWN: Final = sys.maxsize
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`problem`: what does not fit, and where. `unchecked`: why nobody can tell. Neither: it fits."""
+
+    problem: str = ""
+    unchecked: str = ""
+
+
+class Checker:
+    """Checks values against the schemas of one server; aside one at a time, so that a server whose checks take long
+    holds up only its own. Used in one event loop, until `close`."""
+
+    def __init__(self) -> None:
+        self._plain: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
+        self._given_up: OrderedDict[bytes, str] = OrderedDict()
+        self._turn = asyncio.Lock()
+        self._hands = threading.Lock()
+        """Held by the thread that talks to the other process, which may outlive the task that waits for it."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    async def check(self, schema: Any, value: Any) -> Checked:
+        """Whether `value` fits. Never raises for what is in either of them. A schema that could not be checked
+        once is not tried again."""
+        try:
+            text, body = jsonx.encode(schema), jsonx.encode(value)
+        except (ValueError, TypeError, RecursionError) as error:
+            return Checked(unchecked=short(str(error)))
+        mark = hashlib.sha256(text).digest()
+        cost, validator = self._compiled(mark, schema)
+        # What does not fit is looked at again aside: the words for it can cost more than any check.
+        if validator is not None and cost * len(body) <= PLAIN_COST and validator.is_valid(value):
+            return Checked()
+        if (why := self._given_up.get(mark)) is not None:
+            return Checked(unchecked=why)
+        async with self._turn:
+            checked = await asyncio.to_thread(self._checked_aside, text, body)
+        if checked.unchecked and not self._closed:
+            _keep(self._given_up, mark, checked.unchecked)
+        return checked
+
+    def close(self) -> None:
+        """End the other process. What is checked afterwards stays unchecked."""
+        self._closed = True
+        if self._process is not None:
+            self._process.kill()
+        with self._hands:
+            self._end()
+
+    def _compiled(self, mark: bytes, schema: Any) -> tuple[int, Any]:
+        if mark not in self._plain:
+            cost = plain_cost(schema)
+            made = None
+            if cost <= PLAIN_COST:
+                with contextlib.suppress(ValueError):  # the other process says why
+                    made = schema_process.validator(schema)
+            _keep(self._plain, mark, (cost, made))
+        return self._plain[mark]
+
+    def _checked_aside(self, schema: bytes, value: bytes) -> Checked:
+        end = time.monotonic() + CHECK_SECONDS
+        with self._hands:
+            try:
+                said = self._asked(schema, value, end)
+                words = "" if said in (b"", FITS) else self._line(end)
+            except (OSError, ValueError) as error:
+                self._end()
+                return Checked(unchecked=short(f"the check failed: {error}"))
+            if said == FITS:
+                return Checked()
+            if not words:
+                self._end()  # it is still at it, or has ended for want of time or memory
+            if said == MISFIT:
+                return Checked(problem=words or "it does not fit")
+            return Checked(unchecked=words or f"the check takes more than {CHECK_SECONDS:.0f} s, or too much memory")
+
+    def _asked(self, schema: bytes, value: bytes, end: float) -> bytes:
+        """The first byte of the verdict; empty when there is none in time."""
+        fresh = self._process is None
+        try:
+            self._send(schema, value)
+            said = self._heard(end)
+        except BrokenPipeError:
+            said = b""
+        if not said and not fresh and time.monotonic() < end:  # it had ended, since nobody asked for long
+            self._end()
+            self._send(schema, value)
+            said = self._heard(end)
+        return said
+
+    def _send(self, schema: bytes, value: bytes) -> None:
+        if self._closed:
+            raise OSError("the server is being disconnected")
+        if self._process is None:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                [sys.executable, "-I", str(Path(schema_process.__file__).resolve())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={},
+                start_new_session=True,
+            )
+        pipe = _open(self._process.stdin)
+        # It reads all of it before it begins, so this never waits for a check.
+        pipe.write(HEAD.pack(len(schema), len(value)))
+        pipe.write(schema)
+        pipe.write(value)
+        pipe.flush()
+
+    def _heard(self, end: float) -> bytes:
+        """The next byte it says; empty when it says none before `end`, or never will."""
+        assert self._process is not None
+        number = _open(self._process.stdout).fileno()
+        waiting = select.poll()  # not select(): descriptors may be beyond 1,024
+        waiting.register(number, select.POLLIN)
+        return os.read(number, 1) if waiting.poll(max(0.0, end - time.monotonic()) * 1000) else b""
+
+    def _line(self, end: float) -> str:
+        found = b""
+        while byte := self._heard(end):
+            if byte == b"\n":
+                return found.decode("utf-8", "replace")
+            found += byte
+        return ""
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    _open(pipe).close()
+            process.wait()
+
+
+def plain_cost(schema: Any) -> int:
+    """How many parts of the schema one part of a value can meet at most, references followed; more than any limit
+    where that depends on anything but sizes: patterns, recursion, words that are not known here."""
+    tables = schema if isinstance(schema, dict) else {}
+    costs = _Costs(tables)
+    found = costs.of(schema, 0)
+    for table in (tables.get(word) for word in _TABLES):
+        if isinstance(table, dict):  # what nothing refers to is compiled all the same
+            found += sum(part for part in (costs.of(entry, 1) for entry in table.values()) if part >= _UNKNOWN)
+    return found
+
+
+class _Costs:
+    def __init__(self, tables: dict[str, Any]) -> None:
+        self._tables = tables
+        self._known: dict[str, int] = {}
+
+    def of(self, part: Any, depth: int) -> int:
+        if isinstance(part, bool):
+            return 1
+        if not isinstance(part, dict) or depth > MAX_NESTING:
+            return _UNKNOWN
+        return 1 + sum(self._of_word(word, inner, depth) for word, inner in part.items())
+
+    def _of_word(self, word: str, inner: Any, depth: int) -> int:
+        if word in _CHEAP:
+            return 1
+        if word == "$ref":
+            return self._of_reference(inner)
+        if word in _VALUES:
+            return len(jsonx.encode(inner))
+        if word in _SCHEMA:
+            return self.of(inner, depth + 1)
+        if word in _SCHEMAS and isinstance(inner, list):
+            return sum(self.of(part, depth + 1) for part in inner)
+        if word == "properties" and isinstance(inner, dict):
+            return sum(self.of(part, depth + 1) for part in inner.values())
+        return _UNKNOWN
+
+    def _of_reference(self, reference: Any) -> int:
+        parts = reference.split("/") if isinstance(reference, str) else []
+        if len(parts) != 3 or parts[0] != "#" or parts[1] not in _TABLES:
+            return _UNKNOWN
+        if reference not in self._known:
+            self._known[reference] = _UNKNOWN  # where it leads back to itself
+            table = self._tables.get(parts[1])
+            self._known[reference] = self.of(table.get(parts[2]) if isinstance(table, dict) else None, 1)
+        return self._known[reference]
+
+
+def _keep(table: OrderedDict[bytes, Any], mark: bytes, what: Any) -> None:
+    table[mark] = what
+    while len(table) > MAX_KEPT:
+        table.popitem(last=False)
+
+
+def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None
+    return pipe

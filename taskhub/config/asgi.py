@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import warnings
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
-from django.core.asgi import get_asgi_application
+import django
 
-django_app = get_asgi_application()
+django.setup()
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402 - apps must be loaded first
-from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - apps must be loaded first
+from channels.sessions import CookieMiddleware  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.db import connection  # noqa: E402
@@ -23,7 +22,10 @@ from django.urls import path  # noqa: E402
 from taskhub.api.asgi import Lean  # noqa: E402
 from taskhub.api.browsers import for_browsers  # noqa: E402 - apps must be loaded first
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
+from taskhub.api.health import healthz  # noqa: E402
 from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
+from taskhub.api.pages import Pages  # noqa: E402
+from taskhub.console.later import crowded  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
 from taskhub.identity import outside  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
@@ -34,10 +36,7 @@ from taskhub.protocol.hub import Hub  # noqa: E402
 from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, shown  # noqa: E402
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
-
-# WhiteNoise hands files over as plain iterators. They are small and on local disk; Django reads
-# them in a thread and would say so for every process.
-warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
+from taskhub.store.call import explained  # noqa: E402
 
 POLLS_SECONDS = 3.0
 """How often the marks of who polled what are written."""
@@ -53,6 +52,10 @@ def _drop_broken() -> None:
         connection.close_if_unusable_or_obsolete()
 
 
+def _lanes(count: int, name: str) -> Lanes:
+    return Lanes(count, name=name, after=_drop_broken, at_exit=_close, explain=explained)
+
+
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
     outside.check_configuration()
@@ -62,7 +65,7 @@ def build_hub() -> Hub:
             f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(REVISIONS)}"
         )
     return Hub(
-        lanes=Lanes(settings.TASKHUB_LANES, name="lane", after=_drop_broken, at_exit=_close),
+        lanes=_lanes(settings.TASKHUB_LANES, "lane"),
         sealer=Sealer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
@@ -74,12 +77,18 @@ def build_hub() -> Hub:
 
 
 class Application:
-    """Owns the hub and the hint listener for the life of the process."""
+    """Owns the hub, the pages and the hint listener for the life of the process.
+
+    The sessions of a web process at the database are counted in docs/run/scaling.md: a connection for
+    each lane here, one that listens (`Feeder`), one that announces (`lifecycle.hints`)."""
 
     def __init__(self) -> None:
         self.hub = build_hub()
-        sockets = AuthMiddlewareStack(URLRouter([path("ws/hints", HintConsumer.as_asgi())]))
-        routed = ProtocolTypeRouter({"http": django_app, "websocket": sockets})
+        # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
+        self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
+        pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, crowded=crowded)
+        sockets = CookieMiddleware(URLRouter([path("ws/hints", HintConsumer.as_asgi(lanes=self.page_lanes))]))
+        routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
         self.served = Guard(
             for_browsers(Lean(routed, self.hub), "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,
@@ -102,6 +111,11 @@ class Application:
         """Ask every open stream to end with its result: called before connections are drained."""
         self.hub.closing.set()
         self.hub.hints.ring_all()
+
+    def close(self) -> None:
+        """End all lanes, and with each its connection."""
+        self.hub.lanes.close()
+        self.page_lanes.close()
 
     async def _store_polls(self) -> None:
         while True:
@@ -128,7 +142,7 @@ class Application:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
-                self.hub.lanes.close()
+                self.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

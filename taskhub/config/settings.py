@@ -59,7 +59,10 @@ TASKHUB_ANONYMOUS = env.boolean(
 TASKHUB_INLINE_WAIT_MS = env.integer(
     "TASKHUB_INLINE_WAIT_MS", 500, "How long an `auto` tool's caller waits before it gets a handle", low=0, high=10_000
 )
-TASKHUB_LANES = env.integer("TASKHUB_LANES", 4, "Database threads per web process", low=1, high=64)
+TASKHUB_LANES = env.integer("TASKHUB_LANES", 4, "Database threads per web process for /mcp", low=1, high=64)
+TASKHUB_PAGE_LANES = env.integer(
+    "TASKHUB_PAGE_LANES", 8, "Database threads per web process for pages, health and sign-ins", low=1, high=64
+)
 TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once", low=1, high=1_000)
 TASKHUB_LEASE_SECONDS = env.integer(
     "TASKHUB_LEASE_SECONDS", 30, "How long a silent worker keeps a task before it is taken away", low=3, high=600

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from importlib import import_module
 
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.db import connection
+from django.http import HttpRequest
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Person, Principal
@@ -228,3 +231,12 @@ def person_of(user_id: int, username: str) -> Person | None:
         role=Role(membership.role),
         groups=frozenset(membership.groups),
     )
+
+
+def person_of_session(key: str) -> Person | None:
+    """The person who signed in with the session `key`; `None` for anybody else. For what is no request
+    of Django's, and so without its middleware."""
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(request)
+    return person_of(user.pk, user.get_username()) if user.is_authenticated else None

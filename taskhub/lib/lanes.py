@@ -20,12 +20,36 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_Job = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+class Crowded(Exception):
+    """No lane was free in time; the call was not begun."""
+
+
+class _Job:
+    """A call that waits for a lane. Whoever takes its ticket first decides what becomes of it: the
+    lane that begins it, or the caller that gives up."""
+
+    __slots__ = ("_ticket", "call", "future", "loop")
+
+    def __init__(self, call: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.call = call
+        self.future = future
+        self.loop = loop
+        self._ticket = [None]
+
+    def take(self) -> bool:
+        """Whether the ticket was still there; it is now gone."""
+        try:
+            self._ticket.pop()  # one step of the interpreter: never given to two threads
+        except IndexError:
+            return False
+        return True
 
 
 class Lanes:
     """`count` daemon threads named `{name}-{n}`; `after` runs in the lane after each call
-    (to drop a broken connection), `at_exit` when the lane ends."""
+    (to drop a broken connection), `at_exit` when the lane ends. `explain` turns what a call raised into
+    what its caller is told, in the lane."""
 
     def __init__(
         self,
@@ -34,10 +58,13 @@ class Lanes:
         name: str = "lane",
         after: Callable[[], None] = lambda: None,
         at_exit: Callable[[], None] = lambda: None,
+        explain: Callable[[BaseException], BaseException] = lambda error: error,
     ) -> None:
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._after = after
         self._at_exit = at_exit
+        self._explain = explain
+        self._in_line = 0
         self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
         for thread in self._threads:
             thread.start()
@@ -47,8 +74,32 @@ class Lanes:
         the call itself runs to its end, so a commit is never cut in half."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put((lambda: function(*args, **kwargs), future, loop))
+        self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop))
         return await future
+
+    async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
+        """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here.
+        Raises `Crowded`, and what the call raised. A caller that is cancelled before it began takes
+        the call with it; once begun it runs to its end."""
+        if self._in_line >= most:
+            raise Crowded
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = _Job(call, future, loop)
+
+        def give_up() -> None:
+            if job.take() and not future.done():
+                future.set_exception(Crowded())
+
+        self._queue.put(job)
+        self._in_line += 1
+        patience = loop.call_later(seconds, give_up)
+        try:
+            return await future
+        finally:
+            patience.cancel()
+            job.take()
+            self._in_line -= 1
 
     def close(self) -> None:
         """End all lanes after the calls already queued."""
@@ -59,14 +110,15 @@ class Lanes:
 
     def _work(self) -> None:
         while (job := self._queue.get()) is not None:
-            call, future, loop = job
+            if not job.take():
+                continue
             settle: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
-                outcome: Any = call()
+                outcome: Any = job.call()
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller
-                outcome, settle = error, _set_exception
+                outcome, settle = self._explain(error), _set_exception
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle, future, outcome)
+                job.loop.call_soon_threadsafe(settle, job.future, outcome)
             try:
                 self._after()
             except Exception:  # a lane that died would leave every later caller waiting

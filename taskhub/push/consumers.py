@@ -3,12 +3,25 @@ ordinary, permission-checked view."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
+from django.conf import settings
+from django.db import close_old_connections
 
-from taskhub.identity.principals import person_of
+from taskhub.core.errors import Unavailable
+from taskhub.core.records import Person
+from taskhub.identity.principals import person_of_session
+from taskhub.lib.lanes import Crowded, Lanes
+
+MOST_WAITING: Final = 1_000
+"""Sockets that wait to be let in, in one process."""
+PATIENCE_SECONDS: Final = 15.0
+"""How long one of them waits for a lane."""
+STRANGER: Final = 4401
+LATER: Final = 1013
+"""Codes to close with: nobody we know, and "try again later" (RFC 6455, registry)."""
 
 
 class HintConsumer(AsyncJsonWebsocketConsumer):
@@ -16,14 +29,21 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
 
     groups_joined: tuple[str, ...] = ()
 
+    def __init__(self, *, lanes: Lanes) -> None:
+        super().__init__()
+        self.lanes = lanes
+
     async def connect(self) -> None:
-        """Only people with a membership; others are closed with 4401."""
-        user = self.scope.get("user")
-        person = None
-        if user is not None and user.is_authenticated:
-            person = await sync_to_async(person_of)(user.pk, user.get_username())
+        """Only people with a membership; others are closed with 4401, or 1013 while nobody can tell."""
+        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
+        try:
+            look = partial(_person, key)
+            person = await self.lanes.run_soon(look, seconds=PATIENCE_SECONDS, most=MOST_WAITING) if key else None
+        except (Crowded, Unavailable):
+            await self.close(code=LATER)
+            return
         if person is None:
-            await self.close(code=4401)
+            await self.close(code=STRANGER)
             return
         self.groups_joined = ("consoles", f"tenant.{person.tenant_id}")
         for group in self.groups_joined:
@@ -43,3 +63,8 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         """Group message to socket."""
         topics = message["topics"]
         await self.send_json({"resync": True} if "resync" in topics else {"hints": topics})
+
+
+def _person(session_key: str) -> Person | None:
+    close_old_connections()  # as each request begins: one that broke meanwhile is replaced
+    return person_of_session(session_key)

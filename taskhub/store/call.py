@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import psycopg
-from django.db import connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from taskhub.core.errors import Unavailable
 
@@ -53,9 +53,20 @@ def raise_for(error: Exception) -> None:
     lost = isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
     )
-    if lost:
+    if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
         if not connection.in_atomic_block:
             connection.close()
         raise Unavailable("The database is away; try again shortly.") from error
     if isinstance(cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         raise Unavailable("The database is too busy; try again shortly.") from error
+
+
+def explained(error: BaseException) -> BaseException:
+    """`Unavailable` for whatever Django or psycopg raise while the database is away or too busy; any
+    other error as it is."""
+    try:
+        if isinstance(error, (psycopg.Error, DatabaseError, InterfaceError)):
+            raise_for(error)
+    except Unavailable as known:
+        return known
+    return error

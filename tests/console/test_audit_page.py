@@ -10,10 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
-from django.contrib.auth.models import User
 from django.db import connection
-from django.test import AsyncClient, Client
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
@@ -273,23 +271,6 @@ def test_an_export_refuses_a_query_it_does_not_understand(tenant: Tenant, audito
     for query in ({}, {"format": "pdf"}, {"format": "csv", "since": "whenever"}):
         assert auditor.get("/audit/export", query).status_code == 400
     assert not Event.objects.filter(tenant=tenant, action="audit.exported").exists()
-
-
-def test_an_export_streams_from_an_asgi_server_too(tenant: Tenant) -> None:
-    for _ in range(1_100):
-        record(tenant)
-    user = User.objects.get(pk=make_person("auditor", tenant).user_id)
-    client = AsyncClient()
-
-    async def fetch() -> list[bytes]:
-        response = await client.get("/audit/export", {"format": "jsonl"})
-        assert response.is_async  # type: ignore[attr-defined]
-        return [block async for block in response.streaming_content]  # type: ignore[attr-defined]
-
-    client.force_login(user)
-    blocks = async_to_sync(fetch)()
-    assert len(blocks) > 2  # not one lump
-    assert len(b"".join(blocks).splitlines()) == 1_100
 
 
 def test_as_many_queries_for_thirty_entries_as_for_one(tenant: Tenant, auditor: Client) -> None:

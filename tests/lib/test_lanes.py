@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from taskhub.lib.lanes import Lanes
+from taskhub.lib.lanes import Crowded, Lanes
 
 BOUND = 5.0
 
@@ -121,3 +121,58 @@ def test_a_loop_that_is_gone_does_no_harm() -> None:
     go_on.set()
     assert asyncio.run(lanes.run(int, "7")) == 7
     lanes.close()
+
+
+async def test_whoever_waits_too_long_is_told_and_their_call_is_never_begun() -> None:
+    lanes = Lanes(1)
+    go_on = threading.Event()
+    began: list[int] = []
+    holding = asyncio.ensure_future(lanes.run(go_on.wait, BOUND))
+    await asyncio.sleep(0)
+    with pytest.raises(Crowded):
+        await lanes.run_soon(lambda: began.append(1), seconds=0.02, most=5)
+    patient = asyncio.ensure_future(lanes.run_soon(lambda: began.append(2), seconds=BOUND, most=5))
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(holding, patient)
+    assert began == [2]
+    await asyncio.to_thread(lanes.close)
+
+
+async def test_a_full_line_is_told_at_once() -> None:
+    lanes = Lanes(1)
+    go_on = threading.Event()
+    waiting = [
+        asyncio.ensure_future(lanes.run_soon(lambda: go_on.wait(BOUND), seconds=BOUND, most=2)) for _ in range(2)
+    ]
+    await asyncio.sleep(0)
+    with pytest.raises(Crowded):
+        await lanes.run_soon(int, seconds=BOUND, most=2)
+    go_on.set()
+    assert await asyncio.gather(*waiting) == [True, True]
+    assert await lanes.run_soon(lambda: 7, seconds=BOUND, most=2) == 7
+    await asyncio.to_thread(lanes.close)
+
+
+async def test_a_caller_that_leaves_the_line_takes_its_call_along() -> None:
+    lanes = Lanes(1)
+    go_on = threading.Event()
+    began: list[int] = []
+    holding = asyncio.ensure_future(lanes.run(go_on.wait, BOUND))
+    leaving = asyncio.ensure_future(lanes.run_soon(lambda: began.append(1), seconds=BOUND, most=5))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    go_on.set()
+    await holding
+    await lanes.run(int)
+    assert began == []
+    await asyncio.to_thread(lanes.close)
+
+
+async def test_an_error_is_told_in_the_words_of_who_made_the_lanes() -> None:
+    lanes = Lanes(1, explain=lambda error: LookupError(f"explained: {error}"))
+    with pytest.raises(LookupError, match=r"^explained: x$"):
+        await lanes.run(boom, ValueError("x"))
+    await asyncio.to_thread(lanes.close)

@@ -31,16 +31,16 @@ def hub() -> Iterator[RunningHub]:
 class Web:
     """One more web process of the hub."""
 
-    def __init__(self, hub: RunningHub) -> None:
+    def __init__(self, hub: RunningHub, **environment: str) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.base = f"http://127.0.0.1:{port}"
         self.log = hub.directory / f"web-{port}"
         command = [sys.executable, "manage.py", "web", "--port", str(port)]
-        environment = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data)}
+        known = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, cwd=ROOT, env=known, stdout=log, stderr=log)
 
     def ready(self) -> bool:
         """Whether it answers."""
@@ -57,9 +57,9 @@ class Web:
 
 
 @contextmanager
-def webs(hub: RunningHub, number: int = 2) -> Iterator[list[Web]]:
+def webs(hub: RunningHub, number: int = 2, **environment: str) -> Iterator[list[Web]]:
     """So many web processes, ended with the block."""
-    running = [Web(hub) for _ in range(number)]
+    running = [Web(hub, **environment) for _ in range(number)]
     try:
         for web in running:
             wait_until(web.ready, "a web process", 60)

@@ -35,7 +35,7 @@ def application() -> Iterator[Application]:
 
     made = asgi.Application()
     yield made
-    made.hub.lanes.close()
+    made.close()
 
 
 @pytest.fixture

@@ -5,13 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Final
 
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -128,7 +125,7 @@ def audit_export(request: ConsoleRequest) -> HttpResponse:
     )
     rows = audit.export_events(tenant_id, wanted, up_to=up_to)
     chunks = _jsonl(rows) if form == "jsonl" else _csv(rows)
-    response = StreamingHttpResponse(_streamed(request, chunks), content_type=FORMATS[form])
+    response = StreamingHttpResponse(chunks, content_type=FORMATS[form])
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     response["Content-Disposition"] = f'attachment; filename="taskhub-audit-{stamp}.{form}"'
     return response  # type: ignore[return-value]  # a StreamingHttpResponse is no HttpResponse, and is meant
@@ -224,18 +221,3 @@ def _cell(value: object) -> str:
         if text.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"))
         else text
     )
-
-
-def _streamed(request: HttpRequest, chunks: Iterator[bytes]) -> Iterator[bytes] | AsyncIterator[bytes]:
-    """As the server at hand can stream it: Django would read a plain iterator to its end before
-    the first byte left an ASGI server.
-    """
-    return _in_thread(chunks) if isinstance(request, ASGIRequest) else chunks
-
-
-async def _in_thread(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-    def some() -> bytes:
-        return b"".join(islice(chunks, 500))
-
-    while block := await sync_to_async(some)():
-        yield block

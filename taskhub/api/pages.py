@@ -1,0 +1,152 @@
+"""Django's own handler for every path but `/mcp`: pages, health, sign-ins, in a fixed number of threads.
+
+Django's ASGI handler gives each request a thread of its own, and each thread opens a connection to the
+database and keeps it: three hundred anonymous requests took every connection that Postgres had. Here a
+request goes through all of Django, from the first middleware to the last, in one of a few lanes. The
+loop reads it and sends the answer, so a peer that reads slowly holds no lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+
+from django.core import signals
+from django.core.handlers.asgi import ASGIRequest, get_script_prefix
+from django.core.handlers.base import BaseHandler
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import set_script_prefix
+
+from taskhub.api.guard import Receive, Scope, Send
+from taskhub.core.errors import Unavailable
+from taskhub.lib.lanes import Crowded, Lanes
+
+logger = logging.getLogger(__name__)
+
+MOST_WAITING = 1_000
+"""Requests in line or in a lane, in one process."""
+PATIENCE_SECONDS = 15.0
+"""How long a request waits for a lane."""
+BLOCK_BYTES = 65_536
+"""A streamed answer is made and sent in parts of about this size."""
+
+View = Callable[[HttpRequest], HttpResponse]
+
+
+@dataclass(slots=True)
+class _Answer:
+    """A response on its way: what is sent at once, and how to get more of it if it is streamed."""
+
+    response: HttpResponseBase
+    body: bytes
+    more: Iterator[bytes] | None
+
+
+class Pages(BaseHandler):
+    """The ASGI application behind the guard, for HTTP.
+
+    `at_once` are views that need neither the database nor Django's middleware: they answer in the
+    loop, however busy the lanes are. `crowded` answers where no lane was free in time.
+    """
+
+    def __init__(self, lanes: Lanes, *, at_once: Mapping[str, View], crowded: View) -> None:
+        super().__init__()
+        self.lanes = lanes
+        self.at_once = at_once
+        self.crowded = crowded
+        self.load_middleware()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        body: bytes = (await receive())["body"]  # whole: the guard has read it
+        try:
+            request = ASGIRequest(scope, BytesIO(body))
+        except UnicodeDecodeError:
+            await _send(_Answer(HttpResponse(status=400), b"", None), send)
+            return
+        if scope["path"] in self.at_once:
+            response = self.at_once[scope["path"]](request)
+            await _send(_Answer(response, response.content, None), send)
+            return
+        # A copy of the context for each: what a request leaves in a context variable is nobody else's.
+        call = partial(contextvars.copy_context().run, self._answer, scope, request)
+        answering = asyncio.ensure_future(self.lanes.run_soon(call, seconds=PATIENCE_SECONDS, most=MOST_WAITING))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                return
+            try:
+                answer = answering.result()
+            except Crowded:
+                response = self.crowded(request)
+                answer = _Answer(response, response.content, None)
+            await self._stream(request, answer, leaving, send)
+        finally:
+            answering.cancel()  # nobody reads it any more; what has begun runs to its end
+            leaving.cancel()
+            request.close()
+
+    async def _stream(self, request: HttpRequest, answer: _Answer, leaving: asyncio.Future[None], send: Send) -> None:
+        more = answer.more
+        try:
+            await _send(answer, send)
+            while more is not None and not leaving.done():
+                block, over = await self.lanes.run(_block, more)
+                await send({"type": "http.response.body", "body": block, "more_body": not over})
+                more = None if over else more
+        except Unavailable as error:
+            # The status line is out: the connection ends short, and its reader can tell.
+            logger.warning("%s ended in the middle: %s", request.path, error)
+        finally:
+            if answer.more is not None:
+                await asyncio.shield(self.lanes.run(answer.response.close))
+
+    def _answer(self, scope: Scope, request: ASGIRequest) -> _Answer:
+        """In a lane: the whole of Django, from its first signal to its last."""
+        set_script_prefix(get_script_prefix(scope))
+        signals.request_started.send(sender=self.__class__, scope=scope)
+        response: HttpResponseBase = self.get_response(request)
+        response._handler_class = self.__class__  # type: ignore[attr-defined]  # whom request_finished names
+        if isinstance(response, StreamingHttpResponse):
+            parts: Iterator[bytes] = iter(response)
+            body, over = _block(parts)
+            if not over:
+                return _Answer(response, body, parts)
+        else:
+            body = response.content  # type: ignore[attr-defined]  # all others are HttpResponse
+        response.close()
+        return _Answer(response, body, None)
+
+
+def _block(parts: Iterator[bytes]) -> tuple[bytes, bool]:
+    """The next part of a streamed answer, and whether it is the last."""
+    block = bytearray()
+    for part in parts:
+        block += part
+        if len(block) >= BLOCK_BYTES:
+            return bytes(block), False
+    return bytes(block), True
+
+
+async def _send(answer: _Answer, send: Send) -> None:
+    response = answer.response
+    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers += [
+        (b"set-cookie", cookie.output(header="").strip().encode("ascii")) for cookie in response.cookies.values()
+    ]
+    whole = answer.more is None and response.status_code not in (204, 304)
+    if whole and not response.has_header("Content-Length"):
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": answer.more is not None})
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,45 @@
+"""503: not now. For any request that Django would serve, whether or not a view got to see it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.template import loader
+
+from taskhub.lib.seldom import Seldom
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 2
+"""When to ask again."""
+CROWDED: Final = "All lanes of this process are busy; try again shortly."
+_seldom = Seldom(10.0)
+
+
+def crowded(request: HttpRequest) -> HttpResponse:
+    """No lane was free in time."""
+    return unavailable(request, CROWDED)
+
+
+def unavailable(request: HttpRequest, why: str) -> HttpResponse:
+    """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database,
+    and is on the log once in a while, in one line."""
+    if _seldom():
+        log.warning("503 for %s and others: %s", request.path, why)
+    response: HttpResponse
+    if "text/html" in request.headers.get("Accept", "") or "HX-Request" in request.headers:
+        response = HttpResponse(loader.render_to_string("503.html", {"why": why}), status=503)
+    else:
+        response = JsonResponse({"error": "temporarily_unavailable", "error_description": why}, status=503)
+    return later(response)
+
+
+def later(response: HttpResponse) -> HttpResponse:
+    """`response`, which is a 503, with what all of them say."""
+    response["Retry-After"] = str(RETRY_SECONDS)
+    response["Cache-Control"] = "no-store"
+    # Django would log each, with its traceback.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response

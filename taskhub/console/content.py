@@ -9,7 +9,10 @@ import binascii
 import json
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from taskhub.lib.addresses import BadAddress, WebAddress
+from taskhub.lib.addresses import web_address as read_address
+from taskhub.lib.signs import visible_json
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """No SVG: it may hold scripts and references."""
@@ -19,15 +22,27 @@ MAX_TEXT: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """An address as a page offers it: `address` to open, or the `problem` with it, as the end of a sentence."""
+
+    url: str
+    address: WebAddress | None
+    problem: str = ""
+
+    @property
+    def href(self) -> str:
+        """What is opened, written anew from the parsed parts; empty when nothing is."""
+        return self.address.href if self.address else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
-    """One block to draw. `kind` is text, json, image, link or other; `href` is empty unless it is
-    a web address.
-    """
+    """One block to draw. `kind` is text, json, image, link or other; `link` belongs to a link."""
 
     kind: str
     text: str = ""
     source: str = ""
-    href: str = ""
+    link: Link | None = None
     label: str = ""
     cut: bool = False
 
@@ -52,13 +67,13 @@ def outcome(result_json: str | None) -> Outcome | None:
     # Servers repeat the structured part as text for older clients; once is enough here.
     if structured is not None:
         blocks = tuple(b for b in blocks if not (b.kind == "json" and _same(b.text, structured)))
-    return Outcome(blocks=blocks, structured=structured, raw=json.dumps(result, indent=2, ensure_ascii=False))
+    return Outcome(blocks=blocks, structured=structured, raw=visible_json(result))
 
 
 def block(item: Any) -> Block:
     """One content block, whatever it may be."""
     if not isinstance(item, dict):
-        return Block("other", text=json.dumps(item, ensure_ascii=False))
+        return Block("other", text=visible_json(item, indent=None))
     kind = item.get("type")
     if kind == "text":
         return _text(str(item.get("text", "")))
@@ -67,47 +82,38 @@ def block(item: Any) -> Block:
     if kind == "resource_link":
         uri = str(item.get("uri", ""))
         label = str(item.get("title") or item.get("name") or uri)
-        return Block("link", text=str(item.get("description") or ""), source=uri, href=web_address(uri), label=label)
+        return Block("link", text=str(item.get("description") or ""), source=uri, link=link(uri), label=label)
     if kind == "resource" and isinstance(item.get("resource"), dict):
         resource = item["resource"]
         uri = str(resource.get("uri", ""))
         if isinstance(resource.get("text"), str):
             shown = _text(resource["text"])
             return Block(shown.kind, text=shown.text, label=uri, cut=shown.cut)
-        return Block("link", source=uri, href=web_address(uri), label=uri, text=str(resource.get("mimeType") or ""))
-    return Block("other", text=json.dumps(item, indent=2, ensure_ascii=False)[:MAX_TEXT])
+        return Block("link", source=uri, link=link(uri), label=uri, text=str(resource.get("mimeType") or ""))
+    return Block("other", text=visible_json(item)[:MAX_TEXT])
 
 
 def rows(value: Any) -> list[tuple[str, str, bool]]:
     """An object as (name, text, is it one plain value) rows; anything else as one row."""
     if not isinstance(value, dict):
-        return [("", json.dumps(value, indent=2, ensure_ascii=False), False)]
+        return [("", visible_json(value), False)]
     found: list[tuple[str, str, bool]] = []
     for name, item in value.items():
         if isinstance(item, str):
             found.append((name, item, "\n" not in item))
         elif isinstance(item, (dict, list)) and item:
-            found.append((name, json.dumps(item, indent=2, ensure_ascii=False), False))
+            found.append((name, visible_json(item), False))
         else:
-            found.append((name, json.dumps(item, ensure_ascii=False), True))
+            found.append((name, visible_json(item, indent=None), True))
     return found
 
 
-def web_address(uri: str) -> str:
-    """`uri` if it is an http(s) address with a host, else an empty string."""
+def link(uri: str) -> Link:
+    """`uri`, to be opened if it is a plain http or https address."""
     try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return ""
-    return uri if parts.scheme in ("http", "https") and parts.netloc else ""
-
-
-def host_of(uri: str) -> str:
-    """The host that a web address leads to, as the browser will read it."""
-    try:
-        return urlsplit(uri).hostname or ""
-    except ValueError:
-        return ""
+        return Link(uri, read_address(uri))
+    except BadAddress as error:
+        return Link(uri, None, str(error))
 
 
 def _text(text: str) -> Block:
@@ -115,7 +121,7 @@ def _text(text: str) -> Block:
     text = text[:MAX_TEXT]
     if text[:1] in "{[" and not cut:
         try:
-            return Block("json", text=json.dumps(json.loads(text), indent=2, ensure_ascii=False))
+            return Block("json", text=visible_json(json.loads(text)))
         except ValueError:
             pass
     return Block("text", text=text, cut=cut)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from django import forms
 
 from taskhub.core.elicitation import Field, field_problem
+from taskhub.lib import signs
 
 RADIO_CHOICES: Final = 5
 LONG_TEXT: Final = 200
@@ -137,7 +138,7 @@ def _form_field(field: Field) -> forms.Field:
     if field.kind == "boolean":
         made = forms.BooleanField(**common, initial=field.default is True)
     elif field.kind == "choice":
-        options = list(field.choices)
+        options = _titled(field)
         radio = len(options) <= RADIO_CHOICES
         if not field.required:
             options = [("", "No answer"), *options]
@@ -146,7 +147,7 @@ def _form_field(field: Field) -> forms.Field:
         widget = (forms.RadioSelect if radio else forms.Select)(choices=options)
         made = forms.CharField(**common, initial=field.default if field.default is not None else "", widget=widget)
     elif field.kind == "choices":
-        boxes = forms.CheckboxSelectMultiple(choices=list(field.choices))
+        boxes = forms.CheckboxSelectMultiple(choices=_titled(field))
         made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)
     else:
         made = _free_field(field, common)
@@ -156,7 +157,7 @@ def _form_field(field: Field) -> forms.Field:
 
 
 def _free_field(field: Field, common: dict[str, Any]) -> forms.Field:
-    initial = "" if field.default is None else field.default
+    initial = "" if field.default is None or _hidden_default(field) else field.default
     if field.kind in ("integer", "number"):
         attrs: dict[str, Any] = {"step": "1" if field.kind == "integer" else "any", "inputmode": "decimal"}
         if field.minimum is not None:
@@ -175,6 +176,8 @@ def _free_field(field: Field, common: dict[str, Any]) -> forms.Field:
 
 def _help(field: Field) -> str:
     parts = [field.description] if field.description else []
+    if _hidden_default(field):
+        parts.append(f"The tool suggests {signs.spelled(field.default)!r}, which holds characters that nobody sees.")
     if field.format == "date-time":
         parts.append("Time in UTC.")
     low, high = field.minimum, field.maximum
@@ -186,6 +189,16 @@ def _help(field: Field) -> str:
         least, most = field.min_length or 0, field.max_length or len(field.choices)
         parts.append(f"Choose {least} to {most}." if least != most else f"Choose {least}.")
     return " ".join(parts)
+
+
+def _titled(field: Field) -> list[tuple[str, str]]:
+    """The choices; what a list of the browser shows takes no markup."""
+    return [(value, signs.spelled(title)) for value, title in field.choices]
+
+
+def _hidden_default(field: Field) -> bool:
+    """Whether the suggested text cannot be read in an input, which shows no marks: nobody sends it unread."""
+    return isinstance(field.default, str) and bool(signs.invisible(field.default))
 
 
 def _json_value(field: Field, raw: Any) -> tuple[Any, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
-from urllib.parse import urlsplit
 
 from taskhub.core.names import OAUTH_ISSUER
+from taskhub.lib.addresses import host_of
 from taskhub.queries._read import read
 
 SHOWN: Final = 500
@@ -64,8 +64,8 @@ class _Named:
 
     @property
     def host(self) -> str:
-        """The host that vouches for it."""
-        return urlsplit(self.client_id).netloc if self.source == "cimd" else ""
+        """The host that vouches for it, in ASCII."""
+        return host_of(self.client_id) if self.source == "cimd" else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from django.db.models import F, OuterRef, Subquery
 
 from taskhub.core.states import OfferKind
+from taskhub.lib.signs import visible_json
 from taskhub.store.models import Offer
 
 MAX_ROWS = 2_000
@@ -54,7 +54,7 @@ class OfferRow:
     @property
     def raw(self) -> str:
         """The definition as the server sent it, indented."""
-        return json.dumps(self.definition, ensure_ascii=False, indent=2)
+        return visible_json(self.definition)
 
 
 def _argument(item: dict[str, Any]) -> str:

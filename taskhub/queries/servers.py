@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from django.db.models import Count, F, Q
 
+from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
 HIDDEN = "•••"
@@ -147,7 +148,7 @@ class ToolRow:
     @property
     def raw(self) -> str:
         """The definition as the server sent it, indented."""
-        return json.dumps(self.definition, ensure_ascii=False, indent=2)
+        return visible_json(self.definition)
 
     @property
     def seen(self) -> str:

@@ -19,6 +19,7 @@ from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
+from taskhub.lib.addresses import deceit
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
@@ -311,7 +312,11 @@ def _key(upstream_key: str, claim: Claim) -> str:
 
 def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:
     """Why this cannot be asked, in words; empty when it can."""
-    if kind is QuestionKind.ELICITATION and params.get("mode") != "url":
+    if kind is QuestionKind.ELICITATION and params.get("mode") == "url":
+        url = params.get("url")
+        why = deceit(url) if isinstance(url, str) else "it is no text"
+        return f"the tool asked to open an address that nobody should open: {why}" if why else ""
+    if kind is QuestionKind.ELICITATION:
         try:
             form_fields(params.get("requestedSchema", {}))
         except Invalid as error:

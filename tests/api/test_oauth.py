@@ -286,6 +286,9 @@ def test_strangers_cannot_fill_the_table(monkeypatch: pytest.MonkeyPatch) -> Non
         ("https:/cb", False),
         ("javascript:alert(1)", False),
         ("data:text/html,x", False),
+        ("https://evil.example\\@app.example.com/cb", False),
+        ("https://app.example.com\u202e/cb", False),
+        ("https:///app.example.com/cb", False),
         ("", False),
     ],
 )

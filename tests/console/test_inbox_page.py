@@ -219,17 +219,52 @@ def test_a_form_that_cannot_be_drawn_can_be_declined(operator: Any, context: Any
     assert question.state == "answered"
 
 
+def url_question(context: Any, server: Any, url: str) -> Any:
+    params = {"mode": "url", "message": "Sign in", "url": url, "elicitationId": "e"}
+    return asked(context, server, params=params)[1]
+
+
 def test_url_mode_shows_the_host_and_never_a_script(operator: Any, context: Any, server: Any) -> None:
-    params = {"mode": "url", "message": "Sign in", "url": "https://user@auth.example.com/x", "elicitationId": "e"}
-    _, question = asked(context, server, params=params)
+    question = url_question(context, server, "https://auth.example.com:8443/x")
     page = operator.get(f"/inbox/{question.pk}/").content.decode()
-    assert '<b class="mono">auth.example.com</b>' in page
+    assert '<b class="mono">auth.example.com:8443</b>' in page
     assert 'rel="noopener noreferrer nofollow"' in page
     operator.post(f"/inbox/{question.pk}/answer", {"action": "accept"})
     question.refresh_from_db()
     assert json.loads(question.response or "") == {"action": "accept"}
-    _, evil = asked(context, server, params={**params, "url": "javascript:alert(1)"})
+    evil = url_question(context, server, "javascript:alert(1)")
     assert 'href="javascript' not in operator.get(f"/inbox/{evil.pk}/").content.decode()
+
+
+def test_url_mode_shows_where_a_look_alike_leads(operator: Any, context: Any, server: Any) -> None:
+    question = url_question(context, server, "https://g\u0456thub.com/login")
+    page = operator.get(f"/inbox/{question.pk}/").content.decode()
+    assert '<b class="mono">xn--gthub-n2e.com</b>' in page
+    assert 'href="https://xn--gthub-n2e.com/login"' in page
+    assert "written as <bdi>g\u0456thub.com</bdi>" in page
+    assert "Open xn--gthub-n2e.com" in page
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://evil.example\\@github.com/", "it holds a backslash"),
+        ("https://github.com@evil.example/", "it names a user before the host"),
+        ("https://github.com\u202e.evil.example/", "it holds the invisible character U+202E"),
+        ("javascript:alert(1)", "it is no http or https address"),
+        ("", "it cannot be read as an address"),
+    ],
+)
+def test_a_link_that_hides_where_it_leads_cannot_be_opened(
+    operator: Any, context: Any, server: Any, url: str, why: str
+) -> None:
+    question = url_question(context, server, url)
+    page = operator.get(f"/inbox/{question.pk}/").content.decode()
+    assert f"The address cannot be opened from here: {why}" in page
+    assert 'target="_blank"' not in page
+    assert 'value="accept"' not in page
+    assert operator.post(f"/inbox/{question.pk}/answer", {"action": "accept"}).status_code == 400
+    assert operator.post(f"/inbox/{question.pk}/answer", {"action": "decline"}).status_code == 302
 
 
 def test_sampling_shows_the_conversation_and_takes_a_reply(operator: Any, context: Any, server: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from taskhub.core.names import SCOPES
 from taskhub.identity.oauth import consents
-from taskhub.identity.oauth.consents import Grant
+from taskhub.identity.oauth.consents import Grant, Registration
 from taskhub.identity.principals import principal_of
 from taskhub.store.models import Application, Consent, Event, Tenant
 from tests.console.admin import browser, words
@@ -48,6 +48,18 @@ def test_at_another_host_the_person_is_asked_again(program: Program) -> None:
     for uri in (OTHER_HOST, OTHER_PORT):
         assert asks(program, uri)
     assert "beta.example.com" in words(program.ask(redirect_uri=OTHER_HOST).content.decode())
+
+
+def test_a_look_alike_host_is_shown_as_it_is_looked_up(program: Program, application: Application) -> None:
+    look_alike = "https://xn--pp-6kc.example.com/callback"
+    registration = Registration.objects.get(pk=application.registration_id)
+    registration.redirect_uris += f" {look_alike}"
+    registration.save(update_fields=["redirect_uris"])
+    page = program.ask(redirect_uri=look_alike).content.decode()
+    assert '<b class="mono">xn--pp-6kc.example.com</b>' in page
+    assert "written as <bdi>\u0430pp.example.com</bdi>" in page
+    program.decide(redirect_uri=look_alike)
+    assert Consent.objects.get().targets == ["xn--pp-6kc.example.com"]
 
 
 def test_each_host_that_was_allowed_is_remembered(program: Program) -> None:

@@ -50,6 +50,12 @@ def test_a_program_with_a_document_signs_people_in(documents: Documents, ada: Pe
     assert row.blocked_at is None
 
 
+@pytest.mark.parametrize("url", ["https://evil.example\\@good.example/c.json", "https://good.example\u200b/c.json"])
+def test_a_document_at_an_address_with_two_readings_is_not_fetched(url: str) -> None:
+    with pytest.raises(CIMDError, match="no address to go by"):
+        Fetcher().fetch(url)
+
+
 def test_what_a_program_can_do_elsewhere_is_no_reason_to_refuse_it(documents: Documents, ada: Person) -> None:
     url = documents.publish(
         grant_types=["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],

@@ -21,6 +21,7 @@ from mcp_types import (
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     ElicitResult,
     InputRequest,
     InputRequiredResult,
@@ -284,6 +285,13 @@ def ask_many(count: int) -> str | InputRequiredResult:
 def ask_for_an_object() -> str | InputRequiredResult:
     """A form with a field that nobody can draw."""
     return InputRequiredResult(input_requests={"deep": form("Which?", {"tree": {"type": "object"}})})
+
+
+@workshop.tool(structured_output=False)
+def ask_to_open(url: str) -> str | InputRequiredResult:
+    """A page to open, at any address."""
+    params = ElicitRequestURLParams(message="Sign in", url=url, elicitation_id="e1")
+    return InputRequiredResult(input_requests={"open": ElicitRequest(params=params)})
 
 
 @workshop.tool(structured_output=False)

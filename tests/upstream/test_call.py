@@ -454,6 +454,21 @@ async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_agai
     ("tool", "arguments", "why"),
     [
         ("ask_for_an_object", {}, "the tool asked with a form nobody can draw: Field 'tree'"),
+        (
+            "ask_to_open",
+            {"url": "https://evil.example\\@github.com/"},
+            "the tool asked to open an address that nobody should open: it holds a backslash",
+        ),
+        (
+            "ask_to_open",
+            {"url": "https://github.com@evil.example/"},
+            "the tool asked to open an address that nobody should open: it names a user before the host",
+        ),
+        (
+            "ask_to_open",
+            {"url": "https://github.com\u202e/"},
+            "the tool asked to open an address that nobody should open: it holds the invisible character U+202E",
+        ),
         ("ask_many", {"count": 17}, "the tool asked 17 questions at once; at most 16 are allowed"),
     ],
 )

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from django import template
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.core.records import Person
 from taskhub.core.states import State
 from taskhub.identity import gate
+from taskhub.lib import signs
 from taskhub.queries.inbox import open_count
 
 register = template.Library()
@@ -170,13 +171,58 @@ def pretty(value: Any) -> str:
             value = json.loads(value)
         except ValueError:
             return str(value)
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    return signs.visible_json(value)
 
 
 @register.filter
 def plain(value: Any) -> str:
     """A JSON value on one line: text without quotes, the rest as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else signs.visible_json(value, indent=None)
+
+
+SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
+
+
+@register.filter
+def foreign(text: Any) -> SafeString:
+    """Text that somebody else wrote, on one line: as it is stored, letter by letter. What nobody would
+    see is a mark with a name, line breaks included; what runs from right to left stays among itself.
+    """
+    return _foreign(text, lines=False)
+
+
+@register.filter
+def foreign_lines(text: Any) -> SafeString:
+    """As `foreign`, with its line breaks and tabs kept: for places that keep them."""
+    return _foreign(text, lines=True)
+
+
+@register.filter
+def spelled(text: Any) -> str:
+    """As `foreign`, without markup: for attributes, options and the title of the page."""
+    return signs.spelled("" if text is None else str(text))
+
+
+def _foreign(text: Any, *, lines: bool) -> SafeString:
+    text = "" if text is None else str(text)
+    shown = "".join(
+        _sign(piece, times) if times else str(escape(piece)) for piece, times in signs.pieces(text, lines=lines)
+    )
+    # ASCII has no direction that could reach beyond itself.
+    return mark_safe(shown if text.isascii() else f"<bdi>{shown}</bdi>")  # noqa: S308 - escaped piece by piece
+
+
+def _sign(sign: str, times: int) -> str:
+    code = signs.code_point(sign)
+    label = signs.name_of(sign) if sign in SHOWN_AS else f"{code} {signs.name_of(sign)}"
+    return format_html(
+        '<span class="sign" role="img" aria-label="{}{}" title="{}">{}{}</span>',
+        label,
+        f", {times} times" if times > 1 else "",
+        label,
+        SHOWN_AS.get(sign, code),
+        f"×{times}" if times > 1 else "",
+    )
 
 
 @register.filter

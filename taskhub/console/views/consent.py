@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
@@ -23,6 +23,7 @@ from taskhub.identity import gate
 from taskhub.identity.address import base_url, canonical, resource_of
 from taskhub.identity.oauth import consents
 from taskhub.identity.oauth.documents import is_loopback
+from taskhub.lib.addresses import BadAddress, WebAddress, web_address
 
 CONSENT_WORDS: Final = {
     "tasks:call": ("Run tools", "It starts tasks in your name, which others may have to approve."),
@@ -53,14 +54,19 @@ class Wish:
 
     @property
     def target(self) -> str:
-        """The host and port that the answer goes to."""
-        return urlsplit(self.redirect_uri).netloc
+        """The host and port that the answer goes to, as the browser reads the address."""
+        return self.leads_to.host
+
+    @property
+    def leads_to(self) -> WebAddress:
+        """The address that the answer goes to; it was let in by the same parser."""
+        return web_address(self.redirect_uri)
 
     @property
     def local(self) -> bool:
         """Whether the answer goes to a program on the person's own machine. Which one listens there
         nobody can know, so such a wish is never granted without asking (RFC 8252, 8.6)."""
-        return is_loopback(urlsplit(self.redirect_uri).hostname)
+        return is_loopback(self.leads_to.name)
 
 
 def authorize(request: HttpRequest) -> HttpResponse:
@@ -160,9 +166,9 @@ def _page(
         "console/consent.html",
         {
             "name": consents.shown_name(wish.registration),
-            "host": consents.host_of(wish.registration),
+            "vouching": _vouching(wish.registration),
             "source": wish.registration.registration_source,
-            "target": wish.target,
+            "target": wish.leads_to,
             "local": wish.local,
             "choices": [(scope, *CONSENT_WORDS[scope], scope in ticked) for scope in wish.offer],
             "beyond": [CONSENT_WORDS[scope][0] for scope in wish.beyond],
@@ -175,6 +181,16 @@ def _page(
     # rule as well; the program's own page may lead further, to its site.
     response._csp_update = {"form-action": ["https:", "http:"] if wish.local else ["https:"]}  # type: ignore[attr-defined]
     return response
+
+
+def _vouching(registration: Any) -> WebAddress | None:
+    """The address of the document that says who the program is; none for one without."""
+    if registration.registration_source != "cimd":
+        return None
+    try:
+        return web_address(str(registration.client_id))
+    except BadAddress:
+        return None
 
 
 def _refused(request: HttpRequest, why: str) -> HttpResponse:

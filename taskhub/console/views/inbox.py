@@ -79,6 +79,8 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
         if not ask.form.is_valid():
             return _inbox(request, pk, ask=ask, status=422)
         response = _response(ask.form)
+    elif action == "accept" and (unopened := _link(item)) is not None and unopened.problem:
+        raise Invalid(f"Nobody can have opened that address: {unopened.problem}. Decline or dismiss the question.")
     elif item.kind is not QuestionKind.ELICITATION or action not in ("accept", "decline", "cancel"):
         raise Invalid("Choose one of the buttons of this question.")
     try:
@@ -235,12 +237,11 @@ def _response(form: AnswerForm | TextAnswerForm | RootsForm) -> dict[str, Any]:
     return response
 
 
-def _link(item: InboxItem) -> dict[str, str] | None:
+def _link(item: InboxItem) -> content.Link | None:
     """The address of a url-mode question, with the host that it truly leads to."""
     if item.params.get("mode") != "url":
         return None
-    url = str(item.params.get("url", ""))
-    return {"url": url, "href": content.web_address(url), "host": content.host_of(url)}
+    return content.link(str(item.params.get("url", "")))
 
 
 def _sampling(item: InboxItem) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, Audience, QuestionKind, QuestionState, State
 from taskhub.identity import gate
+from taskhub.lib.signs import visible_json
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
 from taskhub.protocol import registry
@@ -168,7 +169,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         case "summary":
             context |= {
                 "rows": content.rows(found.arguments),
-                "arguments_json": json.dumps(found.arguments, indent=2, ensure_ascii=False),
+                "arguments_json": visible_json(found.arguments),
                 "outcome": content.outcome(task.result_json),
                 "error": json.loads(task.error_json) if task.error_json else None,
                 "timeline": story.timeline(found, now),
@@ -183,7 +184,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
 
 
 def _wire(shown: Any) -> str:
-    return "" if shown is None else json.dumps(shown, indent=2, ensure_ascii=False)
+    return "" if shown is None else visible_json(shown)
 
 
 def _filter(query: QueryDict) -> listing.TaskFilter:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from django.db import connection, transaction
 from oauth2_provider.models import (
@@ -19,6 +18,7 @@ from taskhub.core.errors import NotFound
 from taskhub.core.names import HINT_CHANNEL, OAUTH_ISSUER, SCOPES
 from taskhub.core.records import Actor
 from taskhub.identity import gate
+from taskhub.lib import addresses
 from taskhub.lifecycle.events import record_event
 from taskhub.store.models import Application, AuthContext, Consent, Membership, TokenFamily
 
@@ -59,10 +59,10 @@ def shown_name(registration: Any) -> str:
 
 
 def host_of(registration: Any) -> str:
-    """The host that vouches for the application; empty when no document does."""
+    """The host that vouches for the application, in ASCII; empty when no document does."""
     if registration.registration_source != "cimd":
         return ""
-    return urlsplit(str(registration.client_id)).netloc
+    return addresses.host_of(str(registration.client_id))
 
 
 def known(tenant_id: int, registration: Any) -> Application | None:

@@ -17,6 +17,8 @@ import httpx2
 from django.conf import settings
 from oauth2_provider.cimd import CIMDError, SafeMetadataFetcher
 
+from taskhub.lib.addresses import BadAddress, web_address
+
 AUTHORIZE_PATH: Final = "/oauth/authorize"
 _LOOPBACK_NAMES = ("localhost",)
 
@@ -26,7 +28,7 @@ def is_loopback(host: str | None) -> bool:
     if host in _LOOPBACK_NAMES:
         return True
     try:
-        return ipaddress.ip_address(host or "").is_loopback
+        return ipaddress.ip_address((host or "").strip("[]")).is_loopback
     except ValueError:
         return False
 
@@ -34,13 +36,10 @@ def is_loopback(host: str | None) -> bool:
 def redirect_allowed(uri: str) -> bool:
     """Where a code may be sent: https anywhere, plain http on the person's own machine only (RFC 8252)."""
     try:
-        parts = urlsplit(uri)
-        parts.port  # noqa: B018 - raises for a malformed port
-    except ValueError:
+        address = web_address(uri)
+    except BadAddress:
         return False
-    if "#" in uri or "@" in parts.netloc or not parts.hostname:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname))
+    return "#" not in uri and (address.scheme == "https" or is_loopback(address.name))
 
 
 class OnlyWhenAPersonAsks:
@@ -57,6 +56,10 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         """The document, reduced to what we serve, and how long it may be kept. Raises `CIMDError`."""
+        try:
+            web_address(client_id)
+        except BadAddress as error:
+            raise CIMDError(f"client_id is no address to go by: {error}") from None
         if settings.TASKHUB_OAUTH_LOCAL_DOCUMENTS and is_loopback(urlsplit(client_id).hostname):
             document, seconds = self._local(client_id)
         else:

@@ -1,0 +1,167 @@
+"""Text of strangers on every page: nothing in it is invisible, nothing turns its neighbours around."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from taskhub.console.templatetags.console import foreign, foreign_lines, spelled
+from taskhub.core.states import QuestionKind
+from taskhub.lib.signs import invisible
+from taskhub.store.models import AuthContext, Event, Offer, Question, Server, TaskLog, Tenant, Tool, Worker
+from tests.factories import make_context, make_event, make_question, make_server, make_task, make_tool
+
+pytestmark = pytest.mark.django_db
+
+RLO, ZWSP = "\u202e", "\u200b"
+EVIL = f"pay{RLO}fdp{ZWSP}.exe\u2066"
+LINES = f"first\n{EVIL}\nlast"
+
+
+def test_marks_stand_where_the_characters_stand() -> None:
+    shown = foreign(f"a<b{RLO}c")
+    assert re.fullmatch(r"<bdi>a&lt;b<span class=\"sign\" [^>]*>U\+202E</span>c</bdi>", shown)
+    assert 'aria-label="U+202E right-to-left override"' in shown
+    assert 'aria-label="U+200B zero width space, 3 times"' in foreign(ZWSP * 3)
+    assert ">↵×60</span>" in foreign("a" + "\n" * 60 + "b")
+    assert foreign_lines("a\nb") == "a\nb"
+    assert foreign("plain <b>") == "plain &lt;b&gt;"
+    assert foreign("שלום") == "<bdi>שלום</bdi>"
+    assert (foreign(None), foreign(0)) == ("", "0")
+    assert spelled(f"a{RLO}b") == "a[U+202E]b"
+
+
+def furnish(tenant: Tenant) -> dict[str, Any]:
+    """Everything that a client, a tool or a server can say, said with `EVIL`."""
+    server = make_server(tenant)
+    Server.objects.filter(pk=server.pk).update(
+        problem=EVIL, state="unreachable", info={"name": EVIL, "version": EVIL, "title": EVIL}, protocol="2025-11-25"
+    )
+    schema = {"type": "object", "properties": {EVIL: {"type": "string", "description": EVIL, "enum": [EVIL]}}}
+    tool = make_tool(server, EVIL)
+    Tool.objects.filter(pk=tool.id).update(
+        definition={
+            "name": EVIL,
+            "title": EVIL,
+            "description": LINES,
+            "inputSchema": schema,
+            "annotations": {EVIL: EVIL},
+        }
+    )
+    Tool.objects.create(
+        server=server, name=f"{EVIL}2", exposed_name=f"{EVIL}2", definition={}, digest="0" * 64, rejected=EVIL
+    )
+    Offer.objects.create(
+        server=server,
+        kind="prompt",
+        key=EVIL,
+        exposed_name=EVIL,
+        definition={"name": EVIL, "description": EVIL},
+        digest="0" * 64,
+    )
+    context = make_context(tenant, EVIL)
+    AuthContext.objects.filter(pk=context.pk).update(
+        client_info={"name": EVIL, "version": EVIL}, client_capabilities={}, last_seen_at="2026-01-01T00:00Z"
+    )
+    result = {
+        "content": [
+            {"type": "text", "text": LINES},
+            {"type": "text", "text": json.dumps({"a": EVIL})},
+            {"type": "resource_link", "uri": f"https://a.example/{EVIL}", "title": EVIL, "description": EVIL},
+            {"type": "resource_link", "uri": "https://g\u0456thub.com/x", "name": "look-alike"},
+            {"type": "resource", "resource": {"uri": EVIL, "text": EVIL}},
+            {"type": "image", "data": "AAAA", "mimeType": EVIL},
+            {"type": EVIL},
+        ],
+        "structuredContent": {EVIL: [EVIL]},
+    }
+    arguments = {EVIL: EVIL, "lines": LINES, "deep": {"x": [EVIL]}, "number": 1}
+    made: dict[str, Any] = {
+        "done": make_task(context, tool, state="finished", arguments=arguments, result=result),
+        "failed": make_task(
+            context,
+            tool,
+            state="finished-error",
+            result={"content": [{"type": "text", "text": EVIL}], "isError": True},
+        ),
+    }
+    form = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "title": EVIL, "description": EVIL, "default": EVIL},
+            "b": {"type": "string", "oneOf": [{"const": "x", "title": EVIL}]},
+            "c": {"type": "string", "enum": list("123456"), "enumNames": [EVIL] * 6},
+            "d": {"type": "array", "items": {"enum": ["x"], "enumNames": [EVIL]}},
+            "e": {"type": "boolean", "title": EVIL},
+        },
+        "required": ["a"],
+    }
+    asks = {
+        "form": make_question(params={"message": LINES, "requestedSchema": form}, key=EVIL[:40]),
+        "url": make_question(params={"mode": "url", "message": EVIL, "url": f"https://a.example/{EVIL}"}),
+        "sampling": make_question(
+            QuestionKind.SAMPLING,
+            params={"systemPrompt": EVIL, "messages": [{"role": EVIL, "content": {"type": "text", "text": LINES}}]},
+        ),
+        "approval": make_question(QuestionKind.APPROVAL, params={"tool": EVIL, "server": EVIL, "rule": {EVIL: EVIL}}),
+        "broken": make_question(params={"message": EVIL, "requestedSchema": {"properties": {EVIL: {"type": EVIL}}}}),
+    }
+    for name, question in asks.items():
+        made[name] = make_task(context, tool, state="input_required", arguments=arguments, question=question)
+    TaskLog.objects.create(task_id=made["done"].id, level="info", text=LINES)
+    make_event(tenant, actor=EVIL, target=EVIL, reason=EVIL, before={EVIL: EVIL}, after={EVIL: EVIL})
+    Worker.objects.create(name=EVIL, host=EVIL, pid=1, version="1", slots=1)
+    return {**made, "server": server.pk, "tool": tool.id, "context": context.pk}
+
+
+def test_no_page_prints_what_nobody_sees(tenant: Tenant, admin: Client) -> None:
+    made = furnish(tenant)
+    pages = ["/", "/tasks/", "/inbox/", "/inbox/?queue=all", "/clients/", f"/clients/{made['context']}/", "/servers/"]
+    pages += [f"/servers/{made['server']}/", f"/servers/{made['server']}/?tool={made['tool']}", "/workers/", "/audit/"]
+    pages += [f"/audit/?event={pk}" for pk in Event.objects.filter(tenant=tenant).values_list("pk", flat=True)]
+    for name in ("done", "failed", "form", "url", "sampling", "approval"):
+        public = made[name].public_id
+        pages += [f"/tasks/{public}/?view={view}" for view in ("summary", "timeline", "questions", "log", "wire")]
+        pages.append(f"/tasks/{public}/cancel")
+    questions = list(Question.objects.values_list("pk", flat=True))
+    assert len(questions) == 5
+    pages += [f"/inbox/{pk}/" for pk in questions]
+    seen = 0
+    for page in pages:
+        response = admin.get(page)
+        assert response.status_code == 200, page
+        # What a form sends back is the stored text; nobody reads it there.
+        html = re.sub(r'<option value="[^"]*"', "<option", response.content.decode())
+        found = invisible(html)
+        assert not found, f"{page}: …{html[max(0, found[0][0] - 120) : found[0][0] + 40]!r}"
+        seen += "U+202E" in html
+    assert seen > len(pages) / 2
+    assert User.objects.count() == 1
+
+
+def test_an_answer_with_errors_names_fields_safely(tenant: Tenant, admin: Client) -> None:
+    made = furnish(tenant)
+    question = Question.objects.get(task_id=made["form"].id)
+    response = admin.post(f"/inbox/{question.pk}/answer", {"action": "accept", "f0": ""})
+    assert response.status_code == 422
+    assert not invisible(response.content.decode())
+
+
+def test_a_suggestion_that_cannot_be_read_is_not_filled_in(tenant: Tenant, admin: Client) -> None:
+    made = furnish(tenant)
+    html = admin.get(f"/inbox/{Question.objects.get(task_id=made['form'].id).pk}/").content.decode()
+    assert re.search(r'<input[^>]*name="f0"(?![^>]*value=)', html)
+    assert "pay[U+202E]fdp[U+200B].exe[U+2066]" in html
+
+
+def test_a_link_of_a_result_shows_where_it_leads(tenant: Tenant, admin: Client) -> None:
+    made = furnish(tenant)
+    html = admin.get(f"/tasks/{made['done'].public_id}/").content.decode()
+    assert 'href="https://xn--gthub-n2e.com/x"' in html
+    assert '<b class="mono">xn--gthub-n2e.com</b>' in html
+    assert html.count('target="_blank"') == 1

@@ -65,16 +65,19 @@ def _about_tasks(voice: Voice) -> list[str]:
     if voice.revision == STATELESS and not _extension(voice.capabilities):
         return [
             "Task handles: it does not declare the tasks extension. Its calls wait for their results, and tools in"
-            " mode “always” answer it with -32021."
+            " mode “required” are not listed to it and answer it with -32021."
         ]
     if voice.revision in WITHOUT_TASKS:
         return [
-            "Task handles: its version has no tasks. Its calls wait for their results, and tools in mode “always”"
-            " answer it with -32601."
+            "Task handles: its version has no tasks. Its calls wait for their results, and tools in mode “required”"
+            " are not listed to it and answer it with -32601."
         ]
+    never = []
+    if voice.revision == WITH_TASKS and not isinstance(voice.capabilities.get("tasks"), dict):
+        never.append("Tools in mode “required”: it does not declare tasks, so they are not listed to it.")
     if voice.revision == WITH_TASKS and not _hosts(voice):
-        return ["Questions as tasks: it has to answer while it is connected, or people do."]
-    return []
+        never.append("Questions as tasks: it has to answer while it is connected, or people do.")
+    return never
 
 
 def _extension(capabilities: dict[str, Any]) -> bool:

@@ -25,7 +25,7 @@ IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
 PROGRESS: Final = "io.taskhub/progress"
 """In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
 MODE_HINT: Final = "taskhub/task"
-"""A tool's own `_meta` hint: `always`, `auto` or `never`."""
+"""A tool's own `_meta` hint: one of `core.states.TaskMode`."""
 
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
 

@@ -70,11 +70,20 @@ class Role(StrEnum):
 
 
 class TaskMode(StrEnum):
-    """Whether a tool's caller gets a task handle: design section 5."""
+    """Whether a tool's caller gets a task handle. Who cannot have one waits, or is refused by `required`."""
 
     AUTO = "auto"
+    """After a short wait."""
     ALWAYS = "always"
+    """At once."""
     NEVER = "never"
+    """Not at all: the caller waits for the result."""
+    REQUIRED = "required"
+    """At once, or nothing: what the specification calls a task-required tool. Only callers with tasks see it."""
+
+
+AT_ONCE: Final = frozenset({TaskMode.ALWAYS, TaskMode.REQUIRED})
+"""The modes that hand out a handle without waiting, where there can be one."""
 
 
 class QuestionKind(StrEnum):

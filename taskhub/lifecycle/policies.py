@@ -214,7 +214,7 @@ def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
 def check_policy(policy: ToolPolicy) -> None:
     """Raises `Invalid` naming the field that cannot be."""
     if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
-        raise Invalid("The mode is auto, always or never.", field="policy_mode")
+        raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
     if policy.question_audience is not None and policy.question_audience not in set(Audience):
         raise Invalid("Questions go to client, operator or either.", field="question_audience")
     for name, value, high in (

@@ -1,16 +1,25 @@
-"""What a tool says while it runs, as notifications: progress and log lines have one shape in all revisions."""
+"""What a waiting caller is told, as notifications: what the tool says while it runs, and whom its call waits for.
+Progress and log lines have one shape in all revisions."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from taskhub.core.records import StoredLine
+from taskhub.core.records import State, StoredLine, TaskRecord
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
+from taskhub.protocol.projection import for_client
 from taskhub.queries.tasks import PAGE, lines_after
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+SLIGHTLY: Final = 1e-9
+"""What a second adds to the number of a progress that is none of the tool's: numbers must go up (B26-80), in
+whichever process a stream is taken up, and a day must stay small beside a tool that counts from 0 to 1."""
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:
@@ -41,6 +50,9 @@ class Lines:
         self._level = level
         self._meta = meta
         self._furthest = float("-inf") if furthest is None else furthest
+        """How far the tool itself said it is."""
+        self._sent = self._furthest
+        self._waited_for = ""
 
     async def read(self, hub: Hub) -> list[tuple[int, bytes]]:
         """The notifications since the last look, each with its line's id. No query when the caller
@@ -63,7 +75,23 @@ class Lines:
         if self._token is None or line.progress is None or line.progress <= self._furthest:
             return None
         self._furthest = line.progress
-        return progress_message(self._token, line, self._meta)
+        return self._numbered(self._token, line, line.progress)
+
+    def waiting(self, task: TaskRecord) -> list[bytes]:
+        """Whom the call waits for, as progress, whenever that changed; nothing while no person is asked."""
+        asked = task.state is State.INPUT_REQUIRED and not for_client(task)
+        if self._token is None or not asked or not task.message or task.message == self._waited_for:
+            return []
+        self._waited_for = task.message
+        now = datetime.now(UTC)
+        reached = max(self._furthest, task.progress or 0.0)
+        line = StoredLine(0, "progress", task.message, reached, None, now)
+        return [self._numbered(self._token, line, reached + SLIGHTLY * (now - task.created_at).total_seconds())]
+
+    def _numbered(self, token: str | int, line: StoredLine, number: float) -> bytes:
+        """The line under its number, or the next one above what was sent."""
+        self._sent = number if number > self._sent else math.nextafter(self._sent, math.inf)
+        return progress_message(token, replace(line, progress=self._sent), self._meta)
 
     def _log(self, line: StoredLine) -> bytes | None:
         if self._level is None or line.level not in LOG_LEVELS:

@@ -33,6 +33,8 @@ class Catalogue:
     """Of resources and templates together: they share one notification."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
+    plain_tools: tuple[ToolRecord, ...] = ()
+    """The tools that a caller without tasks can call, in the same order: all but those that require one."""
 
     def prompt(self, name: str) -> OfferRecord | None:
         """The prompt that our wire calls so."""
@@ -87,13 +89,15 @@ def catalogue(tenant_id: int) -> Catalogue:
         tenant_id=tenant_id,
         tools=tools,
         by_name={tool.exposed_name: tool for tool in tools},
-        digest="|".join(f"{tool.exposed_name}:{tool.digest}" for tool in tools),
+        # The mode too: it decides who sees the tool, and is shown to clients of 2025-11-25.
+        digest="|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools),
         prompts=prompts,
         resources=resources,
         templates=templates,
         prompts_digest=_digest(prompts),
         resources_digest=_digest((*resources, *templates)),
         upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
+        plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
     )
     if forgotten == _forgotten:
         _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)

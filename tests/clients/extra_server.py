@@ -1,4 +1,5 @@
-"""What the demo server has no tool for: log lines, progress, a form and roots in calls that are waited for.
+"""What the demo server has no tool for: log lines, progress, a form and roots in calls that are waited for, and a
+tool that runs only as a task.
 
 It stands behind the hub next to the demo, as any server would: `up --server python:tests.clients.extra_server:server`.
 """
@@ -57,6 +58,12 @@ def pick(ctx: Ctx) -> str | InputRequiredResult:
         params = ElicitRequestFormParams(message="Which colour?", requested_schema=COLOR)
         return InputRequiredResult(input_requests={"color": ElicitRequest(params=params)})
     return str((answer.content or {}).get("color")) if answer.action == "accept" else answer.action
+
+
+@server.tool(annotations=READ_ONLY, structured_output=False, meta={"taskhub/task": "required"})
+def task_only() -> str:
+    """Listed and run only where there are tasks."""
+    return "a task"
 
 
 @server.tool(annotations=READ_ONLY, structured_output=False)

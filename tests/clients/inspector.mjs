@@ -45,7 +45,7 @@ async function cli(url, token, era) {
   expectTrue(`${era}: countdown is listed`, said.result.tools.some((tool) => tool.name === "countdown"));
   const counted = await call("word_count", "text=a b a");
   expect(`${era}: word_count`, [counted.code, counted.said.result.structuredContent.words], [0, 3]);
-  const waited = await call("countdown", "seconds=1", "steps=2"); // runs only as a task
+  const waited = await call("countdown", "seconds=1", "steps=2");
   expect(`${era}: countdown`, [waited.code, waited.said.result?.structuredContent.steps], [0, 2]);
   const failed = await call("fail", "kind=tool_error");
   expect(`${era}: tool error`, [failed.code, failed.said.result?.isError], [5, true]);

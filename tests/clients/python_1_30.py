@@ -129,9 +129,10 @@ async def opening(session: ClientSession) -> None:
     expect("tasks capability", found.capabilities.tasks.model_dump(exclude_none=True), wanted)
     await session.send_ping()
     tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-    for name, support in (("echo", "forbidden"), ("word_count", "optional"), ("countdown", "required")):
+    for name, support in (("echo", "forbidden"), ("word_count", "optional"), ("countdown", "optional")):
         execution = tools[name].execution
         expect(f"taskSupport of {name}", execution and execution.taskSupport, support)
+    expect("a tool that runs only as a task is not listed without tasks", "task_only" in tools, False)
     expect_true("word_count has an output schema", tools["word_count"].outputSchema)
 
 
@@ -145,7 +146,10 @@ async def plain_calls(session: ClientSession, person: Person) -> None:
     message = await refused("protocol error", session.call_tool("fail", {"kind": "protocol_error"}), -32602)
     expect("its message", message, "This call was refused on purpose")
     await refused("an unknown tool", session.call_tool("nonsense"), -32602)
-    await refused("a tool that runs only as a task", session.call_tool("countdown", COUNTDOWN), -32601)
+    waited = await session.call_tool("countdown", COUNTDOWN)
+    assert waited.structuredContent is not None
+    expect("countdown, waited for", waited.structuredContent["steps"], 4)
+    await refused("a tool that runs only as a task", session.call_tool("task_only"), -32601)
 
     seen: list[tuple[float, float | None, str | None]] = []
 

@@ -110,7 +110,10 @@ async def calls(client: Client, person: Person, runs_only_as_a_task: int) -> Non
     expect("tool error", (failed.is_error, text(failed)), (True, "This tool failed on purpose"))
     message = await refused("protocol error", client.call_tool("fail", {"kind": "protocol_error"}), -32602)
     expect("its message", message, "This call was refused on purpose")
-    await refused("a tool that runs only as a task", client.call_tool("countdown"), runs_only_as_a_task)
+    waited = await client.call_tool("countdown", {"seconds": 1, "steps": 2})
+    expect("countdown, waited for", (waited.structured_content or {})["steps"], 2)
+    expect("a tool that runs only as a task is not listed without tasks", "task_only" in names, False)
+    await refused("it", client.call_tool("task_only"), runs_only_as_a_task)
 
     seen: list[tuple[float, float | None, str | None]] = []
 

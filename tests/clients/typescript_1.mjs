@@ -66,7 +66,7 @@ async function connected(url, token, person) {
 async function calls(client, person) {
   const { tools } = await client.listTools();
   const support = Object.fromEntries(tools.map((tool) => [tool.name, tool.execution?.taskSupport]));
-  expect("taskSupport", [support.echo, support.word_count, support.countdown], ["forbidden", "optional", "required"]);
+  expect("taskSupport", [support.echo, support.word_count, support.countdown], ["forbidden", "optional", "optional"]);
   expect("echo", (await client.callTool({ name: "echo", arguments: { text: "hé" } })).content[0].text, "hé");
   const counted = await client.callTool({ name: "word_count", arguments: { text: "a b a" } });
   expect("word_count", counted.structuredContent.words, 3);
@@ -74,8 +74,10 @@ async function calls(client, person) {
   expect("tool error", [failed.isError, failed.content[0].text], [true, "This tool failed on purpose"]);
   await refused("protocol error", () => client.callTool({ name: "fail", arguments: { kind: "protocol_error" } }), -32602);
   await refused("an unknown tool", () => client.callTool({ name: "nonsense" }), -32602);
-  // The SDK refuses this by itself when it has listed the tools.
-  await refused("a tool that runs only as a task", () => client.callTool({ name: "countdown" }), -32600);
+  const waited = await client.callTool({ name: "countdown", arguments: { seconds: 1, steps: 2 } });
+  expect("countdown, waited for", waited.structuredContent.steps, 2);
+  expect("a tool that runs only as a task is not listed without tasks", support.task_only, undefined);
+  await refused("it", () => client.callTool({ name: "task_only" }), -32601);
 
   const steps = [];
   await client.setLoggingLevel("info");

@@ -71,7 +71,10 @@ async function calls(client, person, runsOnlyAsATask) {
   const failed = await client.callTool({ name: "fail", arguments: { kind: "tool_error" } });
   expect("tool error", [failed.isError, failed.content[0].text], [true, "This tool failed on purpose"]);
   await refused("protocol error", () => client.callTool({ name: "fail", arguments: { kind: "protocol_error" } }), -32602);
-  await refused("a tool that runs only as a task", () => client.callTool({ name: "countdown" }), runsOnlyAsATask);
+  const waited = await client.callTool({ name: "countdown", arguments: { seconds: 1, steps: 2 } });
+  expect("countdown, waited for", waited.structuredContent.steps, 2);
+  expect("a tool that runs only as a task is not listed without tasks", names.has("task_only"), false);
+  await refused("it", () => client.callTool({ name: "task_only" }), runsOnlyAsATask);
 
   const steps = [];
   person.logged = [];

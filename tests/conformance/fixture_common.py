@@ -27,7 +27,7 @@ Ctx = Context[Any, Any]
 
 # How the hub should run a tool; a tool without a hint is "auto".
 NEVER: Final = {"taskhub/task": "never"}
-ALWAYS: Final = {"taskhub/task": "always"}
+REQUIRED: Final = {"taskhub/task": "required"}
 
 
 def _png() -> bytes:

@@ -13,7 +13,7 @@ from mcp_types import INTERNAL_ERROR, CallToolResult, InputRequiredResult, TextC
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
-from .fixture_common import ALWAYS, NEVER, Ctx, ask, elicited, field, form, name_form
+from .fixture_common import NEVER, REQUIRED, Ctx, ask, elicited, field, form, name_form
 
 # Longer than the hub waits inline, so that the last round is given out as a handle.
 SECOND_ROUND_SECONDS: Final = 1.0
@@ -41,19 +41,19 @@ def _register_jobs(server: MCPServer[Any]) -> None:
             await asyncio.sleep(min(left, 0.5))
         return f"Computed {label or 'something'} in {seconds:g} s"
 
-    @server.tool(meta=ALWAYS)
+    @server.tool(meta=REQUIRED)
     def failing_job() -> CallToolResult:
         """A task that completes with a tool error."""
         return CallToolResult(content=[TextContent(text="This job failed on purpose")], is_error=True)
 
-    @server.tool(meta=ALWAYS, structured_output=False)
+    @server.tool(meta=REQUIRED, structured_output=False)
     def protocol_error_job() -> str:
         """A task that ends with a JSON-RPC error."""
         raise MCPError(INTERNAL_ERROR, "This job met a protocol error on purpose")
 
 
 def _register_questions(server: MCPServer[Any]) -> None:
-    @server.tool(meta=ALWAYS, structured_output=False)
+    @server.tool(meta=REQUIRED, structured_output=False)
     def confirm_delete(filename: str, ctx: Ctx) -> str | InputRequiredResult:
         """A task that asks before it (only seemingly) deletes a file."""
         answer = elicited(ctx, "confirm")
@@ -62,7 +62,7 @@ def _register_questions(server: MCPServer[Any]) -> None:
             return ask(confirm=form(f"Delete {filename}?", {"confirm": {"type": "boolean"}}))
         return f"Deleted {filename}" if confirmed else f"Kept {filename}"
 
-    @server.tool(meta=ALWAYS, structured_output=False)
+    @server.tool(meta=REQUIRED, structured_output=False)
     def multi_input(ctx: Ctx) -> str | InputRequiredResult:
         """A task that asks two questions at once."""
         names = [field(ctx, key, "name", str) for key in ("first", "second")]

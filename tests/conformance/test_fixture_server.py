@@ -147,7 +147,7 @@ async def test_tools_are_described_ordered_and_hinted() -> None:
         assert tool.input_schema["type"] == "object"
         modes.setdefault((tool.meta or {}).get("taskhub/task", "auto"), set()).add(tool.name)
     assert modes["auto"] == {"slow_compute", "test_tool_with_task"}
-    assert modes["always"] == {"failing_job", "protocol_error_job", "confirm_delete", "multi_input"}
+    assert modes["required"] == {"failing_job", "protocol_error_job", "confirm_delete", "multi_input"}
 
 
 async def test_schemas_reach_the_client_unchanged() -> None:

@@ -165,7 +165,10 @@ def test_what_a_client_declares_is_read_from_its_calls(tenant: Tenant, admin: Cl
     assert "sdk 2.1" in rows["modern"]
     assert "no tasks" not in rows["modern"]
     assert "elicitation" in rows["modern"]
-    assert "Never declares the tasks extension: tools in mode “always” answer it with -32021" in rows["plain"]
+    assert (
+        "Never declares the tasks extension: its calls wait, and tools in mode “required” are not listed"
+        in rows["plain"]
+    )
     assert "has not called yet" in rows["silent"]
     assert "never declares the tasks extension" in words(admin.get(f"/clients/{plain.pk}/").content.decode())
     assert "never declares the tasks extension" not in words(admin.get(f"/clients/{modern.pk}/").content.decode())

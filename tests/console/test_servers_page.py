@@ -157,7 +157,7 @@ def test_a_saved_condition_calls_for_approval_of_the_very_call_it_names(
         ({"max_attempts": "21"}, "from 1 to 20"),
         ({"run_seconds": "x"}, "whole number"),
         ({"run_seconds": "86401"}, "from 1 to 86,400"),
-        ({"policy_mode": "sometimes"}, "auto, always or never"),
+        ({"policy_mode": "sometimes"}, "auto, always, never or required"),
         ({"question_audience": "nobody"}, "client, operator or either"),
         ({"at_least_once": "maybe"}, "yes, no, or as the tool says"),
         ({"when_name": ["", ""], "when_value": ["x", ""]}, "Name the argument"),

@@ -66,3 +66,4 @@ def test_the_words_of_the_tables_are_the_words_of_the_core() -> None:
     assert allowed(Question, "question_state_known") == {str(state) for state in QuestionState}
     assert allowed(Membership, "membership_role_known") == {str(role) for role in Role}
     assert allowed(Tool, "tool_mode_known") == {str(mode) for mode in TaskMode}
+    assert allowed(Tool, "tool_hint_known") == {str(mode) for mode in TaskMode}

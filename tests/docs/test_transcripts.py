@@ -37,7 +37,7 @@ def hub() -> Iterator[RunningHub]:
 def _of_2026(hub: RunningHub, told: Transcript) -> None:
     with Client(hub.base, hub.tokens["agent-a"], told) as client:
         caps = {**TASKS, **FORMS}
-        told.say("A tool that always runs as a task answers with a handle:")
+        told.say("A tool that runs only as a task answers with a handle:")
         created = client.tool("confirm_delete", {"filename": "a.txt"}, caps=caps).result
         task_id = told.name(created["taskId"], "TASK")
         client.transcript = None

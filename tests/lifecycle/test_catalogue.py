@@ -27,6 +27,7 @@ SAID: dict[str, tuple[dict[str, Any], TaskMode]] = {
     "optional": ({"execution": {"taskSupport": "optional"}}, TaskMode.AUTO),
     "required": ({"execution": {"taskSupport": "required"}}, TaskMode.AUTO),
     "hinted": ({**FORBIDDEN, "_meta": {"taskhub/task": "always"}}, TaskMode.ALWAYS),
+    "needed": ({**FORBIDDEN, "_meta": {"taskhub/task": "required"}}, TaskMode.REQUIRED),
     "odd": ({"_meta": {"taskhub/task": ["always"]}}, TaskMode.AUTO),
     "odder": ({"_meta": "taskhub/task"}, TaskMode.AUTO),
 }
@@ -57,6 +58,18 @@ def test_what_a_server_says_of_itself_never_limits_what_its_tools_are_offered_as
     assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
     Tool.objects.filter(server=server, name="forbidden").update(policy_mode="never")
     assert modes(server)["forbidden"] is TaskMode.NEVER
+
+
+def test_whoever_listens_hears_that_a_mode_has_changed(server: Server) -> None:
+    listing(server)
+    forget_catalogues()
+    before = catalogue(server.tenant_id)
+    Tool.objects.filter(server=server, name="nothing").update(policy_mode="required")
+    forget_catalogues()
+    after = catalogue(server.tenant_id)
+    assert after.digest != before.digest
+    hidden = {tool.name for tool in after.tools} - {tool.name for tool in after.plain_tools}
+    assert hidden == {"nothing", "needed"}
 
 
 def test_a_tool_that_was_read_differently_is_read_anew_though_nothing_changed_at_its_server(server: Server) -> None:

@@ -159,6 +159,25 @@ async def hold(ctx: Ctx, seconds: float = 60) -> str:
     return "Let go"
 
 
+async def _worked(ctx: Ctx, seconds: float, done: str) -> str:
+    await ctx.report_progress(0, 1, "begun")
+    await asyncio.sleep(seconds)
+    await ctx.report_progress(1, 1, "through")
+    return done
+
+
+@server.tool(meta=ALWAYS, structured_output=False)
+async def lengthy(ctx: Ctx, seconds: float = 1) -> str:
+    """Take a while; a task wherever there can be one."""
+    return await _worked(ctx, seconds, "Took a while")
+
+
+@server.tool(meta=ALWAYS, structured_output=False)
+async def signed(ctx: Ctx) -> str:
+    """What people approve first, once a test has laid that down."""
+    return await _worked(ctx, 0.5, "Signed")
+
+
 @server.tool(structured_output=False)
 def wrong_question(ctx: Ctx) -> str | InputRequiredResult:
     """Ask for an answer that no client said it could give."""

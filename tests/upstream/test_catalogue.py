@@ -313,6 +313,7 @@ def test_a_tool_within_the_limits_is_not_rejected(change: dict[str, Any]) -> Non
         ({}, None),
         ({"_meta": {"taskhub/task": "always"}}, TaskMode.ALWAYS),
         ({"_meta": {"taskhub/task": "never"}}, TaskMode.NEVER),
+        ({"_meta": {"taskhub/task": "required"}}, TaskMode.REQUIRED),
         ({"_meta": {"taskhub/task": "sometimes"}}, None),
         ({"_meta": {"taskhub/task": 7}}, None),
         ({"execution": {"taskSupport": "required"}}, None),

@@ -29,8 +29,9 @@ SHOWN_OFFERS: Final = 100
 SPARE_CONDITIONS: Final = 2
 MODES: Final = (
     ("auto", "Auto: a short wait, then a task handle"),
-    ("always", "Always a task handle"),
+    ("always", "Always: a task handle at once; who cannot have one waits"),
     ("never", "Never: the caller waits for the result"),
+    ("required", "Required: a task or nothing; hidden from clients without tasks"),
 )
 AUDIENCES: Final = (
     ("client", "The calling client"),

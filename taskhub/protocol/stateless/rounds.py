@@ -12,7 +12,7 @@ from typing import Any
 
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
-from taskhub.core.states import TERMINAL
+from taskhub.core.states import AT_ONCE, TERMINAL
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
@@ -66,7 +66,7 @@ async def answered(
         task = await _created(hub, request, tool, arguments, responses, wording.revision)
     else:
         task = await _resumed(hub, request, state, responses or {}, wording.revision)
-    if handle and tool.mode is TaskMode.ALWAYS:
+    if handle and tool.mode in AT_ONCE:
         return wording.handle(hub, request, task)
     with hub.hints.watch(task.public_id) as bell:
         waits = handle and tool.mode is TaskMode.AUTO
@@ -198,7 +198,7 @@ async def _stream(
         with hub.hints.watch(task.public_id) as bell:
             while True:
                 now = await calls.fresh(hub, task)
-                for _, message in await lines.read(hub):
+                for message in [*(line for _, line in await lines.read(hub)), *lines.waiting(now)]:
                     yield event(message)
                 if now.state in TERMINAL or for_client(now):
                     break

@@ -78,8 +78,12 @@ class Tool(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["server", "name"], name="tool_name_unique"),
             models.CheckConstraint(
-                condition=Q(policy_mode__isnull=True) | Q(policy_mode__in=["auto", "always", "never"]),
+                condition=Q(policy_mode__isnull=True) | Q(policy_mode__in=["auto", "always", "never", "required"]),
                 name="tool_mode_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(hint_mode__isnull=True) | Q(hint_mode__in=["auto", "always", "never", "required"]),
+                name="tool_hint_known",
             ),
             models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
             models.CheckConstraint(condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"),

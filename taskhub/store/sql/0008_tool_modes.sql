@@ -4,7 +4,7 @@
 
 UPDATE tool SET hint_mode = said.mode
 FROM (
-    SELECT id, CASE WHEN definition #>> '{_meta,taskhub/task}' IN ('auto', 'always', 'never')
+    SELECT id, CASE WHEN definition #>> '{_meta,taskhub/task}' IN ('auto', 'always', 'never', 'required')
                THEN definition #>> '{_meta,taskhub/task}' END AS mode
     FROM tool
 ) said

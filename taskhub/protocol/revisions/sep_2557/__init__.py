@@ -9,7 +9,7 @@ Where the passages are silent, this is decided:
   has what the draft had: no cache hints on lists, and no declared extensions.
 - **Offered.** Tools and tasks. Prompts and resources are no part of the proposal: they are not declared
   here, and their methods are not found.
-- **Who gets a task.** Everybody, by the tool's mode alone: `always` at once; `auto` when there is no
+- **Who gets a task.** Everybody, by the tool's mode alone: `always` and `required` at once; `auto` when there is no
   result within the inline wait, or a question comes first; `never` waits for its result, and a
   question to the client then ends the wait with an `incomplete` round. Which questions the client can
   answer is read from what the call declares, as on the base wire.

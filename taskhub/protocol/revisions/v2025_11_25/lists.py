@@ -39,12 +39,14 @@ def _known(definition: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def _list(
-    method: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any, str], dict[str, Any]]
+    purpose: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any, str], dict[str, Any]]
 ) -> Callable[[Hub, Request], Awaitable[Reply]]:
+    """A list in pages; `purpose` names it, and is what its cursors are good for."""
+
     async def answer(hub: Hub, request: Request) -> Reply:
         found = await calls.tools_of(hub, request.principal.tenant_id)
-        start = pages.start_of(hub, method, found.tenant_id, request.params.get("cursor"))
-        key = f"{request.version}/{method}/{found.tenant_id}/{start}"
+        start = pages.start_of(hub, purpose, found.tenant_id, request.params.get("cursor"))
+        key = f"{request.version}/{purpose}/{found.tenant_id}/{start}"
         kept = hub.cache.get(key)
         if kept is None or kept[0] is not found:
             # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
@@ -53,7 +55,7 @@ def _list(
         return result_reply(request.id, kept[1])
 
     def encoded(hub: Hub, found: Catalogue, start: int, version: str) -> bytes:
-        page = pages.page_at(hub, method, found.tenant_id, items(found), start)
+        page = pages.page_at(hub, purpose, found.tenant_id, items(found), start)
         result: dict[str, Any] = {member: [shape(item, version) for item in page.items]}
         if page.next_cursor is not None:
             result["nextCursor"] = page.next_cursor
@@ -62,7 +64,16 @@ def _list(
     return answer
 
 
-list_tools = _list("tools/list", "tools", lambda found: found.tools, mapping.wire_tool)
+_all_tools = _list("tools/list", "tools", lambda found: found.tools, mapping.wire_tool)
+_plain_tools = _list("tools/list plain", "tools", lambda found: found.plain_tools, mapping.wire_tool)
+
+
+async def list_tools(hub: Hub, request: Request) -> Reply:
+    """The tools that this session's client can call: those that require a task only if it declares tasks."""
+    declared = mapping.declares_tasks(request.on.client_capabilities, request.version)
+    return await (_all_tools if declared else _plain_tools)(hub, request)
+
+
 list_prompts = _list("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)
 list_resources = _list("resources/list", "resources", lambda found: found.resources, wire_resource)
 list_templates = _list("resources/templates/list", "resourceTemplates", lambda found: found.templates, wire_resource)

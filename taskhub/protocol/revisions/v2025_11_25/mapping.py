@@ -18,10 +18,13 @@ STATUS: Final[dict[State, str]] = {
 }
 
 SUPPORT: Final[dict[TaskMode, str]] = {
-    TaskMode.ALWAYS: "required",
     TaskMode.AUTO: "optional",
+    TaskMode.ALWAYS: "optional",
     TaskMode.NEVER: "forbidden",
+    TaskMode.REQUIRED: "required",
 }
+"""What we offer (T25-04). Every caller may wait for a tool that is `always`, so that is `optional`: some SDKs
+refuse a plain call of a `required` one themselves."""
 
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
@@ -51,6 +54,12 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
     fields["ttl"] = task.ttl_ms
     fields["pollInterval"] = task.poll_interval_ms
     return fields
+
+
+def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:
+    """Whether the session's client says that it knows tasks. It need not, to create one; but a client that says
+    nothing may be one that only ever makes plain calls."""
+    return version == VERSION and isinstance(capabilities.get("tasks"), dict)
 
 
 def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:

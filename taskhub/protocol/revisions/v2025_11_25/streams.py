@@ -271,6 +271,8 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 for line, message in await lines.read(hub):
                     if not overtaken:
                         yield event(message, served.at.next(line=line))
+                for message in () if overtaken else lines.waiting(task):
+                    yield event(message, served.at.next())
                 for message in await served.withdrawn():
                     yield message
                 for sent in delivery.requests:

@@ -90,7 +90,7 @@ def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> d
 async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> Reply | Stream:
     """The answer, in one piece or at the end of a stream. A caller that goes away may come back for
     it: leaving is not cancelling (B25-13)."""
-    if tool.mode is TaskMode.ALWAYS:
+    if tool.mode is TaskMode.REQUIRED:  # T25-06
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
     streams.need_room(hub, request.on)
     details = _details(request, tool, arguments)

@@ -13,6 +13,7 @@ from taskhub.protocol import calls, pages
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import declares_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import Request
 from taskhub.queries.catalogue import Catalogue
 
@@ -38,14 +39,15 @@ def wire_resource(resource: OfferRecord) -> dict[str, Any]:
 
 
 def _list(
-    method: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any], dict[str, Any]]
+    purpose: str, member: str, items: Callable[[Catalogue], Sequence[Any]], shape: Callable[[Any], dict[str, Any]]
 ) -> Callable[[Hub, Request], Awaitable[Reply]]:
-    """A list method: its result holds a page of `items` in `member`, each in this revision's `shape`."""
+    """A list method: its result holds a page of `items` in `member`, each in this revision's `shape`. `purpose`
+    names the list, and is what its cursors are good for."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
         found = await calls.tools_of(hub, request.principal.tenant_id)
-        start = pages.start_of(hub, method, found.tenant_id, request.params.get("cursor"))
-        key = f"2026-07-28/{method}/{found.tenant_id}/{start}"
+        start = pages.start_of(hub, purpose, found.tenant_id, request.params.get("cursor"))
+        key = f"2026-07-28/{purpose}/{found.tenant_id}/{start}"
         kept = hub.cache.get(key)
         if kept is None or kept[0] is not found:
             # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
@@ -54,7 +56,7 @@ def _list(
         return Reply(result_message(request.id, kept[1]), headers=JSON)
 
     def encoded(hub: Hub, found: Catalogue, start: int) -> bytes:
-        page = pages.page_at(hub, method, found.tenant_id, items(found), start)
+        page = pages.page_at(hub, purpose, found.tenant_id, items(found), start)
         result: dict[str, Any] = {
             "resultType": "complete",
             member: [shape(item) for item in page.items],
@@ -69,7 +71,15 @@ def _list(
     return answer
 
 
-list_tools = _list("tools/list", "tools", lambda found: found.tools, wire_tool)
+_all_tools = _list("tools/list", "tools", lambda found: found.tools, wire_tool)
+_plain_tools = _list("tools/list plain", "tools", lambda found: found.plain_tools, wire_tool)
+
+
+async def list_tools(hub: Hub, request: Request) -> Reply:
+    """The tools that this request could call: those that require a task only if it declares the extension."""
+    return await (_all_tools if declares_tasks(request.capabilities) else _plain_tools)(hub, request)
+
+
 list_prompts = _list("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)
 list_resources = _list("resources/list", "resources", lambda found: found.resources, wire_resource)
 list_templates = _list("resources/templates/list", "resourceTemplates", lambda found: found.templates, wire_resource)

@@ -17,10 +17,11 @@ WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.cr
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """Only who declares the extension gets a handle, and what the tool asks it is asked before (T26-47)."""
+    """Only who declares the extension gets a handle, and what the tool asks it is asked before (T26-47).
+    -32021 for any other caller of a tool that requires a task (T26-05); otherwise it waits."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await rounds.wanted(hub, request)
     declared = tasks.declares_tasks(request.capabilities)
-    if tool.mode is TaskMode.ALWAYS and not declared:
+    if tool.mode is TaskMode.REQUIRED and not declared:
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
     return await rounds.answered(hub, request, tool, arguments, WORDING, handle=declared)

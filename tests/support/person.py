@@ -1,0 +1,42 @@
+"""A person at the console of a running hub, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+
+import httpx2
+
+from tests.support.client import _NO_TLS
+from tests.support.hub import RunningHub
+
+
+class Person:
+    """Signed in with one of the accounts of the first run, such as `approver`."""
+
+    def __init__(self, hub: RunningHub, role: str) -> None:
+        self._http = httpx2.Client(base_url=hub.base, trust_env=False, verify=_NO_TLS, follow_redirects=True)
+        account = json.loads((hub.data / "credentials.json").read_text())["users"][role]
+        path = "/accounts/login/"
+        self._send(path, path, login=account["username"], password=account["password"])
+
+    def __enter__(self) -> Person:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._http.close()
+
+    def decide(self, question: int, verdict: str = "approve", reason: str = "") -> None:
+        """Approve or reject a call; who rejects says why."""
+        self._send(f"/inbox/{question}/", f"/inbox/{question}/decide", verdict=verdict, reason=reason)
+
+    def _send(self, page: str, action: str, **fields: str) -> None:
+        """Fill in the form on the page that leads to `action`."""
+        text = self._http.get(page).raise_for_status().text
+        form = next(form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'action="{action}"' in form)
+        hidden = {
+            name: unescape(value)
+            for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
+        }
+        self._http.post(action, data={**hidden, **fields}).raise_for_status()

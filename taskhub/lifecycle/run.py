@@ -35,17 +35,27 @@ class Claimed:
 
 
 def claim_tasks(
-    *, worker: str, limit: int, lease_seconds: float, per_context: int, actor: Actor, since: datetime | None = None
+    *,
+    worker: str,
+    limit: int,
+    lease_seconds: float,
+    per_context: int,
+    actor: Actor,
+    share: int | None = None,
+    since: datetime | None = None,
 ) -> Claimed:
     """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
     holds, never one whose cancellation was asked for. Tells nobody: see `announce_running`.
+
+    An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default: as
+    many as it may run in all); what it has beyond that hides nobody else's.
 
     With `since` of the claim before, what became runnable more than a second earlier is not looked
     at: every few seconds a claim must go without it, for what was locked or committed late.
     """
     found = call.rows(
-        "SELECT * FROM claim_tasks_v2(%s, %s::int, %s::float8, %s::int, %s::timestamptz, %s)",
-        (worker, limit, lease_seconds, per_context, since, who(actor)),
+        "SELECT * FROM claim_tasks_v3(%s, %s::int, %s::float8, %s::int, %s::int, %s::timestamptz, %s)",
+        (worker, limit, lease_seconds, per_context, per_context if share is None else share, since, who(actor)),
     )
     more = bool(found) and found[0][15]
     taken = [row for row in found if row[0] is not None]

@@ -55,6 +55,9 @@ SKIPPED_SECONDS = 0.05
 """After this a task is looked at again whose lock somebody held at the moment of the claim."""
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
+SHARE = 2
+"""One client gets at most this part of a worker's slots, also while nobody else waits: a tool that runs
+cannot be put aside for a newcomer, so the room must be there before."""
 RETRY_SECONDS = 10.0
 """How long a task waits when this worker is not connected to its server (yet)."""
 
@@ -82,6 +85,7 @@ class Engine:
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.actor = Actor(name=self.name, door=Door.WORKER)
         self.slots = slots or settings.TASKHUB_SLOTS
+        self.share = max(1, self.slots // SHARE)
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close)
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             self.lanes,
@@ -160,6 +164,7 @@ class Engine:
                         limit=free,
                         lease_seconds=settings.TASKHUB_LEASE_SECONDS,
                         per_context=settings.TASKHUB_CONTEXT_RUNNING,
+                        share=self.share,
                         actor=self.actor,
                         since=None if whole else self._since,
                     )

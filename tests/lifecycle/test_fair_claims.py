@@ -1,0 +1,145 @@
+"""No client takes all of a worker: its share ends, and what it has beyond that hides nobody else's."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from django.db import connection
+
+from taskhub.core.records import Claim
+from taskhub.lifecycle import run
+from taskhub.store import call
+from taskhub.store.models import Task
+from tests.factories import WORKER
+from tests.lifecycle import kit
+from tests.lifecycle.kit import World
+from tests.store import raw as sql
+from tests.store.touched import rows_looked_at
+
+BACKLOG = 3_000
+
+
+def claim(worker: str = "w1", *, limit: int = 8, share: int = 4, per_context: int = 1_000) -> run.Claimed:
+    return run.claim_tasks(
+        worker=worker, limit=limit, lease_seconds=60, per_context=per_context, share=share, actor=WORKER
+    )
+
+
+def owners(tasks: list[Claim]) -> Counter[int]:
+    """How many of them each context has."""
+    ids = [taken.task_id for taken in tasks]
+    return Counter(Task.objects.filter(pk__in=ids).values_list("context_id", flat=True))
+
+
+def heap_up(world: World, count: int = BACKLOG) -> None:
+    """That many more tasks like the client's first one, each a moment older than the one before."""
+    columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest"
+    with kit.superuser_past_the_guards() as raw:
+        raw.execute(
+            f"INSERT INTO task (public_id, runnable_at, state, {columns})"
+            " SELECT 'heap-' || context_id || '-' || n, runnable_at - make_interval(secs => n * 0.001), 'queued',"
+            f" {columns}"
+            " FROM generate_series(1, %s) n, (SELECT * FROM task WHERE context_id = %s ORDER BY id LIMIT 1) t",
+            (count, world.context.pk),
+        )
+        raw.execute("SELECT setval('task_id_seq', (SELECT max(id) FROM task))")
+
+
+def test_a_client_gets_no_more_of_one_worker_than_its_share_also_while_nobody_waits(world: World) -> None:
+    for _ in range(12):
+        kit.create(world)
+    first = claim("w1")
+    assert (len(first.tasks), first.more) == (4, True)
+    assert (claim("w1").tasks, claim("w1").more) == ([], True)
+    assert len(claim("w2").tasks) == 4, "a share is of one worker"
+    assert len(claim("w3", per_context=10).tasks) == 2, "and what a client may run in all still counts"
+    kit.finish(first.tasks[0])
+    assert len(claim("w1").tasks) == 1
+
+
+def test_the_share_holds_within_one_claim_and_the_rest_goes_to_who_comes_later(world: World) -> None:
+    other, third = kit.another_client(world), kit.another_client(world)
+    for _ in range(40):
+        kit.create(world)
+    for _ in range(3):
+        kit.create(other)
+    kit.create(third)
+    taken = claim(limit=8, share=4)
+    assert owners(taken.tasks) == {world.context.pk: 4, other.context.pk: 3, third.context.pk: 1}
+
+
+def test_between_those_that_are_not_full_the_oldest_goes_first(world: World) -> None:
+    early, late = kit.another_client(world), kit.another_client(world)
+    for _ in range(4):
+        kit.create(world)
+    claim(limit=2, share=2)  # the first client is full
+    young, old = kit.create(early), kit.create(late)
+    kit.turn_back(old.id, "runnable_at", 30)
+    assert [taken.task_id for taken in claim(limit=1, share=2).tasks] == [old.id]
+    assert [taken.task_id for taken in claim(limit=1, share=2).tasks] == [young.id]
+
+
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_clients_on_every_side_of_a_full_one_are_found(world: World, place: str) -> None:
+    """Contexts are stepped through by their ids, around those that are full."""
+    clients = [world, *(kit.another_client(world) for _ in range(4))]
+    full = {"before": clients[1:3], "between": clients[2:3], "after": [clients[0], clients[4]]}[place]
+    for client in full:
+        for _ in range(3):
+            kit.create(client)
+    assert len(claim(limit=len(full) * 2, share=2).tasks) == len(full) * 2
+    rest = {kit.create(client).id for client in clients if client not in full}
+    for _ in range(20):  # wherever the claim begins its round
+        with connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            assert {taken.task_id for taken in claim(limit=50, share=2).tasks} == rest
+            cursor.execute("ROLLBACK")
+
+
+def test_a_claim_says_so_where_a_client_was_cut_off_after_others_were_served(world: World) -> None:
+    other = kit.another_client(world)
+    for _ in range(3):
+        kit.create(world)
+    assert claim(limit=8, share=2).more is True
+    for _ in range(3):
+        kit.create(other)
+    taken = claim(limit=8, share=2)
+    assert (owners(taken.tasks), taken.more, taken.since) == ({other.context.pk: 2}, True, None)
+    assert (claim(limit=8, share=2).tasks, claim(limit=8, share=2).more) == ([], True)
+
+
+def test_a_lock_that_somebody_holds_is_told_of_also_beside_a_full_client(world: World) -> None:
+    other = kit.another_client(world)
+    for _ in range(3):
+        kit.create(world)
+    claim(limit=8, share=2)
+    mine = kit.create(other)
+    with sql.connect() as holder:
+        holder.execute("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", [mine.id])
+        assert (claim(share=2).tasks, claim(share=2).skipped) == ([], True)
+    assert [taken.task_id for taken in claim(share=2).tasks] == [mine.id]
+    assert claim(share=2).skipped is False
+
+
+def test_the_backlog_of_a_full_client_is_not_walked_over(world: World) -> None:
+    other = kit.another_client(world)
+    kit.create(world)
+    heap_up(world)
+    assert len(claim(limit=8, share=4).tasks) == 4
+    mine = kit.create(other)
+    taken: list[run.Claimed] = []
+    looked = rows_looked_at("task", lambda: taken.append(claim(limit=8, share=4)))
+    assert [found.task_id for found in taken[0].tasks] == [mine.id]
+    assert looked < 60
+    # Nothing to take: the same, and it says that something waits.
+    looked = rows_looked_at("task", lambda: taken.append(claim(limit=8, share=4)))
+    assert (taken[1].tasks, taken[1].more, taken[1].skipped) == ([], True, False)
+    assert looked < 60
+
+
+def test_the_claim_of_the_version_before_still_works_beside_it(world: World) -> None:
+    """During an upgrade, workers of both run."""
+    task = kit.create(world)
+    found = call.rows("SELECT id FROM claim_tasks_v2('old', 4, 30::float8, 32, NULL, '{}')")
+    assert found == [(task.id,)]

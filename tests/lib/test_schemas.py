@@ -38,7 +38,15 @@ def checker() -> Iterator[Checker]:
 
 
 def processes() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if "schema_process" in " ".join(one.cmdline())]
+    """Those that still run. One that has ended stays a zombie until asyncio's watcher has taken its exit code."""
+
+    def of_a_checker(one: psutil.Process) -> bool:
+        try:
+            return "schema_process" in " ".join(one.cmdline())
+        except (psutil.ZombieProcess, psutil.NoSuchProcess):
+            return False
+
+    return [one for one in psutil.Process().children() if of_a_checker(one)]
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,17 @@ class Checker:
             process.wait()
 
 
+def surely_fits(schema: Any, value: Any) -> bool:
+    """Whether `value` fits, where telling is cheap; `False` also where it might not be. Never raises."""
+    try:
+        body = jsonx.encode(value)
+        if plain_cost(schema) * len(body) > PLAIN_COST:
+            return False
+        return bool(schema_process.validator(schema).is_valid(value))
+    except (ValueError, TypeError, RecursionError):
+        return False
+
+
 def plain_cost(schema: Any) -> int:
     """How many parts of the schema one part of a value can meet at most, references followed; more than any limit
     where that depends on anything but sizes: patterns, recursion, words that are not known here."""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import psycopg
 from django.conf import settings
 
+from taskhub.core.conditions import met
 from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
 from taskhub.core.records import (
     Actor,
@@ -26,6 +27,7 @@ from taskhub.core.records import (
     ToolRecord,
 )
 from taskhub.lib import ids, jsonx
+from taskhub.lib.schemas import surely_fits
 from taskhub.lifecycle._records import changes, questions, who
 from taskhub.lifecycle.hints import Hint, announce_created
 from taskhub.queries.tasks import task_by_id
@@ -248,16 +250,17 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQues
     """The approval that the tool's policy wants for these arguments, if any.
 
     `approval_when` maps argument names to the value that calls for approval; empty means
-    always.
+    always. A call that cannot be told from such a one asks too (`core.conditions`).
     """
     if not tool.approval:
         return None
-    if any(arguments.get(name) != value for name, value in tool.approval_when.items()):
+    because = met(tool.approval_when, arguments, tool.definition.get("inputSchema"), surely_fits)
+    if because is None:
         return None
     return NewQuestion(
         key="approval",
         kind=QuestionKind.APPROVAL,
-        params={"tool": tool.exposed_name, "server": tool.server_name, "rule": tool.approval_when},
+        params={"tool": tool.exposed_name, "server": tool.server_name, "rule": tool.approval_when, "because": because},
         audience=Audience.OPERATOR,
         group=tool.approval_group,
         quorum=tool.approval_quorum,

@@ -1,0 +1,97 @@
+"""Whether a call is one that a rule is about, decided so that doubt counts as yes.
+
+A rule names arguments and the values that call for approval. Tools are lenient in what they take
+(`"false"` for `false`, `"100"` for 100, a default for what is missing), so a call is outside a rule
+only where an argument is surely another value: present, of the same JSON type, fitting the tool's
+schema, and different also to a reader who ignores case, width, blanks and invisible characters.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from typing import Any, Final
+
+_MISSING: Final = object()
+
+
+def met(
+    conditions: dict[str, Any], arguments: dict[str, Any], schema: Any, fits: Callable[[Any, Any], bool]
+) -> dict[str, str] | None:
+    """For each condition, why the call may fall under it: `is`, `missing`, `null`, `type` (another JSON
+    type), `like` (the same but for how it is written) or `unfit` (no value that the tool's schema lets
+    through as it is). `None` when one of them is surely not met.
+
+    `schema` is the tool's `inputSchema`: its defaults stand in for what is missing. `fits(schema, value)`
+    tells whether a value surely fits; it is asked only where everything hangs on it.
+    """
+    because: dict[str, str] = {}
+    for name, wanted in conditions.items():
+        rule = _rule(schema, name)
+        default = rule.get("default", _MISSING) if isinstance(rule, dict) else _MISSING
+        found = arguments.get(name, default)
+        why = _why(found, wanted)
+        if not why and (rule is _MISSING or fits(_alone(schema, rule), found)):
+            return None
+        because[name] = why or "unfit"
+    return because
+
+
+def _rule(schema: Any, name: str) -> Any:
+    """What the schema says about one argument."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties.get(name, _MISSING) if isinstance(properties, dict) else _MISSING
+
+
+def _alone(schema: dict[str, Any], rule: Any) -> Any:
+    """The rule as a schema of its own, with what it may refer to."""
+    tables = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
+    return {**tables, **rule} if isinstance(rule, dict) else rule
+
+
+def _why(found: Any, wanted: Any) -> str:
+    """Why `found` may be meant as `wanted`; empty when it surely is not."""
+    if found is _MISSING:
+        return "missing"
+    if found is None and wanted is not None:
+        return "null"
+    if _type(found) != _type(wanted):
+        return "type"
+    if isinstance(wanted, dict):
+        return _worst([_why(found.get(name, _MISSING), value) for name, value in wanted.items()])
+    if isinstance(wanted, list):
+        return _worst([_why(*pair) for pair in zip(found, wanted, strict=True)]) if len(found) == len(wanted) else ""
+    if found == wanted:
+        return "is"
+    if isinstance(wanted, str):
+        return "like" if _plain(found) == _plain(wanted) else ""
+    # JSON's numbers are doubles to many a reader: 2**53 + 1 is 2**53 there.
+    return "like" if not isinstance(wanted, bool) and _double(found) == _double(wanted) else ""
+
+
+def _worst(reasons: list[str]) -> str:
+    """Of the parts of an array or object: it may be meant only if each part may be."""
+    if not all(reasons):
+        return ""
+    return next((why for why in reasons if why != "is"), "is")
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return type(value).__name__
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _plain(text: str) -> str:
+    """The text as a careless reader sees it."""
+    wide = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(sign for sign in wide if unicodedata.category(sign)[0] not in "CZ")

@@ -228,7 +228,10 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task a worker has taken: run it under `epoch`, which fences every later write."""
+    """A task a worker has taken: run it under `epoch`, which fences every later write.
+
+    `answers` were given to the tool's questions so far, by its own keys; `given` came with the call,
+    and counts for what the client may answer once it is asked."""
 
     task_id: int
     public_id: str
@@ -245,6 +248,8 @@ class Claim:
     trace: dict[str, Any]
     question_audience: Audience | None
     run_seconds: int
+    given: dict[str, Any] | None = None
+    server_enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,16 @@ def answer_question(task_id: int, question: OpenQuestion, response: dict[str, An
     Raises `Invalid` with the reason when it does not answer what was asked: the question stays
     open. `LATE` when somebody else was first.
     """
-    clean = checked_response(question.kind, question.params, response)
+    clean, verdict = checked_answer(question.kind, question.params, response)
+    return _store(task_id, question.key, jsonx.encode(clean).decode(), verdict, None, actor)
+
+
+def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) -> tuple[dict[str, Any], str]:
+    """The answer as it is stored, and its verdict. Raises `Invalid` when it does not answer what was asked."""
+    clean = checked_response(kind, params, response)
     if jsonx.has_nul(clean):
         raise Invalid("An answer cannot hold the character U+0000.")
-    verdict = "answer"
-    if question.kind is QuestionKind.ELICITATION:
-        verdict = str(clean["action"])
-    return _store(task_id, question.key, jsonx.encode(clean).decode(), verdict, None, actor)
+    return clean, str(clean["action"]) if kind is QuestionKind.ELICITATION else "answer"
 
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> Outcome:
@@ -53,7 +56,7 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
 
 def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> Outcome:
     (outcome,) = change(
-        "SELECT answer_v1(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        "SELECT answer_v2(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (task_id, key, response, verdict, actor.reason, actor.user_id, actor.context_id, final, who(actor)),
         task_id,
     )

@@ -33,7 +33,7 @@ from taskhub.lifecycle.hints import Hint, announce_created
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
-_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v2(%s::json, %s)"
+_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v3(%s::json, %s)"
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -115,6 +115,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "revision": new.revision,
         "arguments": new.arguments,
         "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
+        "tool_digest": tool.digest,
         "answers": new.answers,
         "questions": None if approval is None else questions([approval]),
         "message": message,

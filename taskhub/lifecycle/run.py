@@ -3,6 +3,7 @@ its lease changes nothing, and its late write leaves an event (reliability V01, 
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import Any
 
 import psycopg
 
-from taskhub.core.errors import Refused
+from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, changes, questions, who
+from taskhub.lifecycle.answer import checked_answer
 from taskhub.lifecycle.hints import announce
 from taskhub.store import call
 
@@ -26,12 +28,14 @@ LINES_KEPT = 2_000
 class Claimed:
     """What `claim_tasks` took: `more` tells that others wait for a task to end (a free place here, or
     in what their client may run at once), `since` where the next claim may start, `skipped` that somebody
-    held the lock of a task that waits for nothing else."""
+    held the lock of a task that waits for nothing else, `held_back` the tasks that may not run any more, or
+    not before they are approved again: they have left the queue, and others may be behind them."""
 
     tasks: list[Claim]
     more: bool
     since: datetime | None
     skipped: bool = False
+    held_back: tuple[int, ...] = ()
 
 
 def claim_tasks(
@@ -45,7 +49,8 @@ def claim_tasks(
     since: datetime | None = None,
 ) -> Claimed:
     """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
-    holds, never one whose cancellation was asked for. Tells nobody: see `announce_running`.
+    holds, never one whose cancellation was asked for, whose tool was turned off, whose client was locked
+    out, or whose tool changed since it was approved. Tells nobody of what it took: see `announce_running`.
 
     An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default: as
     many as it may run in all); what it has beyond that hides nobody else's.
@@ -57,7 +62,9 @@ def claim_tasks(
         "SELECT * FROM claim_tasks_v3(%s, %s::int, %s::float8, %s::int, %s::int, %s::timestamptz, %s)",
         (worker, limit, lease_seconds, per_context, per_context if share is None else share, since, who(actor)),
     )
-    more = bool(found) and found[0][15]
+    more = bool(found) and found[0][17]
+    held_back = tuple(found[0][20] or ()) if found else ()
+    announce(*held_back)
     taken = [row for row in found if row[0] is not None]
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
     # one task the whole batch would be claimed and never run.
@@ -78,10 +85,13 @@ def claim_tasks(
             trace=json.loads(row[12]),
             question_audience=Audience(row[13]) if row[13] else None,
             run_seconds=row[14],
+            given=json.loads(row[15]) if row[15] else None,
+            server_enabled=row[16],
         )
         for row in taken
     ]
-    return Claimed(claims, more, taken[0][16] if taken else None, bool(found) and found[0][17])
+    since = taken[0][18] if taken else None
+    return Claimed(claims, more, since, bool(found) and found[0][19], held_back)
 
 
 def announce_running(*task_ids: int) -> None:
@@ -119,10 +129,12 @@ def ask(
     claim: Claim, asked: Sequence[NewQuestion], *, upstream_state: str | None, message: str, live: bool, actor: Actor
 ) -> bool:
     """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the
-    answers. `False`: the lease is lost."""
+    answers. What came with the call as an answer to one of them is stored as its client's decision,
+    and with nothing left open the task is runnable at once. `False`: the lease is lost."""
+    given = [] if live else _given(claim, asked)
     return bool(
         change(
-            "SELECT ask_v1(%s, %s::int, %s::json, %s, %s, %s, %s)",
+            "SELECT ask_v2(%s, %s::int, %s::json, %s, %s, %s, %s::json, %s)",
             (
                 claim.task_id,
                 claim.epoch,
@@ -130,11 +142,26 @@ def ask(
                 upstream_state,
                 message,
                 live,
+                jsonx.encode(given).decode() if given else None,
                 who(actor),
             ),
             claim.task_id,
         )[0]
     )
+
+
+def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
+    """Of the answers that came with the call, those that count: to a question that its client may
+    answer, that is asked for the first time, and that they fit. The others ask (B26-65)."""
+    given, found = claim.given or {}, []
+    for question in asked:
+        response = given.get(question.key, given.get(question.upstream_key))
+        if response is None or question.audience is Audience.OPERATOR or question.upstream_key in (claim.answers or {}):
+            continue
+        with contextlib.suppress(Invalid):
+            clean, verdict = checked_answer(question.kind, question.params, response)
+            found.append({"key": question.key, "response": jsonx.encode(clean).decode(), "verdict": verdict})
+    return found
 
 
 def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:

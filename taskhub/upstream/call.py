@@ -266,8 +266,7 @@ async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
 
 
 def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The answers that have the shape of one. The others are left out, so that the tool asks again
-    (B26-65): those that came with the call itself were sent before anybody had asked."""
+    """The answers that the SDK takes. The others are left out, so that the tool asks again (B26-65)."""
     if not answers:
         return answers
     found = {}
@@ -305,9 +304,11 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
 
 
 def _key(upstream_key: str, claim: Claim) -> str:
-    """A key is unique for the task's life (T26-30), though a tool may ask the same one again."""
+    """A key is unique for the task's life (T26-30), though a tool may ask the same one again, or use
+    one of ours."""
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
-    return key if upstream_key not in (claim.answers or {}) else f"{key}~{claim.epoch}"
+    ours = key.startswith(("approval", "live-"))
+    return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 
 def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:

@@ -179,7 +179,7 @@ class Engine:
                     patience = SKIPPED_SECONDS
                 if claimed.tasks:
                     self._since = claimed.since
-                if self._more and (len(claimed.tasks) == free or self._ended != ended):
+                if claimed.held_back or (self._more and (len(claimed.tasks) == free or self._ended != ended)):
                     continue
             try:
                 async with asyncio.timeout(patience):
@@ -223,7 +223,7 @@ class Engine:
                 claim,
                 started=False,
                 delay_seconds=RETRY_SECONDS,
-                reason="Waiting for its server",
+                reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
                 actor=self.actor,
             )
 

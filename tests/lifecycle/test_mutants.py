@@ -50,13 +50,13 @@ MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may fault": [Mutant("fault_v1", r"AND lease_epoch = p_epoch AND", "AND")],
     "a zombie may release": [Mutant("release_v1", r"AND lease_epoch = p_epoch AND", "AND")],
     "a closed question takes answers": [
-        Mutant("answer_v1", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")
+        Mutant("answer_v2", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")
     ],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
     "a key is everybody's": [
-        Mutant("create_tasks_v2", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
+        Mutant("create_tasks_v3", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
     ],
-    "a key hides other arguments": [Mutant("create_tasks_v2", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
+    "a key hides other arguments": [Mutant("create_tasks_v3", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
     "a result after the cancellation": [LATE],
     "a result after the cancellation, and no guard": [LATE, NO_TERMINAL_GUARD],
     "a cancellation of ended tasks": [Mutant("request_cancel_v1", r"held\.ended_at IS NOT NULL OR")],
@@ -70,8 +70,8 @@ MUTANTS: dict[str, list[Mutant]] = {
     "every lost task runs again": [
         Mutant("sweep_v1", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")
     ],
-    "asking does not change the state": [Mutant("ask_v1", r"SET state = 'input_required', message", "SET message")],
-    "an answer leaves the task waiting": [Mutant("answer_v1", r"IF left_open = 0 THEN", "IF false THEN")],
+    "asking does not change the state": [Mutant("ask_v2", r"SET state = 'input_required', message", "SET message")],
+    "an answer leaves the task waiting": [Mutant("answer_v2", r"IF left_open = 0 THEN", "IF false THEN")],
     "the version may stand still": [
         Mutant("task_guard", r"NEW\.version := OLD\.version \+ 1;", "NEW.version := OLD.version;"),
     ],

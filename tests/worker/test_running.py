@@ -327,7 +327,7 @@ def test_a_task_whose_server_this_worker_is_not_connected_to_waits_for_it(
     server = hall.server(enabled=False)
     task = call(hall.tool(server, "echo"), text="patience")
     hall.start()
-    wait_until(lambda: kit.look(task).message == "Waiting for its server", "the reason")
+    wait_until(lambda: kit.look(task).message == "Waiting: its server is disabled", "the reason")
     assert attempts(task)[0] == "released"
     Server.objects.filter(pk=server.pk).update(enabled=True)
     hint("c")
@@ -364,7 +364,7 @@ def test_a_server_that_is_disabled_is_not_called_any_more(hall: Hall) -> None:
     hint("c")
     wait_until(lambda: upstream.children() == [], "the end of its processes")
     task = call(tool, text="y")
-    wait_until(lambda: kit.look(task).message == "Waiting for its server", "the reason")
+    wait_until(lambda: kit.look(task).message == "Waiting: its server is disabled", "the reason")
 
 
 # --- losing a task, and the database

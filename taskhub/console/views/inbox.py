@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import content
 from taskhub.console.access import page
+from taskhub.console.changes import changes
 from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
@@ -23,9 +24,18 @@ from taskhub.core.states import QuestionKind, QuestionState
 from taskhub.identity import gate
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
 from taskhub.queries import inbox as queries
+from taskhub.queries.approvals import approved_call
 from taskhub.queries.inbox import InboxItem
 
 QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
+IN_DOUBT = {
+    "missing": "is missing",
+    "null": "is null",
+    "type": "is of another type than the rule’s value",
+    "like": "is written differently",
+    "unfit": "is no value that the tool’s schema lets through",
+}
+"""Why a call that does not plainly meet the rule was held all the same (`core.conditions`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +157,23 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
             "why_not": _why_not(request, chosen),
             "sampling": _sampling(chosen) if chosen.kind is QuestionKind.SAMPLING else None,
             "link": _link(chosen),
+            **_approved(chosen),
         }
     # A list that is refetched on a hint leaves the open form alone.
     partial = "list" if request.htmx.target == "inbox-list" else "inbox"
     return partial_or_page(request, "console/inbox.html", partial, context, status=status)
+
+
+def _approved(item: InboxItem) -> dict[str, Any]:
+    """What an approval is about, besides the arguments."""
+    call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL else None
+    if call is None:
+        return {}
+    changed = None if call.before is None else changes(call.before, call.definition)
+    came_along = [(key, content.rows(value)) for key, value in call.came_along.items()]
+    because = item.params.get("because") or {}
+    doubts = [(name, IN_DOUBT[why]) for name, why in because.items() if why in IN_DOUBT]
+    return {"call": call, "changed": changed, "came_along": came_along, "doubts": doubts}
 
 
 def _item(request: ConsoleRequest, pk: int) -> InboxItem:

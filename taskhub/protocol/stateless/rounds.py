@@ -107,6 +107,8 @@ async def _created(
     responses: dict[str, Any] | None,
     revision: str,
 ) -> TaskRecord:
+    if responses:
+        calls.need_scope(request.principal, "tasks:answer")
     return await calls.create(
         hub,
         request.incoming,

@@ -24,6 +24,7 @@ class Task(models.Model):
     revision = models.CharField(max_length=32)
     arguments = models.JSONField()
     arguments_digest = models.BinaryField(max_length=32)
+    tool_digest = models.BinaryField(max_length=32, null=True)
     answers = models.JSONField(null=True)
 
     state = models.CharField(max_length=16, db_default="queued")
@@ -137,6 +138,8 @@ class Question(models.Model):
     upstream_key = models.CharField(max_length=256, db_default="")
     kind = models.CharField(max_length=16)
     params = JsonText()
+    definition = JsonText(null=True)
+    definition_digest = models.BinaryField(max_length=32, null=True)
     audience = models.CharField(max_length=8)
     group = models.CharField(max_length=64, db_default="")
     quorum = models.IntegerField(db_default=1)

@@ -31,8 +31,8 @@ CREATE FUNCTION claim_tasks_v3(p_worker text, p_limit int, p_lease_seconds float
                                p_since timestamptz, p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
-               client_capabilities text, trace text, question_audience text, run_seconds int,
-               r_more boolean, r_since timestamptz, r_skipped boolean)
+               client_capabilities text, trace text, question_audience text, run_seconds int, given text, server_enabled boolean,
+               r_more boolean, r_since timestamptz, r_skipped boolean, r_held_back bigint[])
 -- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
 -- scan, no join that reads a whole index, and what is wanted in the order of an index is read from that one
 -- and not sorted. And no bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
@@ -50,6 +50,7 @@ DECLARE
     full_contexts bigint[];
     more boolean;
     skipped boolean := false;
+    held_back bigint[] := '{}';
 BEGIN
     PERFORM set_config('th.who', p_who, true);
 
@@ -124,10 +125,12 @@ BEGIN
             INTO batch, seen, full_contexts;
         END IF;
         IF cardinality(batch) > 0 THEN
+            -- Calls may have waited for days: some may not run any more (th_hold_back_v1, 0010_decisions.sql).
+            held_back := held_back || th_hold_back_v1(batch);
             UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                    lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
-            WHERE task.id = ANY (batch);
-            chosen := chosen || batch;
+            WHERE task.id = ANY (batch) AND task.id <> ALL (held_back);
+            chosen := chosen || ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (held_back));
         END IF;
         EXIT WHEN again OR full_contexts IS NULL AND cardinality(batch) = seen;
         again := true;
@@ -145,9 +148,10 @@ BEGIN
               AND t.context_id BETWEEN f.id AND f.id
             ORDER BY t.context_id, t.runnable_at, t.id LIMIT 1) o);
     IF cardinality(chosen) = 0 THEN
-        IF more OR skipped THEN
+        IF more OR skipped OR cardinality(held_back) > 0 THEN
             r_more := more;
             r_skipped := skipped;
+            r_held_back := held_back;
             RETURN NEXT;
         END IF;
         RETURN;
@@ -157,16 +161,16 @@ BEGIN
     RETURN QUERY
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
                t.arguments::text,
-               -- answers of the call itself, then those given to the questions of the latest round
-               (coalesce(t.answers, '{}') || coalesce((
+               -- the answer given last to each question of the tool
+               coalesce((
                    SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q
                    WHERE q.task_id = t.id AND q.state = 'answered' AND q.upstream_key <> ''
                      AND NOT q.live AND q.id IN (
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
-                         GROUP BY l.upstream_key)), '{}'))::text,
+                         GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, more,
-               CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped
+               t.run_seconds, t.answers::text, s.enabled, more,
+               CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         WHERE t.id = ANY (chosen) ORDER BY t.id;
 END $$;

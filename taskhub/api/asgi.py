@@ -18,6 +18,8 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import resolve
 
 from taskhub.api.guard import App, Receive, Scope, Send
+from taskhub.core.errors import Unavailable
+from taskhub.lib.seldom import Seldom
 from taskhub.protocol.hub import Hub
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class Lean:
         self.path = path
         self._mounts = {path: "", **{f"{path}/{mount}": mount for mount in hub.mounts}}
         self._view: Any = None
+        self._seldom = Seldom(10.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -97,6 +100,9 @@ class Lean:
                 await pumping
             except asyncio.CancelledError:
                 pass
+            except Unavailable as error:
+                if self._seldom():
+                    logger.warning("a stream and others ended early: %s", error)
             except Exception:
                 # The status line is out: all that can be done is to end the stream and say so here.
                 logger.exception("a stream failed")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
+from taskhub.core.errors import Unavailable
 from taskhub.core.records import Principal
 from taskhub.lifecycle.events import record_denial
 from taskhub.protocol.calls import ScopeMissing, actor_of
-from taskhub.protocol.dispatch import error_reply, handle, not_spoken
+from taskhub.protocol.dispatch import error_reply, handle, not_spoken, refuse
 from taskhub.protocol.incoming import Incoming, Reply
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from taskhub.protocol.hub import Hub
 
 router = Router()
+
+NOBODY = Principal(tenant_id=0, context_id=0, name="", issuer="", subject="", client_id="", scopes=frozenset())
+"""The caller of a request that is refused before anybody knows whose it is."""
 
 
 class McpRequest(HttpRequest):
@@ -62,10 +65,13 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
         return _response(not_spoken())  # nothing that a token could change
+    away: Unavailable | None = None
     try:
         principal = await caller()
     except Unauthorized as error:
         return challenge(error, lean)
+    except Unavailable as error:  # nobody can tell now whose token it is
+        principal, away = NOBODY, error
     incoming = Incoming(
         body=lean.body_bytes,
         headers=headers,
@@ -77,6 +83,8 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         verb=verb,
         mount=lean.mount,
     )
+    if away is not None:
+        return _response(refuse(lean.hub, incoming, away))
     try:
         answer = await handle(lean.hub, incoming)
     except ScopeMissing as error:
@@ -97,7 +105,7 @@ async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> N
     principal = incoming.principal
     if cache.add(f"denied {principal.context_id} {scope}", True, timeout=60):
         what = f"{incoming.verb} {lean.path}"
-        with contextlib.suppress(OperationalError):  # the database is away: the refusal stands
+        with contextlib.suppress(Unavailable):  # the database is away: the refusal stands
             await lean.hub.lanes.run(
                 functools.partial(
                     record_denial, tenant_id=principal.tenant_id, what=what, lacking=scope, actor=actor_of(incoming)

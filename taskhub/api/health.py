@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 
+from taskhub.api.away import later, reason
 from taskhub.queries.health import backlog, ready
 
 
@@ -16,19 +16,17 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 @never_cache
-def readyz(request: HttpRequest) -> JsonResponse:
+def readyz(request: HttpRequest) -> HttpResponse:
     """200 when the database answers, is migrated, and a worker is alive; 503 says which is not."""
     try:
         problems = ready()
-    except DatabaseError:
-        connection.close()
+    except Exception as error:  # noqa: BLE001 - raised again unless it is of the kind expected
+        reason(error)
         problems = ["the database is away"]
-    response = JsonResponse(
-        {"status": "ready" if not problems else "not ready", "problems": problems}, status=503 if problems else 200
-    )
-    # Django logs every 5xx as an error; to be asked and to say "not yet" is none.
-    response._has_been_logged = True  # type: ignore[attr-defined]
-    return response
+    if not problems:
+        return JsonResponse({"status": "ready", "problems": []})
+    response = JsonResponse({"status": "not ready", "problems": problems}, status=503)
+    return later(request, response, "; ".join(problems))
 
 
 @never_cache

@@ -7,7 +7,6 @@ on which a person decides is the console's (`console/views/consent.py`).
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from allauth.core import ratelimit
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import BadRequest, SuspiciousOperation
-from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from django.views.decorators.csrf import csrf_exempt
@@ -27,14 +25,13 @@ from oauth2_provider.views import (
     TokenView,
 )
 
+from taskhub.api.away import later, reason
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.address import authorization_servers, resource_of
 from taskhub.identity.oauth.applications import register
 from taskhub.lib import jsonx
-
-logger = logging.getLogger(__name__)
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
@@ -74,9 +71,9 @@ def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> 
                     response = _limited(request) or view(request, *args, **kwargs)
                 except (BadRequest, MultiPartParserError, SuspiciousOperation, UnreadablePostError):
                     response = _json({"error": "invalid_request"}, status=400)
-                except OperationalError:  # the database is away, or a row stayed locked: worth another try
-                    logger.exception("the database did not answer %s", request.path)
-                    response = _json({"error": "temporarily_unavailable"}, status=503)
+                except Exception as error:  # noqa: BLE001 - raised again unless it is worth another try
+                    away = {"error": "temporarily_unavailable", "error_description": reason(error)}
+                    response = later(request, _json(away, status=503), away["error_description"])
             response["Access-Control-Allow-Origin"] = "*"
             response["Access-Control-Allow-Methods"] = ", ".join((*methods, "OPTIONS"))
             response["Access-Control-Allow-Headers"] = "Authorization, Content-Type, MCP-Protocol-Version"

@@ -106,6 +106,11 @@ def database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 5,
+            # A peer that vanished without a word: what was sent to it, or awaited from it, ends within these.
+            "tcp_user_timeout": 10_000,
+            "keepalives_idle": 5,
+            "keepalives_interval": 5,
+            "keepalives_count": 2,
             "application_name": "taskhub",
             # Django turns server-side preparation off; the hot statements ask for it one by one.
             "prepare_threshold": 5,

@@ -13,6 +13,7 @@ from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 
 from taskhub.console.htmx import leave
+from taskhub.console.later import unavailable
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import (
     Forbidden,
@@ -37,7 +38,6 @@ STATUS: dict[type[TaskHubError], tuple[int, str]] = {
     Refused: (409, "Not possible any more"),
     KeyReused: (409, "Not possible"),
     LimitReached: (429, "A limit is reached"),
-    Unavailable: (503, "The database is away"),
 }
 """Domain error: the status and title of its page."""
 
@@ -79,7 +79,10 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
 
 
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
-    """The page of a domain error: what was expected, what to do next."""
+    """The page of a domain error: what was expected, what to do next. Without the frame, which reads the
+    database, where that is what is missing."""
+    if isinstance(error, Unavailable):
+        return unavailable(request, error.message)
     status, title = STATUS.get(type(error), (500, "Something is wrong"))
     return render(request, "error.html", {"status": status, "title": title, "message": error.message}, status=status)
 

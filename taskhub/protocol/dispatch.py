@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -53,6 +54,19 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     except Exception:
         logger.exception("request failed")
         return error_reply(id, WireError(errors.INTERNAL_ERROR, "Internal error", status=500))
+
+
+def refuse(hub: Hub, incoming: Incoming, error: TaskHubError) -> Reply:
+    """`error` for a message that nobody looks at any further, in the words of its own revision."""
+    id: str | int | None = None  # noqa: A001 - the wire's word
+    status_of: Callable[[int], int] = errors.http_status
+    # What cannot be read is told the same, without its id.
+    with contextlib.suppress(WireError):
+        if incoming.verb == "POST":
+            message = read_envelope(incoming.body)
+            id = message.id  # noqa: A001 - the wire's word
+            status_of = door_of(message, incoming, hub.versions).status_of
+    return error_reply(id, wire_error(error), status_of)
 
 
 async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | Response) -> Reply | Stream:
@@ -108,4 +122,4 @@ def _check_media(incoming: Incoming) -> None:
         raise WireError(errors.INVALID_REQUEST, "Accept must list application/json and text/event-stream", status=406)
 
 
-__all__ = ["error_reply", "handle", "not_spoken", "wire_error"]
+__all__ = ["error_reply", "handle", "not_spoken", "refuse", "wire_error"]

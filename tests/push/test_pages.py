@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import User
+from django.db import connection
 
-from taskhub.api import pages
+from taskhub.api import health, pages
 from tests.factories import make_event, make_person, make_tenant
 from tests.push.kit import BOUND, HOST, Socket, cookie_of
 
@@ -217,3 +218,31 @@ def test_an_export_is_sent_as_it_is_read(application: Application) -> None:
     assert len(parts) > 2  # not one lump
     # The export itself is on record too, after it began.
     assert len(b"".join(parts).splitlines()) == 1_100
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"),
+    [
+        ("SELECT pg_terminate_backend(pg_backend_pid())", 503),
+        ("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'query_canceled'; END $$", 503),
+        ("SELECT nonsense", 500),
+        ("INSERT INTO tenant (slug) VALUES (NULL)", 500),
+        ("SELECT 1 / 0", 500),
+    ],
+)
+@pytest.mark.parametrize("accept", ["text/plain", "text/html"])
+async def test_only_an_absent_or_busy_database_is_worth_another_try(
+    application: Application, monkeypatch: pytest.MonkeyPatch, statement: str, status: int, accept: str
+) -> None:
+    """Ours are the others: broken SQL and broken constraints are faults, and stay loud."""
+
+    def failing() -> list[Any]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+        return []
+
+    monkeypatch.setattr(health, "backlog", failing)
+    monkeypatch.setattr(health, "ready", failing)
+    for path in ("/metrics", "/readyz"):
+        found, body, headers = await get(application, path, accept=accept)
+        assert (found, "retry-after" in headers) == (status, status == 503), (path, body)

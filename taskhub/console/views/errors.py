@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
+
+from taskhub.console.later import unavailable
+from taskhub.core.errors import Unavailable
+from taskhub.store.call import explained
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +33,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """500: logged already. Needs neither session nor database, and stays readable when even the
-    templates are what broke.
+    templates are what broke. 503 while the database is away, whether a view met that or a middleware
+    before it: Django calls this where it holds the exception.
     """
+    error = sys.exc_info()[1]
     try:
+        if error is not None and isinstance(known := explained(error), Unavailable):
+            return unavailable(request, known.message)
         return HttpResponse(loader.render_to_string("500.html"), status=500)
     except Exception:
         log.exception("the error page could not be drawn")

@@ -1,0 +1,36 @@
+"""What programs are told while the database is away; people get the page of `console/later.py`."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+
+from taskhub.core.errors import Unavailable
+from taskhub.lib.seldom import Seldom
+from taskhub.store.call import explained
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 2
+"""When to ask again."""
+_seldom = Seldom(10.0)
+
+
+def reason(error: Exception) -> str:
+    """The words for an error that says no more than: the database cannot answer now. Raises any other."""
+    known = explained(error)
+    if not isinstance(known, Unavailable):
+        raise error
+    return known.message
+
+
+def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpResponse:
+    """`response`, which is a 503, with when to come back. On the log once in a while, in one line."""
+    if _seldom():
+        log.warning("503 for %s and others: %s", request.path, why)
+    response["Retry-After"] = str(RETRY_SECONDS)
+    # Django would log each.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response

@@ -29,6 +29,7 @@ from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
 from taskhub.lib import jsonx
 from taskhub.upstream.sieve import Sieve
+from taskhub.upstream.unreadable import Waiting
 
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
@@ -259,7 +260,9 @@ async def _transport(
         match target.transport:
             case "stdio":
                 command, *arguments = shlex.split(target.target)
-                opening = stdio_client(StdioServerParameters(command=command, args=arguments))
+                # One byte that is no UTF-8, in a log line perhaps, would end the SDK's reader.
+                given = StdioServerParameters(command=command, args=arguments, encoding_error_handler="replace")
+                opening = stdio_client(given)
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
                 http = httpx2.AsyncClient(
@@ -271,8 +274,8 @@ async def _transport(
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
-        sieve = Sieve()
-        yield _Read(read, sieve, on_end), _Written(write, sieve)
+        sieve, waiting = Sieve(), Waiting()
+        yield _Read(read, sieve, waiting, on_end), _Written(write, sieve, waiting)
 
 
 def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
@@ -315,9 +318,10 @@ def _code(message: dict[str, Any]) -> Any:
 class _Stream:
     """A stream of the SDK, of which some part is watched."""
 
-    def __init__(self, stream: Any, sieve: Sieve) -> None:
+    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting) -> None:
         self._stream = stream
         self._sieve = sieve
+        self._waiting = waiting
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
@@ -331,10 +335,12 @@ class _Stream:
 
 
 class _Read(_Stream):
-    """What comes, sieved. Tells when its reader leaves it: at its end, whatever the reason."""
+    """What comes, sieved, and errors in place of replies that cannot be read. Tells when its reader
+    leaves it: at its end, whatever the reason."""
 
-    def __init__(self, stream: Any, sieve: Sieve, on_end: Callable[[], None]) -> None:
-        super().__init__(stream, sieve)
+    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None]) -> None:
+        super().__init__(stream, sieve, waiting)
+        self._instead: list[SessionMessage] = []
         self._on_end = on_end
 
     async def __aexit__(self, *error: Any) -> Any:
@@ -345,7 +351,10 @@ class _Read(_Stream):
         return self
 
     async def __anext__(self) -> Any:
+        if self._instead:
+            return self._instead.pop()
         item = await self._stream.__anext__()
+        self._instead = self._waiting.received(item)
         if isinstance(item, SessionMessage):
             self._sieve.received(item.message)
         return item
@@ -356,6 +365,7 @@ class _Written(_Stream):
 
     async def send(self, item: Any) -> None:
         self._sieve.sent(item.message)
+        self._waiting.sent(item.message)
         await self._stream.send(item)
 
 

@@ -100,6 +100,11 @@ def answer(message: dict[str, Any]) -> None:
         send(id=number, error={"code": -32001, "message": "no", "data": [1]})
     elif method == "tools/call" and params["name"] == "closed":
         send(id=number, error={"code": -32000, "message": "the shop is closed"})
+    elif method == "tools/call" and params["name"] == "say":
+        # Lines as they are, and nothing of its own.
+        lines = "".join(f"{line}\n" for line in params["arguments"]["lines"]).replace("ID", str(number))
+        sys.stdout.buffer.write(lines.encode().replace(b"BYTE", b"\xe9"))
+        sys.stdout.flush()
     elif method == "tools/call":
         send(id=number, result=call(params))
     else:

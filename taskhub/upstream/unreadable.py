@@ -1,0 +1,88 @@
+"""A reply that nobody can read must not leave its call waiting for as long as it may run.
+
+The SDK drops a line of a command that is no JSON-RPC message, which is right for what sloppy servers
+print beside their answers. Where such a line is what is left of an answer, the request it answers gets an
+error in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+UNREADABLE: Final = "The tool's server failed: it answered with a line that is no JSON-RPC message"
+
+_BEGINNING: Final = 128
+"""So many characters of a line that is nested too deep to be parsed: the id comes first."""
+
+
+class Waiting:
+    """The requests of one connection that have no answer yet."""
+
+    def __init__(self) -> None:
+        self._ids: set[types.RequestId] = set()
+
+    def sent(self, message: Any) -> None:
+        """Note what will be answered, and what will not be any more."""
+        if isinstance(message, types.JSONRPCRequest):
+            self._ids.add(message.id)
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._ids.discard((message.params or {}).get("requestId", ""))
+
+    def received(self, item: SessionMessage | Exception) -> list[SessionMessage]:
+        """The errors that stand in for what came: none for a message, and none for noise."""
+        if isinstance(item, SessionMessage):
+            if isinstance(item.message, (types.JSONRPCResponse, types.JSONRPCError)):
+                self._ids -= {item.message.id}
+            return []
+        found = sorted(self._meant(_read(item)), key=str)
+        self._ids -= set(found)
+        error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
+        return [SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=each, error=error)) for each in found]
+
+    def _meant(self, found: Any) -> set[types.RequestId]:
+        """The requests that this is an answer to: by its id, and without one every request that waits."""
+        if isinstance(found, list):
+            return {each for part in found for each in self._meant(part)}
+        if not isinstance(found, dict) or "method" in found or not _like_an_answer(found):
+            return set()
+        number = found.get("id")
+        if number is None:
+            return set(self._ids)
+        return {each for each in self._ids if str(each) == str(number) or each == number}
+
+
+def _like_an_answer(found: dict[str, Any]) -> bool:
+    """A log line may be JSON as well, with an `id` and an `error` of its own."""
+    return "jsonrpc" in found or ("id" in found and ("result" in found or isinstance(found.get("error"), dict)))
+
+
+def _read(error: Exception) -> Any:
+    """What the line says, as far as it can be read."""
+    if not isinstance(error, ValidationError):
+        return None
+    problems = error.errors(include_url=False, include_context=False)
+    for problem in problems:
+        # Each shape of a message is tried. What has no method lacks it in the first, and is shown whole there.
+        if len(problem["loc"]) == 1 or (problem["type"] == "missing" and problem["loc"][1:] == ("method",)):
+            return problem["input"]
+    line = problems[0]["input"]
+    return _parsed(line) if isinstance(line, str) and line.lstrip().startswith(("{", "[{")) else None
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        readable = line[: error.pos]
+    except RecursionError:
+        readable = line[:_BEGINNING]
+    try:
+        return from_json(readable, allow_partial=True)
+    except ValueError:
+        return None

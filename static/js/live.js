@@ -79,6 +79,7 @@ function connect() {
   });
 }
 
+document.body.addEventListener("resync", resync);
 if (enabled) {
   connect();
   document.addEventListener("visibilitychange", () => { if (!document.hidden && polling) resync(); });
@@ -98,9 +99,3 @@ function age() {
   }
 }
 setInterval(() => { if (!document.hidden) age(); }, 1000);
-
-// A failed htmx request says so, next to what failed being unchanged.
-document.addEventListener("htmx:responseError", (event) => {
-  const live = document.getElementById("said");
-  if (live) live.textContent = `The server answered ${event.detail.xhr.status}. Nothing on this page changed; try again.`;
-});

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
 from django.utils.cache import add_never_cache_headers
 
-from taskhub.console.htmx import leave
+from taskhub.console.htmx import in_words, leave, wants_partial
 from taskhub.console.later import unavailable
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import (
@@ -79,11 +79,14 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
 
 
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
-    """The page of a domain error: what was expected, what to do next. Without the frame, which reads the
-    database, where that is what is missing."""
+    """The page of a domain error: what was expected, what to do next; htmx gets the words alone. Without
+    the frame, which reads the database, where that is what is missing.
+    """
     if isinstance(error, Unavailable):
         return unavailable(request, error.message)
     status, title = STATUS.get(type(error), (500, "Something is wrong"))
+    if wants_partial(request):
+        return in_words(error.message, status)
     return render(request, "error.html", {"status": status, "title": title, "message": error.message}, status=status)
 
 

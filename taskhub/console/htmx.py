@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.cache import patch_vary_headers
 from django_htmx.http import HttpResponseClientRedirect
+
+from taskhub.lib.signs import spelled
+
+REQUEST_SECONDS: Final = 30
+"""How long the console's pages wait for an answer: longer than a request may wait for a lane and for the database."""
+CONFIG: Final[dict[str, Any]] = {
+    "allowEval": False,
+    "includeIndicatorStyles": False,
+    "allowScriptTags": False,
+    "selfRequestsOnly": True,
+    "historyCacheSize": 0,
+    "refreshOnHistoryMiss": True,
+    "scrollIntoViewOnBoost": False,
+    "timeout": REQUEST_SECONDS * 1_000,
+    "responseHandling": [
+        {"code": "204", "swap": False},
+        {"code": "[23]..", "swap": True},
+        {"code": "422", "swap": True},
+        {"code": "[45]..", "swap": False, "error": True},
+    ],
+}
+"""For htmx, on every page."""
 
 
 def wants_partial(request: HttpRequest) -> bool:
@@ -38,3 +60,10 @@ def leave(request: HttpRequest, url: str) -> HttpResponse:
     if bool(request.htmx):  # type: ignore[attr-defined]
         return HttpResponseClientRedirect(url)
     return redirect(url)
+
+
+def in_words(message: str, status: int) -> HttpResponse:
+    """Why a request of htmx came to nothing, as plain text: failed.js puts it beside the button that was
+    pressed, where a page would not fit.
+    """
+    return HttpResponse(spelled(message), status=status, content_type="text/plain; charset=utf-8")

@@ -8,6 +8,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 
+from taskhub.console.htmx import in_words
 from taskhub.lib.seldom import Seldom
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,9 @@ def unavailable(request: HttpRequest, why: str) -> HttpResponse:
     if _seldom():
         log.warning("503 for %s and others: %s", request.path, why)
     response: HttpResponse
-    if "text/html" in request.headers.get("Accept", "") or "HX-Request" in request.headers:
+    if "HX-Request" in request.headers:
+        response = in_words(why, 503)
+    elif "text/html" in request.headers.get("Accept", ""):
         response = HttpResponse(loader.render_to_string("503.html", {"why": why}), status=503)
     else:
         response = JsonResponse({"error": "temporarily_unavailable", "error_description": why}, status=503)

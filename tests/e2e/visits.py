@@ -13,6 +13,8 @@ from tests.support.hub import RunningHub
 PATIENCE: Final = 20_000
 """Milliseconds that anything expected of a page may take: the two cores are shared."""
 STATUS: Final = re.compile(r"^Failed to load resource: the server responded with a status of (\d{3}) ")
+ANSWERED: Final = re.compile(r"^Response Status Error Code (\d{3}) from ")
+BROKEN: Final = re.compile(r"net::ERR_|^htmx:(sendError|timeout)|^WebSocket connection")
 # htmx's own words for a request that was under way when its page was left.
 LEFT: Final = re.compile(r"^htmx:(sendAbort|afterRequest), ")
 # The page marks the first round of hints itself: from then on its socket is open.
@@ -37,6 +39,8 @@ class Visits:
         self.browser = browser
         self.expected: set[int] = set()
         """HTTP statuses this test provokes; the browser reports each as an error."""
+        self.cut = False
+        """Whether this test breaks requests on their way; the browser and htmx report each."""
         self._contexts: list[BrowserContext] = []
         self._complaints: list[str] = []
 
@@ -78,7 +82,9 @@ class Visits:
     def _said(self, message: ConsoleMessage) -> None:
         if message.type not in ("error", "warning") or LEFT.match(message.text):
             return
-        status = STATUS.match(message.text)
+        status = STATUS.match(message.text) or ANSWERED.match(message.text)
+        if self.cut and BROKEN.search(message.text):
+            return
         if status is None or int(status[1]) not in self.expected:
             self._complaints.append(f"{message.type} on {message.page and message.page.url}: {message.text}")
 

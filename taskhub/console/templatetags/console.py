@@ -13,6 +13,7 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
 
+from taskhub.console.htmx import CONFIG
 from taskhub.core.records import Person
 from taskhub.core.states import State
 from taskhub.identity import gate
@@ -270,6 +271,12 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
         known = open_count(person, approve=gate.allows(person, "question.approve"))
         request._inbox_number = known  # type: ignore[attr-defined]
     return known
+
+
+@register.simple_tag
+def htmx_config() -> str:
+    """What htmx is told on every page, as JSON."""
+    return json.dumps(CONFIG, separators=(",", ":"))
 
 
 @register.simple_tag

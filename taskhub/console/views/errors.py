@@ -8,7 +8,9 @@ import sys
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template import loader
+from django.views.csrf import csrf_failure as page_of_csrf_failure
 
+from taskhub.console.htmx import in_words
 from taskhub.console.later import unavailable
 from taskhub.core.errors import Unavailable
 from taskhub.store.call import explained
@@ -24,6 +26,17 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403."""
     return render(request, "403.html", {"reason": str(exception)}, status=403)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403: sent from elsewhere, or from a page that is older than the sign-in. The header lets failed.js
+    tell the latter and have the form sent again; who sends from elsewhere cannot read it.
+    """
+    if "HX-Request" not in request.headers:
+        return page_of_csrf_failure(request, reason=reason)
+    response = in_words("This form is older than your sign-in, and nothing was changed.", 403)
+    response["Sign-In-Changed"] = "1"
+    return response
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:

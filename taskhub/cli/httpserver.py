@@ -1,29 +1,89 @@
-"""uvicorn's HTTP protocol with the one limit it lacks: a time within which the request line and
-headers must have arrived (reliability V09). The guard limits the body's time."""
+"""uvicorn's HTTP protocol with the limits it lacks: a time within which the request line and headers must
+have arrived (reliability V09), and how large they may become on their way. The guard sees a request when
+its headers are complete: it is finer about them, and limits the body."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
+MAX_HEAD: Final = 65_536
+"""Bytes of request line and headers, and of what may follow a body as such: trailers."""
+
+_WHY: Final = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Too many or too large headers"}}'
+_TOO_LARGE: Final = b"\r\n".join(
+    [
+        b"HTTP/1.1 431 Request Header Fields Too Large",
+        b"content-type: application/json",
+        b"content-length: %d" % len(_WHY),
+        b"connection: close",
+        b"",
+        _WHY,
+    ]
+)
 
 
-class TimedHttp(HttpToolsProtocol):
-    """Closes a connection whose first bytes are not followed by whole headers in time."""
+class _TooLarge(Exception):
+    pass
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """Closes a connection whose first bytes are not followed by whole headers in time, or by too many."""
 
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
+    _fields = 0
+    """Bytes of the request line and of all whole headers so far."""
+    _unfinished = 0
+    """Bytes since the last that were part of a body or ended something: a header that does not end."""
 
     def connection_made(self, transport: Any) -> None:
         """A new connection must send its first headers in time."""
         super().connection_made(transport)
         self._start_clock()
 
+    def data_received(self, data: bytes) -> None:
+        """Nothing is kept of more than is allowed, and no more is read."""
+        if self.transport.is_closing():
+            return
+        self._unfinished += len(data)
+        super().data_received(data)
+        if self._unfinished > MAX_HEAD and not self.transport.is_closing():
+            self._refuse()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the request line."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A whole header or trailer."""
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """The guard counts these."""
+        self._unfinished = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """What comes next is another request."""
+        self._unfinished = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser gave up, perhaps because it was told to."""
+        if self._fields > MAX_HEAD:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
     def on_message_begin(self) -> None:
         """A later request on the same connection: the clock starts with its first byte."""
+        self._fields = 0
         super().on_message_begin()
         if self._deadline is None:
             self._start_clock()
@@ -31,6 +91,7 @@ class TimedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """In time."""
         self._deadline = None
+        self._unfinished = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -39,6 +100,16 @@ class TimedHttp(HttpToolsProtocol):
             self._watch.cancel()
             self._watch = None
         super().connection_lost(exc)
+
+    def _count(self, size: int) -> None:
+        self._fields += size
+        if self._fields > MAX_HEAD:
+            raise _TooLarge  # out of the parser, which stops at once
+
+    def _refuse(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:  # else it would pass for the answer under way
+            self.transport.write(_TOO_LARGE)
+        self.transport.close()
 
     def _start_clock(self) -> None:
         self._deadline = self.loop.time() + HEADER_SECONDS

@@ -28,6 +28,7 @@ from pydantic import BaseModel
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
 from taskhub.lib import jsonx
+from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.unreadable import Waiting
 
@@ -266,11 +267,12 @@ async def _transport(
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
                 http = httpx2.AsyncClient(
-                    headers=dict(target.headers),
+                    headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None),
-                    event_hooks={"response": [_on_forgotten(on_forgotten)]},
+                    event_hooks={"response": [bounded, _on_forgotten(on_forgotten)]},
                 )
-                opening = streamable_http_client(target.target, http_client=await stack.enter_async_context(http))
+                await stack.enter_async_context(http)
+                opening = streamable_http_client(target.target, http_client=http, max_sse_event_size=MAX_ANSWER)
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
@@ -292,7 +294,10 @@ def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Aw
         if status not in (400, 404) or request.method != "POST" or "mcp-session-id" not in request.headers:
             return
         asked = _object(request.content)
-        told = _object(await response.aread())
+        try:
+            told = _object(await response.aread())
+        except httpx2.StreamError:  # beyond the bounds: nobody will read it
+            told = {}
         answered = asked.get("id") is not None and told.get("id") == asked["id"]
         if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
             tell("" if answered else str(asked.get("method", "")))

@@ -11,7 +11,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from taskhub.cli.httpserver import TimedHttp
+from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
 from taskhub.lib.supervised import follow_supervisor
 
@@ -55,7 +55,7 @@ class Command(BaseCommand):
                 host=options["host"],
                 port=options["port"],
                 loop="uvloop",
-                http=TimedHttp,
+                http=BoundedHttp,
                 ws="websockets-sansio",
                 ws_max_size=65_536,
                 lifespan="on",

@@ -1,0 +1,54 @@
+"""How much a server behind us may send over HTTP: counted as it comes, before anything is decoded.
+
+Every request asks for an answer that is not compressed. One that comes compressed all the same is not
+read: 150 KB of it can be a gigabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import httpx2
+
+MAX_ANSWER: Final = 16 * 1_048_576
+"""Bytes of an answer in JSON, and of one event in a stream: twice the largest result, for its spelling."""
+
+PLAIN: Final = {"Accept-Encoding": "identity"}
+
+
+async def bounded(response: httpx2.Response) -> None:
+    """A hook for each response, before its body is read. What goes beyond the bounds raises what the SDK
+    makes an error of the request from; any other error would end the connection without a word."""
+    encoding = response.headers.get("content-encoding", "")
+    coded = {word.strip().lower() for word in encoding.split(",")} - {"", "identity"}
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Bounded(
+        response.stream,
+        events=response.headers.get("content-type", "").lower().startswith("text/event-stream"),
+        refused=f"the answer is compressed ({', '.join(sorted(coded))[:50]}), which it must not be" if coded else "",
+    )
+    if coded:
+        del response.headers["content-encoding"]
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, *, events: bool, refused: str) -> None:
+        self._stream = stream
+        self._refused = refused
+        # A stream of events may be as long as its call; httpx2 bounds each of them.
+        self._most = None if events else MAX_ANSWER
+        self._error = httpx2.SSEError if events else httpx2.StreamError
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._refused:
+            raise self._error(self._refused)
+        size = 0
+        async for part in self._stream:
+            size += len(part)
+            if self._most is not None and size > self._most:
+                raise self._error(f"the answer is larger than {self._most} bytes")
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -240,13 +240,16 @@ def _utc(text: str) -> str:
         return text
     if at.tzinfo is None:
         at = at.replace(tzinfo=UTC)
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    try:
+        return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except OverflowError:  # before the year 1 or after 9999 in UTC
+        return text
 
 
 def _local(value: Any) -> str:
     """A default date and time as the browser's input takes it."""
     try:
         at = datetime.fromisoformat(str(value))
-    except ValueError:
+        return (at.astimezone(UTC) if at.tzinfo else at).strftime("%Y-%m-%dT%H:%M:%S")
+    except (ValueError, OverflowError):
         return ""
-    return (at.astimezone(UTC) if at.tzinfo else at).strftime("%Y-%m-%dT%H:%M:%S")

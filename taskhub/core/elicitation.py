@@ -16,9 +16,12 @@ from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
 from taskhub.core.states import QuestionKind
+from taskhub.lib import jsonx
 
 MAX_FIELDS = 100
 MAX_TEXT = 65_536
+MAX_FORM = 65_536
+"""Bytes of a form's schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,26 @@ class Field:
     choices: tuple[tuple[str, str], ...] = ()
 
 
-def form_fields(schema: dict[str, Any]) -> tuple[Field, ...]:
-    """The fields of a requested schema, in its order. Raises `Invalid` if it is no flat form."""
-    properties = schema.get("properties", {})
+def unfit(params: dict[str, Any]) -> str:
+    """Why no page could show what is asked, whatever kind of question it is; empty when one can."""
+    try:
+        jsonx.check(params)
+    except jsonx.JsonError as error:
+        return str(error)
+    message = params.get("message", "")
+    return f"the message is longer than {MAX_TEXT} characters" if len(str(message)) > MAX_TEXT else ""
+
+
+def form_fields(schema: Any) -> tuple[Field, ...]:
+    """The fields of a requested schema, in its order. Raises `Invalid` if it is no flat form, or none that can
+    be drawn and answered: whatever this returns, it can."""
+    try:
+        jsonx.check(schema)
+    except jsonx.JsonError as error:
+        raise Invalid(f"Its schema cannot be read: {error}.") from None
+    if len(jsonx.encode(schema)) > MAX_FORM:
+        raise Invalid(f"Its schema is larger than {MAX_FORM} bytes.")
+    properties = schema.get("properties", {}) if isinstance(schema, dict) else None
     if not isinstance(properties, dict) or len(properties) > MAX_FIELDS:
         raise Invalid(f"A form is a flat object with at most {MAX_FIELDS} properties.")
     required = schema.get("required", [])
@@ -65,21 +85,24 @@ def _field(name: str, rule: Any, required: bool) -> Field:
         choices = _choices(rule)
         kind = "choice"
     elif kind not in ("string", "integer", "number", "boolean"):
-        raise Invalid(f"Field {name!r} has type {kind!r}, which a form cannot ask for.")
+        raise Invalid(f"Field {name!r} has type {str(kind)[:100]!r}, which a form cannot ask for.")
     low, high = ("minItems", "maxItems") if kind == "choices" else ("minLength", "maxLength")
+    least, most = _whole(rule.get(low)), _whole(rule.get(high))
+    if least is not None and least > MAX_TEXT:
+        raise Invalid(f"Field {name!r} wants more than an answer can have.")
     return Field(
         name=name,
         kind=kind,
-        title=str(rule.get("title") or name),
-        description=str(rule.get("description") or ""),
+        title=_text(rule.get("title")) or name,
+        description=_text(rule.get("description")),
         required=required,
         default=rule.get("default"),
-        format=str(rule.get("format") or ""),
+        format=_text(rule.get("format")),
         minimum=_number(rule.get("minimum")),
         maximum=_number(rule.get("maximum")),
-        min_length=_whole(rule.get(low)),
-        max_length=_whole(rule.get(high)),
-        pattern=str(rule.get("pattern") or "")[:256],
+        min_length=least,
+        max_length=None if most is None else min(most, MAX_TEXT),
+        pattern=_text(rule.get("pattern"))[:256],
         choices=choices,
     )
 
@@ -97,6 +120,10 @@ def _choices(rule: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     names = rule.get("enumNames")
     titles = [str(n) for n in names] if isinstance(names, list) and len(names) == len(values) else values
     return tuple(zip(values, titles, strict=True))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> float | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ MAX_DEPTH = 64
 
 MAX_NODES = 100_000
 """Most values accepted in one document."""
+
+_MAX_NUMBER = sys.float_info.max
 
 
 class JsonError(ValueError):
@@ -71,6 +74,21 @@ def decode(body: bytes) -> Any:
     if b"\\u" in body:
         _check_surrogates(value)
     return value
+
+
+def check(value: Any) -> None:
+    """Raises `JsonError` where a value that is no longer bytes would not have been accepted, or cannot be
+    reckoned with: numbers beyond every float break whoever compares or prints them."""
+    _check_shape(value)
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend(item)
+        elif isinstance(item, (int, float)) and not -_MAX_NUMBER <= item <= _MAX_NUMBER:
+            raise JsonError("a number is out of range")  # not which: it may have more digits than are printed
 
 
 def _check_shape(value: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import Error, connection
 
+from taskhub.lib import jsonx
 from taskhub.store import call
 
 
@@ -21,6 +22,19 @@ def read(sql: str, params: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple
         call.raise_for(error)
         raise
     return found
+
+
+def foreign(value: Any) -> tuple[dict[str, Any], str]:
+    """A json column that holds what a server sent, selected as text: the object, or an empty one and why it
+    cannot be read. It is one row among those of others, who want to read theirs."""
+    try:
+        found = loaded(value)
+        jsonx.check(found)
+    except RecursionError:
+        return {}, "It is nested too deep."
+    except ValueError as error:  # such as a number of more digits than Python reads
+        return {}, f"It cannot be read: {str(error)[:200]}."
+    return (found, "") if isinstance(found, dict) else ({}, "It is no object.")
 
 
 def loaded(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.queries._read import loaded, read
+from taskhub.queries._read import foreign, loaded, read
 from taskhub.queries.inbox import Vote
 from taskhub.queries.tasks import tenant_task
 
@@ -60,6 +60,8 @@ class Asked:
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
+    unreadable: str
+    """Why `params` are empty although something was asked."""
     votes: tuple[Vote, ...]
 
     @property
@@ -185,13 +187,14 @@ def _asked(task_id: int) -> tuple[Asked, ...]:
     ):
         votes.setdefault(question_id, []).append(Vote(*vote))
     found = read(
-        'SELECT id, key, kind, state, params, audience, "group", quorum, live, response, opened_at, closed_at,'
+        'SELECT id, key, kind, state, params::text, audience, "group", quorum, live, response, opened_at, closed_at,'
         " due_at FROM question WHERE task_id = %s ORDER BY id DESC LIMIT %s",
         [task_id, EVENTS],
     )
     asked = []
     for row in reversed(found):
-        values = list(row)
-        values[2:6] = [QuestionKind(row[2]), QuestionState(row[3]), loaded(row[4]), Audience(row[5])]
+        params, unreadable = foreign(row[4])
+        values = [*row, unreadable]
+        values[2:6] = [QuestionKind(row[2]), QuestionState(row[3]), params, Audience(row[5])]
         asked.append(Asked(*[*values, tuple(votes.get(row[0], ()))]))
     return tuple(asked)

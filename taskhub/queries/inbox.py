@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.queries._read import loaded, read
+from taskhub.queries._read import foreign, loaded, read
 
 SHOWN: Final = 100
 
@@ -52,6 +52,8 @@ class InboxItem:
     message: str
     last_actor: str
     last_verdict: str
+    unreadable: str = ""
+    """Why `params` are empty although something was asked."""
 
     @property
     def question(self) -> OpenQuestion:
@@ -77,8 +79,8 @@ _DECIDED = "EXISTS (SELECT 1 FROM decision d WHERE d.question_id = q.id AND d.us
 _MINE = f"(q.state = 'open' AND {_REACH} AND NOT {_DECIDED})"
 
 _SELECT = f"""
-    SELECT q.id, t.id, t.public_id, t.tool_name, s.name, c.name, t.state, q.key, q.kind, q.state, q.params, t.arguments,
-           q.audience, q."group", q.quorum,
+    SELECT q.id, t.id, t.public_id, t.tool_name, s.name, c.name, t.state, q.key, q.kind, q.state, q.params::text,
+           t.arguments, q.audience, q."group", q.quorum,
            (SELECT count(*) FROM decision d WHERE d.question_id = q.id AND d.verdict = 'approve'),
            q.opened_at, q.closed_at, q.due_at, {_MINE}, {_DECIDED}, t.message, coalesce(l.actor, ''),
            coalesce(l.verdict, '')
@@ -134,12 +136,13 @@ def _params(person: Person, approve: bool) -> dict[str, object]:
 
 
 def _item(row: tuple[Any, ...]) -> InboxItem:
-    values = list(row)
+    params, unreadable = foreign(row[10])
+    values = [*row, unreadable]
     values[6] = State(row[6])
     values[8:13] = [
         QuestionKind(row[8]),
         QuestionState(row[9]),
-        _object(row[10]),
+        params,
         _object(row[11]),
         Audience(row[12]),
     ]

@@ -15,7 +15,7 @@ from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.capabilities import audience_for
-from taskhub.core.elicitation import form_fields
+from taskhub.core.elicitation import form_fields, unfit
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.lib import jsonx
@@ -313,6 +313,8 @@ def _key(upstream_key: str, claim: Claim) -> str:
 
 def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:
     """Why this cannot be asked, in words; empty when it can."""
+    if why := unfit(params):
+        return f"the tool asked something that nobody can be shown: {why}"
     if kind is QuestionKind.ELICITATION and params.get("mode") == "url":
         url = params.get("url")
         why = deceit(url) if isinstance(url, str) else "it is no text"

@@ -244,3 +244,27 @@ def test_a_lone_surrogate_is_replaced_and_the_rest_stays() -> None:
 )
 def test_nul_is_found_in_keys_and_values(value: Any, has: bool) -> None:
     assert jsonx.has_nul(value) is has
+
+
+@pytest.mark.parametrize(
+    "number",
+    [10**309, -(10**4000), float("inf"), float("-inf"), float("nan")],
+    ids=["309", "4000", "inf", "-inf", "nan"],
+)
+def test_numbers_that_nobody_can_reckon_with_do_not_pass_the_check(number: float) -> None:
+    with pytest.raises(JsonError, match="a number is out of range"):
+        jsonx.check({"a": [{"b": number}]})
+
+
+def test_what_is_nested_too_deep_or_too_much_does_not_pass_the_check() -> None:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(JsonError, match="nested deeper"):
+        jsonx.check(deep)
+    with pytest.raises(JsonError, match="more than"):
+        jsonx.check([0] * (jsonx.MAX_NODES + 1))
+
+
+def test_ordinary_values_pass_the_check() -> None:
+    jsonx.check({"a": [1, -(10**300), 1.7e308, True, None, "x"], "b": {}})

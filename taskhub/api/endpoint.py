@@ -12,11 +12,11 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from ninja import Router
 
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
-from taskhub.core.errors import Unavailable
+from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Principal
 from taskhub.lifecycle.events import record_denial
 from taskhub.protocol.calls import ScopeMissing, actor_of
-from taskhub.protocol.dispatch import error_reply, handle, not_spoken, refuse
+from taskhub.protocol.dispatch import error_reply, failure, handle, not_spoken
 from taskhub.protocol.incoming import Incoming, Reply
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from taskhub.protocol.hub import Hub
 
 router = Router()
-
-NOBODY = Principal(tenant_id=0, context_id=0, name="", issuer="", subject="", client_id="", scopes=frozenset())
-"""The caller of a request that is refused before anybody knows whose it is."""
 
 
 class McpRequest(HttpRequest):
@@ -44,7 +41,7 @@ class McpRequest(HttpRequest):
 async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
     """One JSON-RPC message of an MCP client, the stream of its session, or the end of it."""
     lean = cast("McpRequest", request)
-    headers, repeated = _headers(lean.scope["headers"])
+    headers, repeated = headers_of(lean.scope["headers"])
     address, lanes = peer(lean), lean.hub.lanes
 
     async def caller() -> Principal:
@@ -64,14 +61,13 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return _response(not_spoken())  # nothing that a token could change
-    away: Unavailable | None = None
+        return response_of(not_spoken())  # nothing that a token could change
     try:
         principal = await caller()
     except Unauthorized as error:
         return challenge(error, lean)
-    except Unavailable as error:  # nobody can tell now whose token it is
-        principal, away = NOBODY, error
+    except TaskHubError as error:  # nobody can tell who it is: the database is away
+        return response_of(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
     incoming = Incoming(
         body=lean.body_bytes,
         headers=headers,
@@ -83,17 +79,15 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         verb=verb,
         mount=lean.mount,
     )
-    if away is not None:
-        return _response(refuse(lean.hub, incoming, away))
     try:
         answer = await handle(lean.hub, incoming)
     except ScopeMissing as error:
-        refused = _response(error_reply(error.id, error))
+        refused = response_of(error_reply(error.id, error))
         version = headers.get("mcp-protocol-version")
         await _deny_on_record(lean, incoming, error.scope)
         return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
-        return _response(answer)
+        return response_of(answer)
     response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
@@ -113,7 +107,8 @@ async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> N
             )
 
 
-def _response(reply: Reply) -> HttpResponse:
+def response_of(reply: Reply) -> HttpResponse:
+    """The reply in Django's words."""
     response = HttpResponse(reply.body, status=reply.status)
     if reply.headers:
         for name, value in reply.headers.items():
@@ -123,7 +118,7 @@ def _response(reply: Reply) -> HttpResponse:
     return response
 
 
-def _headers(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[str]]:
+def headers_of(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[str]]:
     """Lower-case names to trimmed values, and the names that came twice (B26-23)."""
     found: dict[str, str] = {}
     repeated: set[str] = set()

@@ -3,17 +3,23 @@
 Host and Origin for HTTP and WebSocket alike (Django checks Host only where `get_host` is
 called, Channels never: reliability V10, V11), header and body limits before a byte of body
 reaches Django (V08), and time limits for slow senders (V09).
+
+A refused body is read all the same, and thrown away: a connection that is closed while its peer still
+sends is reset, and the peer never reads why.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.http.request import split_domain_port, validate_host
+
+from taskhub.protocol.incoming import Reply
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -24,6 +30,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16_384
 BODY_SECONDS = 30.0
+DRAIN_BYTES = 67_108_864
+"""So much of a refused body is read. The connection of a larger one is closed on its sender."""
+EDGE_BYTES = 4_096
+"""So much is kept of each end of a body that is too large, to tell whose id the answer must carry."""
+
+
+def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
+    return None
 
 
 class Guard:
@@ -32,7 +46,8 @@ class Guard:
     `origins` are the full origins (scheme, host, port) that browsers may come from besides the
     address the request itself was sent to. `clients` are further ones for `/mcp` and below, where no
     cookie counts. `open_paths` are the exact paths that take any origin, because what answers there
-    looks at no cookie and tells nothing that is not public.
+    looks at no cookie and tells nothing that is not public. `too_large` makes the answer to a body over
+    `max_body` from its two ends (the last is empty if it did not come whole); `None` leaves it to the guard.
     """
 
     def __init__(
@@ -45,6 +60,7 @@ class Guard:
         clients: Collection[str] = (),
         proxies: int = 0,
         open_paths: Collection[str] = (),
+        too_large: Callable[[Scope, str, bytes, bytes], Reply | None] = _in_our_words,
     ) -> None:
         self.app = app
         # A client names the same host in every request.
@@ -54,6 +70,7 @@ class Guard:
         self.open_paths = frozenset(open_paths)
         self.max_body = max_body
         self.proxies = proxies
+        self.too_large = too_large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is acceptable; answer the rest here."""
@@ -62,6 +79,8 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is not None:
+            if scope["type"] == "http" and not _asks_first(scope):
+                await _read(receive, _Body(0))
             await _refuse(scope, send, *refusal)
             return
         if self.proxies:
@@ -69,17 +88,25 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self._body(receive)
-        except TimeoutError:
-            await _refuse(scope, send, 408, "The body did not arrive in time")
-            return
-        except _TooLarge:
-            await _refuse(scope, send, 413, f"The body is larger than {self.max_body} bytes")
-            return
-        if body is not None:
-            await self.app(scope, _replay(body, receive), send)
+        announced = _announced(scope)
+        body = _Body(0 if announced > self.max_body else self.max_body)
+        # Nobody who asks first whether to send it is told to go on, nor is more read than anybody would send.
+        unread = announced > self.max_body and (_asks_first(scope) or announced > DRAIN_BYTES)
+        if unread or await _read(receive, body):
+            if unread or body.over:
+                await self._refuse_too_large(scope, send, body)
+            elif body.whole:
+                await self.app(scope, _replay(body.content(), receive), send)
+            else:
+                await _refuse(scope, send, 408, "The body did not arrive in time")
+
+    async def _refuse_too_large(self, scope: Scope, send: Send, body: _Body) -> None:
+        why = f"The body is larger than {self.max_body} bytes"
+        reply = self.too_large(scope, why, body.head, body.tail if body.whole else b"")
+        if reply is None:
+            await _refuse(scope, send, 413, why)
+        else:
+            await _close_with(send, reply.status, reply.body)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -93,11 +120,8 @@ class Guard:
                 host = value.decode("latin-1")
             elif name == b"origin":
                 origin = value.decode("latin-1")
-            elif name == b"content-length" and scope["type"] == "http":
-                if not value.isdigit():
-                    return 400, "Content-Length is not a number"
-                if int(value) > self.max_body:
-                    return 413, f"The body is larger than {self.max_body} bytes"
+            elif name == b"content-length" and scope["type"] == "http" and not value.isdigit():
+                return 400, "Content-Length is not a number"
         if host is None or not self.known_host(host):
             return 400, "This server does not answer to that Host"
         if origin is not None and not self._origin_allowed(scope, origin, host):
@@ -117,21 +141,57 @@ class Guard:
         # The same host and port the request names, which was checked against ALLOWED_HOSTS above.
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
-    async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; `None` when the peer left."""
-        chunks: list[bytes] = []
-        size = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            chunk = message.get("body", b"")
-            size += len(chunk)
-            if size > self.max_body:
-                raise _TooLarge
-            chunks.append(chunk)
-            if not message.get("more_body", False):
-                return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+class _Body:
+    """What has arrived of a body: all of it up to `keep` bytes, and of a larger one its two ends."""
+
+    def __init__(self, keep: int) -> None:
+        self.size = 0
+        self.whole = False
+        self.head = self.tail = b""
+        self._keep = keep
+        self._chunks: list[bytes] = []
+
+    @property
+    def over(self) -> bool:
+        """Whether it is larger than what is kept."""
+        return self.size > self._keep
+
+    def add(self, chunk: bytes) -> None:
+        """The next bytes."""
+        self.size += len(chunk)
+        self._chunks.append(chunk)
+        if self.over:
+            more = self.content()
+            self.head += more[: EDGE_BYTES - len(self.head)]
+            self.tail = (self.tail + more[-EDGE_BYTES:])[-EDGE_BYTES:]
+            self._chunks.clear()
+
+    def content(self) -> bytes:
+        """What is kept of it."""
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+
+
+async def _read(receive: Receive, body: _Body) -> bool:
+    """Read to the end of the body, or as much of it as comes in time and anybody would send. `False` when
+    the peer left."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(BODY_SECONDS):
+            while not (body.whole or (body.over and body.size > DRAIN_BYTES)):
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return False
+                body.add(message.get("body", b""))
+                body.whole = not message.get("more_body", False)
+    return True
+
+
+def _announced(scope: Scope) -> int:
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _asks_first(scope: Scope) -> bool:
+    return any(name == b"expect" for name, _ in scope["headers"])
 
 
 def _peer(scope: Scope, proxies: int) -> str:
@@ -144,10 +204,6 @@ def _peer(scope: Scope, proxies: int) -> str:
         for part in value.decode("latin-1").split(",")
     ]
     return (seen[-proxies] if len(seen) >= proxies else (scope.get("client") or ("",))[0])[:64]
-
-
-class _TooLarge(Exception):
-    pass
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
@@ -169,6 +225,10 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
         return
     # -32600 in JSON on every path: a client of /mcp must never meet HTML (protocol.md 3.3).
     body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"' + why.encode() + b'"}}'
+    await _close_with(send, status, body)
+
+
+async def _close_with(send: Send, status: int, body: bytes) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),

@@ -89,14 +89,16 @@ class Application:
         pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, crowded=crowded)
         sockets = CookieMiddleware(URLRouter([path("ws/hints", HintConsumer.as_asgi(lanes=self.page_lanes))]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
+        lean = Lean(routed, self.hub)
         self.served = Guard(
-            for_browsers(Lean(routed, self.hub), "/mcp", settings.ALLOWED_ORIGINS),
+            for_browsers(lean, "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
             clients=settings.ALLOWED_ORIGINS,
             max_body=settings.TASKHUB_MAX_BODY,
             proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
             open_paths=OPEN_PATHS,
+            too_large=lean.too_large,
         )
         self._tasks: list[asyncio.Task[None]] = []
 

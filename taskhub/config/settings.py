@@ -76,7 +76,7 @@ TASKHUB_RETENTION_DAYS = env.integer(
     "TASKHUB_RETENTION_DAYS", 30, "How long the console keeps ended tasks", low=1, high=3_650
 )
 TASKHUB_MAX_BODY = env.integer(
-    "TASKHUB_MAX_BODY", 1_048_576, "Largest request body in bytes", low=1_024, high=4_194_304
+    "TASKHUB_MAX_BODY", 4_194_304, "Largest request body in bytes", low=1_024, high=16_777_216
 )
 TASKHUB_OAUTH = env.boolean(
     "TASKHUB_OAUTH", True, "The built-in authorization server: people sign clients in with their browser"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
 
 from taskhub.core.errors import (
     Forbidden,
@@ -18,7 +18,7 @@ from taskhub.core.errors import (
 )
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
-from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, read_envelope
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, glimpsed, read_envelope
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
@@ -31,42 +31,74 @@ logger = logging.getLogger(__name__)
 async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
     sent: its challenge header is the entry room's affair."""
-    id: str | int | None = None  # noqa: A001 - the wire's word
-    status_of: Callable[[int], int] = errors.http_status
+    message: Envelope | Response | None = None
+    door: Door | None = None
     try:
         if incoming.verb != "POST":
             return await _without_body(hub, incoming)
         _check_media(incoming)
         message = read_envelope(incoming.body)
-        id = message.id  # noqa: A001 - the wire's word
-        door = door_of(message, incoming, hub.versions)
-        status_of = door.status_of
-        return await _answer(hub, incoming, door, message)
+        door = door_of(message, incoming.headers, incoming.mount, hub.versions)
+        answer = await _answer(hub, incoming, door, message)
+        return _borne(door, message, answer) if isinstance(answer, Reply) else answer
     except ScopeMissing as error:
-        error.id = id
+        error.id = None if message is None else message.id
         raise
     except BadEnvelope as error:
         return error_reply(error.id, error)
-    except WireError as error:
-        return error_reply(id, error, status_of)
-    except TaskHubError as error:
-        return error_reply(id, wire_error(error), status_of)
-    except Exception:
-        logger.exception("request failed")
-        return error_reply(id, WireError(errors.INTERNAL_ERROR, "Internal error", status=500))
+    except Exception as error:  # noqa: BLE001 - logged and answered there
+        return _failed(door, message, error)
 
 
-def refuse(hub: Hub, incoming: Incoming, error: TaskHubError) -> Reply:
-    """`error` for a message that nobody looks at any further, in the words of its own revision."""
-    id: str | int | None = None  # noqa: A001 - the wire's word
-    status_of: Callable[[int], int] = errors.http_status
-    # What cannot be read is told the same, without its id.
-    with contextlib.suppress(WireError):
-        if incoming.verb == "POST":
-            message = read_envelope(incoming.body)
-            id = message.id  # noqa: A001 - the wire's word
-            status_of = door_of(message, incoming, hub.versions).status_of
-    return error_reply(id, wire_error(error), status_of)
+def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, str], mount: str) -> Reply:
+    """What a client is answered whose request never got as far as `handle`."""
+    try:
+        message = read_envelope(body)
+    except BadEnvelope:
+        return _failed(None, None, error)
+    return _failed(_door(hub, message, headers, mount), message, error)
+
+
+def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[str, str], mount: str) -> Reply:
+    """The answer to a body of which only the two ends were kept: 413, and where the wire wants no such
+    status and the id of the request can be told, the error alone."""
+    error = WireError(errors.INVALID_REQUEST, why, status=413)
+    message = glimpsed(head, tail)
+    return _failed(None if message is None else _door(hub, message, headers, mount), message, error)
+
+
+def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Door | None:
+    try:
+        return door_of(message, headers, mount, hub.versions)
+    except WireError:
+        return None
+
+
+def _failed(door: Door | None, message: Envelope | Response | None, error: Exception) -> Reply:
+    """The error as the answer to `message`, as far as message and door are known."""
+    if isinstance(error, TaskHubError):
+        error = wire_error(error)
+    elif not isinstance(error, WireError):
+        logger.error("request failed", exc_info=error)
+        error = WireError(errors.INTERNAL_ERROR, "Internal error", status=500)
+    reply = error_reply(
+        None if message is None else message.id, error, errors.http_status if door is None else door.status_of
+    )
+    return reply if door is None or message is None else _borne(door, message, reply)
+
+
+def _borne(door: Door, message: Envelope | Response, reply: Reply) -> Reply:
+    """`reply` with a status that a client of this wire survives.
+
+    A notification promises nothing, and its sender can do nothing about it: it counts as received. A response
+    keeps the status: nothing else could tell its sender that the answer was not taken.
+    """
+    if reply.status not in door.said_in_json or isinstance(message, Response):
+        return reply
+    if message.id is None:
+        logger.warning("%s was received and had no effect: %s", message.method[:64], reply.body.decode())
+        return Reply(b"", status=202)
+    return replace(reply, status=200)
 
 
 async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | Response) -> Reply | Stream:
@@ -122,4 +154,4 @@ def _check_media(incoming: Incoming) -> None:
         raise WireError(errors.INVALID_REQUEST, "Accept must list application/json and text/event-stream", status=406)
 
 
-__all__ = ["error_reply", "handle", "not_spoken", "refuse", "wire_error"]
+__all__ = ["error_reply", "failure", "handle", "not_spoken", "too_large", "wire_error"]

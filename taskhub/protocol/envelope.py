@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, WireError
@@ -66,6 +68,34 @@ def read_envelope(body: bytes) -> Envelope | Response:
     if not isinstance(meta, dict):
         raise BadEnvelope(INVALID_PARAMS, "params._meta must be an object", readable)
     return Envelope(id=readable, method=method, params=params, meta=meta, has_meta="_meta" in params)
+
+
+_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
+_MEMBER: Final = rb"\s*(" + _STRING + rb")\s*:\s*(" + _STRING + rb"|-?\d+)\s*"
+_ONE: Final = re.compile(_MEMBER)
+_AT_THE_HEAD: Final = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)+)")
+_AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
+
+
+def glimpsed(head: bytes, tail: bytes) -> Envelope | None:
+    """The request of which only the first and the last bytes are known, without its params: its id and its
+    method, if they stand beside the braces of the whole message, as every client known to us puts them.
+    `None` for anything else, notifications and responses among it.
+
+    What is found is surely the message's own: the first brace opens it, the last one closes it, and a text that
+    only looks like a member at its end would leave a string open.
+    """
+    seen: dict[str, Any] = {}
+    for found in (_AT_THE_HEAD.match(head), _AT_THE_TAIL.search(tail)):
+        try:
+            members = _ONE.findall(found[1]) if found else []
+            seen |= {json.loads(name): json.loads(value) for name, value in members}
+        except (ValueError, RecursionError):
+            return None  # no JSON after all
+    id, method = seen.get("id"), seen.get("method")  # noqa: A001 - the wire's word
+    if id is None or not isinstance(method, str):
+        return None
+    return Envelope(id=id, method=method, params={}, meta={}, has_meta=False)
 
 
 def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noqa: A002 - the wire's word

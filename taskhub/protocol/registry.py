@@ -26,19 +26,21 @@ class Door:
     `methods` maps each version the folder speaks to its handlers; `check` turns a request into the
     folder's own `Request` (which tells its `version`) or raises `WireError`; `speaks` tells whether
     a message is this folder's; `verbs` are what it does without a body; `status_of` is its HTTP status
-    of an error code; `shown` is a task of this folder's as its owner would be shown it. `mount` is
+    of an error code; `said_in_json` are statuses that a request is not answered with on this wire, only
+    the error itself; `shown` is a task of this folder's as its owner would be shown it. `mount` is
     the place below `/mcp` where alone it is served; `profiles` are ways of its versions that have no
     version of their own.
     """
 
     def __init__(self, module: Any) -> None:
         self.methods: Mapping[str, Mapping[str, Handler]] = module.METHODS
-        self.speaks: Callable[[Envelope | Response, Incoming], bool] = module.speaks
+        self.speaks: Callable[[Envelope | Response, Mapping[str, str]], bool] = module.speaks
         self.check: Callable[[Hub, Incoming, Envelope], Awaitable[Any]] = module.check
         self.notified: Callable[[Hub, Incoming, Envelope], Awaitable[None]] = module.notified
         self.responded: Callable[[Hub, Incoming, Response], Awaitable[None]] = module.responded
         self.verbs: Mapping[str, Callable[[Hub, Incoming], Awaitable[Reply | Stream]]] = module.VERBS
         self.status_of: Callable[[int], int] = module.status_of
+        self.said_in_json: frozenset[int] = getattr(module, "SAID_IN_JSON", frozenset())
         self.shown: Callable[[TaskRecord], Any] = module.shown
         self.mount: str = getattr(module, "MOUNT", "")
         self.profiles: tuple[str, ...] = getattr(module, "PROFILES", ())
@@ -76,11 +78,11 @@ def _doors(mount: str, versions: tuple[str, ...]) -> tuple[tuple[Door, ...], Doo
     return tuple(older), newest, tuple(open_doors(mount, versions))
 
 
-def door_of(message: Envelope | Response, incoming: Incoming, versions: tuple[str, ...]) -> Door:
+def door_of(message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]) -> Door:
     """The revision this message speaks (protocol.md 3.3), of those on its mount. A client whose
     revision is switched off learns which there are instead of being left to guess."""
-    older, newest, served = _doors(incoming.mount, versions)
-    door = next((door for door in older if door.speaks(message, incoming)), newest)
+    older, newest, served = _doors(mount, versions)
+    door = next((door for door in older if door.speaks(message, headers)), newest)
     if door in served:
         return door
     if not isinstance(message, Envelope) or message.method != "initialize":

@@ -57,7 +57,7 @@ _LIMITS: Final = (
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs at once."),
     ("TASKHUB_LANES", "Database threads per web process for /mcp", "", ""),
     ("TASKHUB_PAGE_LANES", "Database threads per web process for pages", "", ""),
-    ("TASKHUB_MAX_BODY", "Largest request", " bytes", "Larger requests are refused unread."),
+    ("TASKHUB_MAX_BODY", "Largest request", " bytes", "Larger requests are refused."),
     ("TASKHUB_OAUTH_TOKEN_SECONDS", "Access token of a sign-in", " s", "Programs refresh theirs by themselves."),
     ("TASKHUB_OAUTH_REFRESH_DAYS", "Unused sign-in of a program", " days", "Then a person is asked again."),
     ("TASKHUB_RETENTION_DAYS", "History kept", " days", "Ended tasks are purged afterwards; the audit log is not."),

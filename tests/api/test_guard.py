@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 import websockets
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from taskhub.api.guard import DRAIN_BYTES, Guard
 from tests.support.client import Client
 from tests.support.hub import RunningHub
 
 pytestmark = pytest.mark.processes
+
+LIMIT = 4_194_304
 
 HOSTILE = [
     "evil.example.com",
@@ -122,11 +127,11 @@ async def test_a_websocket_without_a_session_is_closed(hub: RunningHub) -> None:
 
 @pytest.mark.req("B26-04")
 def test_a_body_over_the_limit_is_413_however_it_comes(hub: RunningHub, alice: Client) -> None:
-    message = alice.message("tools/call", {"name": "greet", "arguments": {"name": "x" * 1_048_576}})
+    message = alice.message("tools/call", {"name": "greet", "arguments": {"name": "x" * LIMIT}})
     assert alice.send(message, alice.headers(message)).refusal == (413, -32600)
 
     def chunks() -> object:
-        for _ in range(40):
+        for _ in range(LIMIT // 65_536 + 24):
             yield b" " * 65_536
 
     response = alice._http.post(f"{hub.base}/mcp", content=chunks(), headers=alice.headers(message))  # type: ignore[arg-type]
@@ -136,8 +141,93 @@ def test_a_body_over_the_limit_is_413_however_it_comes(hub: RunningHub, alice: C
 
 @pytest.mark.req("B26-04")
 def test_a_body_just_under_the_limit_is_read(alice: Client) -> None:
-    answer = alice.tool("greet", {"name": "x" * 1_000_000})
-    assert len(answer.text) == 1_000_008
+    answer = alice.tool("greet", {"name": "x" * (LIMIT - 1_000)})
+    assert len(answer.text) == LIMIT - 1_000 + len("Hello, !")
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        ("", 413),
+        ("Origin: https://evil.example.com", 403),
+        ("Host: evil.example.com", 400),
+        ("X-Long: " + "y" * 17_000, 431),
+    ],
+)
+@pytest.mark.parametrize("path", ["/mcp", "/accounts/login/"])
+@pytest.mark.req("B26-04", "B26-33")
+def test_a_refused_body_is_read_so_that_its_sender_reads_why(
+    hub: RunningHub, path: str, line: str, status: int
+) -> None:
+    """Its sender looks for an answer only when all is sent, as HTTP libraries do. With a connection that is closed
+    before, sending fails, or the reset takes the answer away."""
+    body = b"x" * (3 * LIMIT)
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{hub.port}\r\nContent-Length: {len(body)}\r\n{line}"
+    answer = hub.raw(head.encode() + (b"\r\n" if line else b"") + b"\r\n" + body)
+    assert _status(answer) == status
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize(
+    "line", [f"Content-Length: {DRAIN_BYTES + 1}", f"Content-Length: {LIMIT + 1}\r\nExpect: 100-continue"]
+)
+@pytest.mark.req("B26-04")
+def test_a_body_that_nobody_will_read_is_not_waited_for(hub: RunningHub, line: str) -> None:
+    answer = hub.raw(f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{hub.port}\r\n{line}\r\n\r\n".encode())
+    assert _status(answer) == 413
+
+
+def _dripping(count: int) -> tuple[list[int], Callable[[], Awaitable[dict[str, Any]]]]:
+    """Receives that bring 64 KiB each, and count down."""
+    left = [count]
+
+    async def receive() -> dict[str, Any]:
+        left[0] -= 1
+        return {"type": "http.request", "body": b" " * 65_536, "more_body": left[0] > 0}
+
+    return left, receive
+
+
+async def _guarded(
+    receive: Callable[[], Awaitable[dict[str, Any]]], *headers: tuple[bytes, bytes]
+) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("refused before")
+
+    guard = Guard(app, hosts=["localhost"], origins=[], max_body=1_024)
+    await guard({"type": "http", "path": "/", "headers": [(b"host", b"localhost"), *headers]}, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("headers", [[], [(b"origin", b"null")]])
+@pytest.mark.req("B26-04")
+async def test_so_much_is_read_of_a_refused_body_and_no_more(headers: list[tuple[bytes, bytes]]) -> None:
+    left, receive = _dripping(10_000)
+    sent = await _guarded(receive, *headers)
+    assert sent[0]["status"] == (403 if headers else 413)
+    assert (10_000 - left[0]) * 65_536 == DRAIN_BYTES + 65_536
+
+
+@pytest.mark.parametrize(("first", "status"), [(b"x" * 2_000, 413), (b"x", 408)])
+@pytest.mark.req("B26-04")
+async def test_a_body_that_stops_coming_is_answered_in_time(
+    monkeypatch: pytest.MonkeyPatch, first: bytes, status: int
+) -> None:
+    monkeypatch.setattr("taskhub.api.guard.BODY_SECONDS", 0.05)
+    chunks = [first]
+
+    async def receive() -> dict[str, Any]:
+        if chunks:
+            return {"type": "http.request", "body": chunks.pop(), "more_body": True}
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    assert (await _guarded(receive))[0]["status"] == status
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "1, 1", "99999999999999999999"])

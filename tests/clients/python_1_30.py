@@ -166,6 +166,13 @@ async def plain_calls(session: ClientSession, person: Person) -> None:
     expect("log lines below the level", person.logged, [])
 
 
+async def refusals(session: ClientSession) -> None:
+    """What is refused for its size or for now leaves the session alone."""
+    message = await refused("a call that is too large", session.call_tool("echo", {"text": "x" * 5_000_000}), -32600)
+    expect_true(f"{message!r} says why", "larger than" in message)
+    expect("the call after it", text(await session.call_tool("echo", {"text": "still here"})), "still here")
+
+
 async def questions_in_plain_calls(session: ClientSession, person: Person) -> None:
     person.accepts(color="red")
     expect("pick", text(await session.call_tool("pick")), "red")
@@ -371,6 +378,7 @@ async def main(url: str, tokens: list[str]) -> None:
     async with connected(url, mine, person) as session:
         await opening(session)
         await plain_calls(session, person)
+        await refusals(session)
         await questions_in_plain_calls(session, person)
         ended = await a_task(session, person)
         tasks = [ended, *await tasks_that_ask(session, person), *await tasks_that_fail(session)]

@@ -159,7 +159,7 @@ def test_no_refusal_is_html_and_no_code_is_made_up(alice: Client, nobody: Client
         alice.tool("nope"),
         alice.call("server/discover", meta={PREFIX + "protocolVersion": None}),
         alice.post(b"<html>", {"content-type": "text/html", "authorization": f"Bearer {alice.token}"}),
-        alice.post(b"x" * 1_100_000, {"authorization": f"Bearer {alice.token}"}),
+        alice.post(b"x" * 4_200_000, {"authorization": f"Bearer {alice.token}"}),
         alice.call("server/discover", headers={"Host": "evil.example.com"}),
         alice.call("server/discover", headers={"Origin": "https://evil.example.com"}),
     ]

@@ -22,7 +22,7 @@ from taskhub.protocol.stateless.request import Request
 MOUNT: Final = VERSION
 
 
-def speaks(message: Envelope | Response, incoming: Incoming) -> bool:
+def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
     """Whatever comes to its mount."""
     return True
 

@@ -95,6 +95,7 @@ METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 VERBS: Final[Mapping[str, Any]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})
 speaks = _wire.speaks
 status_of = _wire.status_of
+SAID_IN_JSON = _wire.SAID_IN_JSON
 notified = sessions.notified
 responded = sessions.responded
 shown = shown_words.wire_view

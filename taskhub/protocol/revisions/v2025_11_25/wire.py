@@ -3,6 +3,7 @@ to (protocol.md 2.2, 3.2). They share a wire; tasks exist in 2025-11-25 alone.""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,11 @@ RELATED: Final = "io.modelcontextprotocol/related-task"
 IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
 
 _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAILABLE: 503}
+
+
+SAID_IN_JSON: Final = frozenset({413, 429, 500, 503})
+"""Statuses that requests are not answered with: `mcp` 1.x ends its session for good at any HTTP error to a
+POST but 404, and what these say may have passed by the next request. The error in the JSON says the same (B25-20)."""
 
 
 def status_of(code: int) -> int:
@@ -48,10 +54,10 @@ class Request:
         return self.session
 
 
-def speaks(message: Envelope | Response, incoming: Incoming) -> bool:
+def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
     """Whether this message is of the session era: by its version header, or by having neither that
     nor the `_meta` of the later one (protocol.md 3.3 rules 1 and 2)."""
-    header = incoming.headers.get("mcp-protocol-version")
+    header = headers.get("mcp-protocol-version")
     if header is not None and header not in ERA:
         return False
     if isinstance(message, Response):

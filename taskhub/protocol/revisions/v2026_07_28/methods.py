@@ -21,7 +21,7 @@ from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
 JSON = {"Content-Type": "application/json"}
 
 
-def speaks(message: Envelope | Response, incoming: Incoming) -> bool:
+def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
     """Whatever no older revision speaks."""
     return True
 

@@ -55,8 +55,9 @@ function stopPolling() {
   banner?.setAttribute("hidden", "");
 }
 
-function lost() {
+function lost(event) {
   socket = null;
+  if (event.code === 4401) resync(); // signed out elsewhere: the next answer leads to the sign-in
   lostAt ||= Date.now();
   startPolling();
   // A short blink needs no banner.

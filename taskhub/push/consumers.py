@@ -35,17 +35,10 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
 
     async def connect(self) -> None:
         """Only people with a membership; others are closed with 4401, or 1013 while nobody can tell."""
-        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
-        try:
-            look = partial(_person, key)
-            person = await self.lanes.run_soon(look, seconds=PATIENCE_SECONDS, most=MOST_WAITING) if key else None
-        except (Crowded, Unavailable):
-            await self.close(code=LATER)
-            return
+        person = await self._person_or_close()
         if person is None:
-            await self.close(code=STRANGER)
             return
-        self.groups_joined = ("consoles", f"tenant.{person.tenant_id}")
+        self.groups_joined = ("consoles", f"tenant.{person.tenant_id}", f"person.{person.user_id}")
         for group in self.groups_joined:
             await self.channel_layer.group_add(group, self.channel_name)
         await self.accept()
@@ -56,12 +49,31 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         for group in self.groups_joined:
             await self.channel_layer.group_discard(group, self.channel_name)
 
+    async def standing(self, message: dict[str, Any]) -> None:
+        """A session of this person ended: perhaps the one that this socket came with."""
+        await self._person_or_close()
+
+    async def _person_or_close(self) -> Person | None:
+        key = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME, "")
+        try:
+            look = partial(_person, key)
+            person = await self.lanes.run_soon(look, seconds=PATIENCE_SECONDS, most=MOST_WAITING) if key else None
+        except (Crowded, Unavailable):
+            await self.close(code=LATER)
+            return None
+        if person is None:
+            await self.close(code=STRANGER)
+        return person
+
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         """Nothing is expected from the browser."""
 
     async def hints(self, message: dict[str, Any]) -> None:
         """Group message to socket."""
         topics = message["topics"]
+        # What was missed may have been that this session ended.
+        if "resync" in topics and await self._person_or_close() is None:
+            return
         await self.send_json({"resync": True} if "resync" in topics else {"hints": topics})
 
 

@@ -26,6 +26,7 @@ class Feeder:
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
         self._news: defaultdict[str, set[str]] = defaultdict(set)
+        self._left: set[str] = set()
         self._due = asyncio.Event()
 
     async def run(self) -> None:
@@ -37,7 +38,7 @@ class Feeder:
     def on_hint(self, payload: str) -> None:
         """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals, `n session`
         a session ended, `a id` a relayed request is answered, `f holder` a stream's resources are followed,
-        `u topic` one changed."""
+        `u topic` one changed, `o user` a browser session of that person ended."""
         kind, *rest = payload.split(" ")
         if kind in ("r", "x", "t") and len(rest) == 4:
             tenant, context, _, public_id = rest
@@ -64,6 +65,9 @@ class Feeder:
             self.hub.hints.ring(rest[0])
         elif kind == "k":
             self._note("*", {"workers"})
+        elif kind == "o" and rest:
+            self._left.add(f"person.{rest[0]}")
+            self._due.set()
 
     def on_gap(self) -> None:
         """Hints may have been lost: everybody looks again."""
@@ -86,11 +90,16 @@ class Feeder:
         while True:
             await self._due.wait()
             self._due.clear()
+            left, self._left = self._left, set()
             news, self._news = self._news, defaultdict(set)
-            for tenant, topics in news.items():
-                group = "consoles" if tenant == "*" else f"tenant.{tenant}"
+            # First who may stay: whoever may not is told nothing more.
+            said = [(group, {"type": "standing"}) for group in sorted(left)] + [
+                ("consoles" if tenant == "*" else f"tenant.{tenant}", {"type": "hints", "topics": sorted(topics)})
+                for tenant, topics in news.items()
+            ]
+            for group, message in said:
                 try:
-                    await layer.group_send(group, {"type": "hints", "topics": sorted(topics)})
+                    await layer.group_send(group, message)
                 except Exception:
                     logger.exception("consoles were not told")
             await asyncio.sleep(COALESCE_SECONDS)

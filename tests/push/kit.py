@@ -193,6 +193,12 @@ class Socket:
         """Whether a message has come that nobody took."""
         return not self.wire.output_queue.empty()
 
+    async def closed(self) -> int:
+        """The code that the other side closes with; messages before are dropped."""
+        while (answer := await self.wire.receive_output(BOUND))["type"] != "websocket.close":
+            pass
+        return int(answer["code"])
+
     async def close(self) -> None:
         """The browser leaves."""
         await self.wire.send_input({"type": "websocket.disconnect", "code": 1000})

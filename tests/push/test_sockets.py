@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from channels.layers import get_channel_layer
 from django.contrib.auth.models import User
-from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
 from taskhub.api.guard import Guard
 from taskhub.core.records import Person
 from taskhub.push.listener import Feeder
-from taskhub.store.models import AuthContext, Membership
+from taskhub.store.models import AuthContext, Membership, SignIn
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool, make_user
 from tests.push.kit import BOUND, HOST, Console, Socket, background, cookie_of
+from tests.store import raw as sql
 
 if TYPE_CHECKING:
     from taskhub.config.asgi import Application
@@ -80,11 +80,11 @@ def deactivated(user: User) -> None:
 
 
 def signed_out(user: User) -> None:
-    Session.objects.all().delete()
+    SignIn.objects.all().delete()
 
 
 def session_over(user: User) -> None:
-    Session.objects.all().update(expire_date=timezone.now())
+    SignIn.objects.all().update(expire_date=timezone.now())
 
 
 def new_password(user: User) -> None:
@@ -235,3 +235,58 @@ async def test_a_browser_that_left_is_forgotten(application: Application, mia: P
         assert len(layer.groups[mine]) == 2
     assert mine not in layer.groups
     assert not layer.groups.get("consoles")
+
+
+# --- how long
+
+
+ENDING = [without_membership, deactivated, signed_out, new_password]
+
+
+@pytest.mark.parametrize("how", ENDING)
+async def test_an_open_socket_ends_with_the_session_it_came_with(
+    application: Application, mia: Person, cookie: str, how: Any
+) -> None:
+    def change() -> None:
+        try:
+            how(User.objects.get(pk=mia.user_id))
+        finally:
+            connection.close()
+
+    async with background(Feeder(application.hub).run()), Console("consoles") as ready:
+        assert await ready.next() == ["resync"]
+        async with connected(application, cookie) as socket:
+            await asyncio.to_thread(change)
+            async with asyncio.timeout(BOUND):
+                assert await socket.closed() == STRANGER
+
+
+async def test_another_session_of_the_same_person_goes_on(application: Application, mia: Person, cookie: str) -> None:
+    def sign_out() -> None:
+        try:
+            SignIn.objects.latest("expire_date").delete()
+        finally:
+            connection.close()
+
+    second = await asyncio.to_thread(cookie_of, mia)
+    feeder = Feeder(application.hub)
+    async with background(feeder.run()), Console("consoles") as ready:
+        assert await ready.next() == ["resync"]
+        async with connected(application, cookie) as stays, connected(application, second) as goes:
+            await asyncio.to_thread(sign_out)
+            async with asyncio.timeout(BOUND):
+                assert await goes.closed() == STRANGER
+            feeder.on_hint("k")
+            assert await stays.next() == {"hints": ["workers"]}
+
+
+async def test_after_a_gap_an_open_socket_whose_session_ended_is_closed(
+    application: Application, mia: Person, cookie: str
+) -> None:
+    feeder = Feeder(application.hub)
+    async with connected(application, cookie) as socket, background(feeder._tell_consoles()):
+        with sql.connect(autocommit=True) as raw:
+            raw.execute("DELETE FROM sign_in")
+        feeder.on_gap()
+        async with asyncio.timeout(BOUND):
+            assert await socket.closed() == STRANGER

@@ -1,10 +1,14 @@
-"""Who there is: tenants, people's roles, auth contexts and their tokens."""
+"""Who there is: tenants, people's roles and browsers, auth contexts and their tokens."""
+
+from __future__ import annotations
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 
 
 class Tenant(models.Model):
@@ -41,6 +45,28 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} is {self.role}"
+
+
+class SignIn(AbstractBaseSession):
+    """A browser's session: Django's, whose key is a SHA-256 of what the cookie holds. `user` is who signed in
+    there; triggers delete the row when that person may not stay."""
+
+    session_key = models.CharField(max_length=64, primary_key=True, db_column="digest")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
+
+    class Meta:
+        db_table = "sign_in"
+        constraints = [
+            models.CheckConstraint(condition=Q(session_key__regex=r"^[0-9a-f]{64}$"), name="sign_in_hashed"),
+        ]
+
+    def __str__(self) -> str:
+        return f"session of {self.user_id}"
+
+    @classmethod
+    def alive(cls, digest: str) -> models.QuerySet[SignIn]:
+        """The row, unless it is over."""
+        return cls.objects.filter(session_key=digest, expire_date__gt=timezone.now())
 
 
 class AuthContext(models.Model):

@@ -102,7 +102,7 @@ def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
     """Delete sessions that are over and have no task left, at most `limit`."""
     found = call.rows(
         "DELETE FROM session WHERE id = ANY (ARRAY(SELECT s.id FROM session s"
-        " WHERE s.seen_at < clock_timestamp() - make_interval(days => %s::int)"
+        " WHERE s.seen_at < statement_timestamp() - make_interval(days => %s::int)"
         " AND NOT EXISTS (SELECT 1 FROM task t WHERE t.session_id = s.id)"
         " ORDER BY s.seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
         (idle_days, limit),
@@ -114,7 +114,7 @@ def purge_streams(*, limit: int = 1_000) -> int:
     """Delete streams that nobody has served for `STREAM_SECONDS`, at most `limit`."""
     found = call.rows(
         "DELETE FROM stream WHERE id = ANY (ARRAY(SELECT id FROM stream"
-        " WHERE seen_at < clock_timestamp() - make_interval(secs => %s::float8)"
+        " WHERE seen_at < statement_timestamp() - make_interval(secs => %s::float8)"
         " ORDER BY seen_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
         (STREAM_SECONDS, limit),
     )

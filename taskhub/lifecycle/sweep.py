@@ -21,8 +21,9 @@ def sweep(*, limit: int = 500) -> int:
 def purge(*, retention_days: int, limit: int = 1_000) -> int:
     """Delete ended tasks past the retention, at most `limit`; their events stay."""
     # An array, not `IN`: a plan may run a subquery of `IN` again and take other rows each time.
+    # The statement's time, not the clock's: a bound that changes with every row is none for an index.
     found = call.rows(
-        "DELETE FROM task WHERE id = ANY (ARRAY(SELECT id FROM task WHERE ended_at < clock_timestamp()"
+        "DELETE FROM task WHERE id = ANY (ARRAY(SELECT id FROM task WHERE ended_at < statement_timestamp()"
         " - make_interval(days => %s::int) ORDER BY ended_at LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING id",
         (retention_days, limit),
     )

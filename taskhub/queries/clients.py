@@ -11,8 +11,8 @@ from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.queries._read import read
 
 PAGE_ROWS = 50
-COUNT_CAP = 10_000
-"""Tasks counted per client; beyond it the page says "10,000+"."""
+COUNT_CAP = 1_000
+"""Tasks counted per client; beyond it the page says "1,000+"."""
 
 LOOKED_AT = 50
 """Newest calls of a client that are read for what it declares."""
@@ -46,9 +46,10 @@ _CLIENTS = f"""
         WHERE c.issuer = '{OAUTH_ISSUER}' AND t.user_id::text = substr(c.subject, 6)
           AND t.expires > clock_timestamp()) signed
     CROSS JOIN LATERAL (
-        SELECT count(*) AS n FROM (
-            SELECT 1 FROM task t WHERE t.context_id = c.id AND t.created_at > clock_timestamp() - interval '30 days'
-            ORDER BY t.id DESC LIMIT {COUNT_CAP + 1}) counted) recent
+        -- the limit inside: of an older client, all history would be looked at for a recent task
+        SELECT count(*) FILTER (WHERE newest.created_at > statement_timestamp() - interval '30 days') AS n FROM (
+            SELECT t.created_at FROM task t WHERE t.context_id = c.id
+            ORDER BY t.id DESC LIMIT {COUNT_CAP + 1}) newest) recent
     CROSS JOIN LATERAL (
         SELECT count(*) AS n FROM (
             SELECT 1 FROM task t WHERE t.context_id = c.id AND t.ended_at IS NULL LIMIT {COUNT_CAP + 1}) counted
@@ -121,7 +122,12 @@ class ClientRow:
     @property
     def tasks_text(self) -> str:
         """The count of tasks, with a plus sign where counting stopped."""
-        return f"{COUNT_CAP:,}+" if self.tasks_30_days > COUNT_CAP else f"{self.tasks_30_days:,}"
+        return _counted(self.tasks_30_days)
+
+    @property
+    def live_text(self) -> str:
+        """As `tasks_text`, of those that have not ended."""
+        return _counted(self.live_tasks)
 
     @property
     def warns(self) -> bool:
@@ -221,6 +227,10 @@ def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[
         {"id": context_id, "tenant": tenant_id, "limit": limit},
     )
     return tuple(row[0] for row in rows)
+
+
+def _counted(number: int) -> str:
+    return f"{COUNT_CAP:,}+" if number > COUNT_CAP else f"{number:,}"
 
 
 def _object(text: str) -> dict[str, Any]:

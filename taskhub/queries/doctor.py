@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from taskhub.queries.health import live_workers
+from taskhub.queries.health import failed_chores, live_workers
 from taskhub.store.models import Server
 
 GUARDS = {
@@ -63,6 +63,9 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     found.append(("secret key", has_secret, "set" if has_secret else "SECRET_KEY is not set"))
     workers = live_workers()
     found.append(("workers", workers > 0, f"{workers} alive"))
+    failed = failed_chores()
+    words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
+    found.append(("chores", not failed, words))
     return found + [
         (f"server {server.name}", server.state == "ready", server.problem or server.state)
         for server in Server.objects.filter(enabled=True).order_by("name")

@@ -19,6 +19,17 @@ def live_workers() -> int:
     return Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True).count()
 
 
+def failed_chores() -> list[str]:
+    """The chores of every hour whose last run failed, by name."""
+    with connection.cursor() as cursor:
+        # procrastinate keeps the last run of each here, and its outcome in the job.
+        cursor.execute(
+            "SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers d"
+            " JOIN procrastinate_jobs j ON j.id = d.job_id WHERE j.status = 'failed' ORDER BY 1"
+        )
+        return [name for (name,) in cursor.fetchall()]
+
+
 def ready() -> list[str]:
     """What is missing, in words; empty when all is well. Raises `DatabaseError` when it is away."""
     global _migrated
@@ -45,6 +56,7 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
         ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states]),
         ("taskhub_oldest_queued_seconds", "Age of the oldest queued task", [({}, age)]),
         ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
+        ("taskhub_chores_failed", "Hourly chores whose last run failed", [({}, len(failed_chores()))]),
         (
             "taskhub_servers",
             "Servers by state",

@@ -17,6 +17,9 @@ from taskhub.store import call
 IDLE_DAYS = 7
 """A session nobody used for this long is over."""
 
+LOOKED_AT = 500
+"""Newest tasks of a client in which `tasks/list` finds a page; only behind them it asks the other way round."""
+
 _SESSION = (
     "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text,"
     " s.log_level, s.profile, s.resources"
@@ -27,6 +30,44 @@ _MANY = (
     " CROSS JOIN LATERAL (SELECT * FROM session s WHERE s.public_id = w.public_id AND s.context_id = w.context_id"
     f" AND s.ended_at IS NULL AND s.seen_at > clock_timestamp() - interval '{IDLE_DAYS} days' LIMIT 1) s"
 )
+
+
+# Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
+# another revision or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
+# forgotten yet is looked up by that, which leaves all the history out. The clock is that of the statement: one that
+# runs on during it is no bound for an index.
+_HANDED_OUT = f"""
+    WITH newest AS MATERIALIZED (
+        SELECT n.id FROM (
+            SELECT id, revision, handle, ended_at, expires_at FROM task
+            WHERE context_id = %(context)s AND id < %(before)s ORDER BY id DESC LIMIT {LOOKED_AT}) n
+        WHERE n.revision = %(revision)s AND n.handle
+          AND (n.ended_at IS NULL OR n.expires_at IS NULL OR n.expires_at >= statement_timestamp())
+        ORDER BY n.id DESC LIMIT %(limit)s),
+    further AS MATERIALIZED (
+        SELECT id FROM task WHERE expires_at >= statement_timestamp()
+            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
+            AND (SELECT count(*) < %(limit)s FROM newest)
+        UNION
+        SELECT id FROM task WHERE expires_at IS NULL
+            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
+            AND (SELECT count(*) < %(limit)s FROM newest)
+        UNION
+        SELECT id FROM task WHERE ended_at IS NULL
+            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
+            AND (SELECT count(*) < %(limit)s FROM newest))
+    SELECT {COLUMNS} FROM task_view WHERE id = ANY (ARRAY(
+        SELECT id FROM newest UNION SELECT id FROM further ORDER BY id DESC LIMIT %(limit)s))
+    ORDER BY id DESC
+"""
+_HANDED_OUT_IN_SESSION = f"""
+    SELECT {COLUMNS} FROM task_view WHERE id = ANY (ARRAY(
+        SELECT id FROM task
+        WHERE session_id = %(session)s AND context_id = %(context)s AND revision = %(revision)s AND handle
+          AND id < %(before)s AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= statement_timestamp())))
+    ORDER BY id DESC LIMIT %(limit)s
+"""
+_NEWEST = 2**63 - 1
 
 
 def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
@@ -88,10 +129,14 @@ def handed_out(
     """The context's tasks of one revision whose handles were given out and that the wire has not
     forgotten, newest first, from `before` (a task's internal id) on; of one session only if it is named."""
     found = call.reread(
-        f"SELECT {COLUMNS} FROM task_view WHERE context_id = %s AND revision = %s AND handle"
-        " AND (%s::bigint IS NULL OR id < %s::bigint) AND (%s::bigint IS NULL OR session_id = %s::bigint)"
-        " AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= clock_timestamp()) ORDER BY id DESC LIMIT %s",
-        (context_id, revision, before, before, session_id, session_id, limit),
+        _HANDED_OUT if session_id is None else _HANDED_OUT_IN_SESSION,
+        {
+            "context": context_id,
+            "revision": revision,
+            "session": session_id,
+            "before": _NEWEST if before is None else before,
+            "limit": limit,
+        },
     )
     return [(row[0], record(row)) for row in found]
 

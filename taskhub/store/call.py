@@ -6,7 +6,7 @@ statements prepared) but without the ORM's and the cursor wrapper's work: design
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -15,9 +15,10 @@ from django.db import DatabaseError, InterfaceError, connection
 from taskhub.core.errors import Unavailable
 
 Row = tuple[Any, ...]
+Params = Sequence[object] | Mapping[str, object]
 
 
-def rows(sql: str, params: Sequence[object] = ()) -> list[Row]:
+def rows(sql: str, params: Params = ()) -> list[Row]:
     """All rows. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
     connection is gone; the next call opens a new one."""
     try:
@@ -36,7 +37,7 @@ def row(sql: str, params: Sequence[object] = ()) -> Row | None:
     return found[0] if found else None
 
 
-def reread(sql: str, params: Sequence[object] = ()) -> list[Row]:
+def reread(sql: str, params: Params = ()) -> list[Row]:
     """`rows` for a read: tried once more on a fresh connection, so that a restarted database
     costs a reader nothing. Never for writes: whether a lost write committed is unknown."""
     try:

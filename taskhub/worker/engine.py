@@ -124,6 +124,7 @@ class Engine:
             asyncio.create_task(self._every("heartbeat", HEARTBEAT_SECONDS, self._beat)),
             asyncio.create_task(self._every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew)),
             asyncio.create_task(self._every("sweep", SWEEP_SECONDS, self._sweep)),
+            asyncio.create_task(self._every("sweep of relays", SWEEP_SECONDS, self._sweep_relays)),
             asyncio.create_task(self._every("seal", SEAL_SECONDS, self._seal)),
             asyncio.create_task(self._every("interests", FOLLOW_SECONDS, self._follow)),
             asyncio.create_task(self._forever("relays", self.relays.run)),
@@ -408,9 +409,11 @@ class Engine:
         await self.pulse.run(heartbeat, self.name, slots=self.slots, busy=len(self.running))
 
     async def _sweep(self) -> None:
-        await self.lanes.run(sweep_relays)
         if await self.lanes.run(sweep):
             self.wake()
+
+    async def _sweep_relays(self) -> None:
+        await self.lanes.run(sweep_relays)
 
     async def _seal(self) -> None:
         await self.lanes.run(seal_events)

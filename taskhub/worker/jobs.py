@@ -13,6 +13,7 @@ from procrastinate.contrib.django import app as django_app
 
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.identity.oauth import applications
+from taskhub.lib.chores import run_each
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries.sessions import IDLE_DAYS
@@ -42,16 +43,23 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete ended tasks past the retention, then sessions and streams nobody will take up again, in batches."""
+    """Delete ended tasks past the retention, then sessions and streams nobody will take up again, in batches.
+    The job has failed if one of these did; `doctor` tells."""
     try:
-        while purge(retention_days=settings.TASKHUB_RETENTION_DAYS) == 1_000:
-            pass
-        while purge_sessions(idle_days=IDLE_DAYS) == 1_000:
-            pass
-        while purge_streams() == 1_000:
-            pass
+        run_each(
+            {
+                "purging tasks": lambda: _all(lambda: purge(retention_days=settings.TASKHUB_RETENTION_DAYS)),
+                "purging sessions": lambda: _all(lambda: purge_sessions(idle_days=IDLE_DAYS)),
+                "purging streams": lambda: _all(purge_streams),
+            }
+        )
     finally:
         connection.close()  # the thread is procrastinate's, and so would be the open connection
+
+
+def _all(batch: Callable[[], int]) -> None:
+    while batch() == 1_000:
+        pass
 
 
 @django_app.periodic(cron="37 * * * *")

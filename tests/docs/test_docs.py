@@ -274,6 +274,29 @@ def test_every_refusal_of_the_database_is_explained() -> None:
     assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
 
 
+def test_old_functions_that_stay_and_those_that_are_gone_are_named() -> None:
+    there: set[str] = set()
+    gone: set[str] = set()
+    for file in sorted((ROOT / "taskhub" / "store" / "sql").glob("*.sql")):
+        for verb, name in re.findall(
+            r"^(CREATE|DROP).*? FUNCTION (?:IF EXISTS )?(\w+)\(", file.read_text(), re.MULTILINE
+        ):
+            (there if verb == "CREATE" else gone).add(name)
+            (gone if verb == "CREATE" else there).discard(name)
+
+    def family(name: str) -> tuple[str, int]:
+        base, _, version = name.partition("_v")
+        return (base, int(version)) if version.isdigit() else (name, 1)
+
+    newest = {family(name)[0]: name for name in sorted(there, key=family)}
+    page_of = page("run/upgrade.md")
+    told = {(a.strip("`"), b.strip("`")) for a, b, *_ in rows(page_of, "Stays for this release", "New processes use")}
+    assert told == {(name, newest[family(name)[0]]) for name in there if newest[family(name)[0]] != name}
+    sentence = re.search(r"^Gone are (.*?):", page_of, re.MULTILINE | re.DOTALL)
+    assert sentence
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == gone
+
+
 # Roles, limits, words ---------------------------------------------------------------------
 
 

@@ -15,10 +15,12 @@ from taskhub.core.records import Person
 from taskhub.identity.oauth import applications, consents
 from taskhub.identity.oauth.consents import AccessToken, RefreshToken
 from taskhub.identity.principals import principal_of
+from taskhub.lib.chores import ChoresFailed
 from taskhub.store.models import Application, Consent, Event, Tenant, TokenFamily
 from tests.console.admin import browser
 from tests.identity.test_oauth_races import waiting
 from tests.lifecycle.kit import wait_until
+from tests.store.flushing import superuser
 from tests.support.oauth import ROOT, Program, make_application
 
 pytestmark = pytest.mark.django_db
@@ -196,6 +198,23 @@ def test_the_sweep_keeps_what_a_living_sign_in_needs(program: Program) -> None:
     assert set(tokens["scope"].split()) == set(SCOPES), "it still knows what the sign-in may carry"
     assert refused(program.exchange(code))
     assert principal_of(tokens["access_token"], "") is None, "and which tokens came of the code"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_cannot_be_swept_keeps_nothing_else(program: Program, caplog: pytest.LogCaptureFixture) -> None:
+    program.sign_in()
+    RefreshToken.objects.all().delete()
+    long_ago()
+    with superuser() as other:
+        # Codes are swept with the tokens; who holds their table lets that run out of its time.
+        other.execute("LOCK TABLE oauth2_provider_grant IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(ChoresFailed, match=r"^sweeping tokens$"):
+            applications.sweep()
+        other.rollback()
+    assert not TokenFamily.objects.exists()
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "sweeping tokens: this chore failed"
+    ]
 
 
 def test_the_sweep_forgets_sign_ins_of_which_no_token_is_left(program: Program) -> None:

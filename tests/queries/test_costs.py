@@ -144,7 +144,7 @@ def test_the_overviews_numbers_cost_one_statement_each_and_health_the_same_ever(
                 statements(backlog),
             ]
         )
-    assert found == [[1, 1, 1, 1, 1, 4]] * 2
+    assert found == [[1, 1, 1, 1, 1, 5]] * 2
 
 
 def test_the_catalogue_is_read_once_and_then_remembered_until_a_hint_drops_it() -> None:

@@ -127,7 +127,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
         make_server(tenant, name)
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "fsync", "synchronous_commit", "full_page_writes", "guards", "database role",
-        "migrations", "secret key", "workers", "server a", "server b",
+        "migrations", "secret key", "workers", "chores", "server a", "server b",
     ]  # fmt: skip
 
 
@@ -141,6 +141,7 @@ def test_the_doctor_is_content_with_what_is_in_order() -> None:
     assert rows["migrations"] == (True, "up to date")
     assert rows["secret key"] == (True, "set")
     assert rows["workers"] == (True, "1 alive")
+    assert rows["chores"] == (True, "none failed")
     assert rows["server a"] == (True, "ready")
 
 
@@ -153,6 +154,25 @@ def test_the_doctor_names_settings_that_would_lose_acknowledged_tasks() -> None:
             cursor.execute("SELECT set_config('synchronous_commit', %s, true)", [value])
             assert found()["synchronous_commit"][0] is good
             assert found()["synchronous_commit"][1].startswith(value)
+
+
+def test_a_chore_counts_as_failed_until_it_runs_well_again() -> None:
+    def ran(name: str, at: int, status: str) -> None:
+        """As procrastinate has it, by its own function."""
+        with connection.cursor() as cursor:
+            defer = "SELECT procrastinate_defer_periodic_job_v2('taskhub', NULL, %s, %s, 0, '', %s, '{}')"
+            cursor.execute(defer, [name, f"taskhub.{name}", at])
+            (job,) = cursor.fetchone()
+            for step in ("doing", status):
+                cursor.execute("UPDATE procrastinate_jobs SET status = %s WHERE id = %s", [step, job])
+
+    ran("purge", 1, "failed")
+    ran("sweep_sign_ins", 1, "succeeded")
+    assert found()["chores"] == (False, "failed, see the worker's log: taskhub.purge")
+    assert gauges()["taskhub_chores_failed"] == {"": 1}
+    ran("purge", 2, "succeeded")
+    assert found()["chores"] == (True, "none failed")
+    assert gauges()["taskhub_chores_failed"] == {"": 0}
 
 
 def test_every_trigger_there_is_is_looked_for_by_the_doctor() -> None:

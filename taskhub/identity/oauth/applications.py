@@ -15,6 +15,7 @@ from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.records import Actor
 from taskhub.identity.oauth.consents import RefreshToken, Registration, announce, shown_name
 from taskhub.identity.oauth.documents import redirect_allowed
+from taskhub.lib.chores import run_each
 from taskhub.lifecycle.events import record_event
 from taskhub.store.models import Application, Consent, TokenFamily
 
@@ -133,11 +134,24 @@ def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
 
 def sweep() -> None:
     """Delete expired tokens and codes, sign-ins that have no token left, and applications that made themselves
-    known and were never allowed anything. Safe to run from any number of processes."""
-    clear_expired()
+    known and were never allowed anything. Safe to run from any number of processes. Raises `ChoresFailed` when
+    one of these could not be done, after the others."""
+    run_each(
+        {
+            "sweeping tokens": clear_expired,
+            "sweeping sign-ins": _sweep_families,
+            "sweeping applications": _sweep_unused,
+        }
+    )
+
+
+def _sweep_families() -> None:
     TokenFamily.objects.filter(created_at__lt=datetime.now(UTC) - timedelta(days=1)).exclude(
         family__in=RefreshToken.objects.filter(token_family__isnull=False).values("token_family")
     ).delete()
+
+
+def _sweep_unused() -> None:
     with transaction.atomic():
         # Of a program that is allowed something, the row stays: its tokens hang on it.
         unused = Registration.objects.filter(

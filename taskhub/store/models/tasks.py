@@ -116,6 +116,12 @@ class Task(models.Model):
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),
+            models.Index(
+                fields=["tenant", "-id"], condition=Q(state="finished", is_error=True), name="task_newest_with_error"
+            ),
+            models.Index(
+                fields=["context", "revision", "expires_at"], condition=Q(handle=True), name="task_handed_out"
+            ),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="task_ended"),
             models.Index(fields=["session", "updated_at"], condition=Q(session__isnull=False), name="task_by_session"),
             models.Index(

@@ -1,0 +1,67 @@
+"""Chores of the worker: what cannot be purged keeps nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from taskhub.lib.chores import ChoresFailed
+from taskhub.lifecycle.sessions import start_session
+from taskhub.store.models import Session, Stream, Task
+from taskhub.worker import jobs
+from tests.factories import make_context, make_task, make_tenant
+from tests.lifecycle import kit
+from tests.store.flushing import superuser
+from tests.worker.kit import Hall, call, ended
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def aged() -> None:
+    """A task that ended long ago, a session nobody used for as long, and a stream of another."""
+    context = make_context(make_tenant())
+    for _ in range(2):
+        start_session(
+            tenant_id=context.tenant_id,
+            context_id=context.pk,
+            version="2025-11-25",
+            client_info={},
+            capabilities={},
+        )
+    unused, used = Session.objects.order_by("id")
+    Stream.objects.create(session=used, kind="listen")
+    make_task(context, state="finished")
+    with superuser(autocommit=True) as raw:
+        raw.execute("SET session_replication_role = replica")
+        raw.execute("UPDATE task SET ended_at = ended_at - interval '40 days'")
+        raw.execute("UPDATE session SET seen_at = seen_at - interval '40 days' WHERE id = %s", (unused.pk,))
+        raw.execute("UPDATE stream SET seen_at = seen_at - interval '40 days'")
+
+
+def left() -> tuple[int, int, int]:
+    return Task.objects.count(), Session.objects.count(), Stream.objects.count()
+
+
+def test_a_purge_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    aged()
+    with superuser() as other:
+        # Attempts go with their task; who holds them lets the purge of tasks run out of its time.
+        other.execute("LOCK TABLE attempt IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(ChoresFailed, match=r"^purging tasks$"):
+            jobs.purge_old(timestamp=0)
+        other.rollback()
+    assert left() == (1, 1, 0)
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["purging tasks: this chore failed"]
+    jobs.purge_old(timestamp=0)
+    assert left() == (0, 1, 0)
+
+
+def test_relays_that_cannot_be_swept_keep_no_task_waiting(hall: Hall) -> None:
+    world = hall.tool(hall.server(enabled=False), "echo")
+    task = call(world)
+    kit.turn_back(task, "expires_at", 1)
+    with superuser() as other:
+        other.execute("LOCK TABLE relay IN ACCESS EXCLUSIVE MODE")
+        hall.start()
+        assert ended(task).message == "Expired before a worker took it"
+        other.rollback()
+        hall.stop()

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from taskhub.core.states import Audience, QuestionKind
+
+KINDS: Final = {
+    "elicitation/create": QuestionKind.ELICITATION,
+    "sampling/createMessage": QuestionKind.SAMPLING,
+    "roots/list": QuestionKind.ROOTS,
+}
+"""By the method that asks such a question."""
 
 
 def can_answer(capabilities: dict[str, Any], kind: QuestionKind, params: dict[str, Any]) -> bool:

@@ -4,11 +4,15 @@ server; the caller's request waits here for the outcome, which each revision sho
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from taskhub.core.capabilities import KINDS, can_answer
+from taskhub.core.elicitation import checked_response
+from taskhub.core.errors import Invalid
 from taskhub.core.names import MAX_URI, relay_topic
 from taskhub.core.records import OfferRecord, Upstream
 from taskhub.core.relays import COMPLETE, GET_PROMPT, READ, Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
@@ -59,10 +63,10 @@ async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, ro
     if missing := _missing(prompt.definition, arguments or {}):
         raise WireError(INVALID_PARAMS, f"Missing required arguments: {', '.join(missing)}"[:500])
     request = [GET_PROMPT, name, arguments]
-    state = _opened(hub, incoming, request, round_.state)
-    if state is not None and state[0] != prompt.server_id:
+    asked = _opened(hub, incoming, request, round_.state)
+    if asked is not None and asked.server_id != prompt.server_id:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another server")
-    params = {"name": prompt.key, "arguments": arguments, **_of_round(round_, state)}
+    params = {"name": prompt.key, "arguments": arguments, **_of_round(incoming, round_, asked)}
     outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, params, round_.capabilities)
     return _sealed(hub, incoming, request, prompt.server_id, outcome)
 
@@ -84,12 +88,12 @@ async def read_resource(hub: Hub, incoming: Incoming, uri: Any, round_: Round) -
         return Missing(uri)
     found = await calls.tools_of(hub, incoming.principal.tenant_id)
     request = [READ, uri]
-    state = _opened(hub, incoming, request, round_.state)
+    asked = _opened(hub, incoming, request, round_.state)
     servers = servers_of(found, uri)
-    if state is not None:
-        asked_before = found.upstream(state[0])
+    if asked is not None:
+        asked_before = found.upstream(asked.server_id)
         servers = (asked_before,) if asked_before is not None else ()
-    params = {"uri": uri, **_of_round(round_, state)}
+    params = {"uri": uri, **_of_round(incoming, round_, asked)}
     outcome: RelayOutcome = Missing(uri)
     for server in servers:
         outcome = await _relayed(hub, incoming, server, READ, params, round_.capabilities)
@@ -176,8 +180,40 @@ def _server_of(offer: OfferRecord) -> Upstream:
     return Upstream(offer.server_id, offer.server_name, {})
 
 
-def _of_round(round_: Round, state: tuple[int, str | None] | None) -> dict[str, Any]:
-    return {"responses": round_.responses, "state": None if state is None else state[1], "trace": round_.trace}
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an earlier round ended with: who asked, its own state, and what it asked, by key."""
+
+    server_id: int
+    state: str | None
+    requests: dict[str, Any]
+
+
+def _of_round(incoming: Incoming, round_: Round, asked: _Asked | None) -> dict[str, Any]:
+    """What the server gets of this round. Raises `ScopeMissing` for answers that the token may not give."""
+    if round_.responses:
+        calls.need_scope(incoming.principal, "tasks:answer")
+    given = {} if asked is None else _counting(round_, asked.requests)
+    return {
+        "responses": given or None,
+        "state": None if asked is None else asked.state,
+        "trace": round_.trace,
+    }
+
+
+def _counting(round_: Round, requests: dict[str, Any]) -> dict[str, Any]:
+    """The answers to what was asked, reduced to it, as far as this client may give them; the server asks
+    again for the others (B26-65)."""
+    found: dict[str, Any] = {}
+    for key, response in (round_.responses or {}).items():
+        request = requests.get(key)
+        if request is None:
+            continue
+        kind, params = KINDS[request["method"]], request["params"]
+        if can_answer(round_.capabilities, kind, params):
+            with contextlib.suppress(Invalid):
+                found[key] = checked_response(kind, params, response)
+    return found
 
 
 def _digest(request: list[Any]) -> str:
@@ -189,12 +225,12 @@ def _sealed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, ou
     own state inside, which the server itself protects as far as it cares."""
     if not isinstance(outcome, Asked):
         return outcome
-    bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state]
+    bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
     return replace(outcome, state=hub.sealer.seal("relayState", bound, seconds=STATE_SECONDS))
 
 
-def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> tuple[int, str | None] | None:
-    """The server that asked and its own state. Raises -32602 for a state of another caller or request."""
+def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Asked | None:
+    """What was asked, by whom. Raises -32602 for a state of another caller or request."""
     if state is None:
         return None
     try:
@@ -203,7 +239,8 @@ def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> tup
         raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
     if not isinstance(sealed, list) or sealed[:2] != [incoming.principal.context_id, _digest(request)]:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another request")
-    return int(sealed[2]), sealed[3]
+    _, _, server_id, own, *requests = sealed  # one sealed by an earlier version does not say what was asked
+    return _Asked(int(server_id), own, requests[0] if requests else {})
 
 
 async def _relayed(

@@ -14,7 +14,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from taskhub.core.capabilities import audience_for
+from taskhub.core.capabilities import KINDS, audience_for
 from taskhub.core.elicitation import form_fields, unfit
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
@@ -39,12 +39,6 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
 
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
-
-KINDS = {
-    "elicitation/create": QuestionKind.ELICITATION,
-    "sampling/createMessage": QuestionKind.SAMPLING,
-    "roots/list": QuestionKind.ROOTS,
-}
 
 
 @dataclass(frozen=True, slots=True)

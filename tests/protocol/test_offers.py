@@ -285,6 +285,25 @@ def test_a_wrong_answer_is_asked_again(alice: Client) -> None:
     assert _said(done) == "x in round one"
 
 
+@pytest.mark.req("AU-04", "B26-63")
+def test_answers_need_their_scope_and_a_question(hub: RunningHub, alice: Client) -> None:
+    given = {"inputResponses": {"word": accept(word="yes")}}
+    with Client(hub.base, hub.token("caller", "tasks:call", "tasks:read")) as caller:
+        refused = _read(caller, "extra://asks/cats", FORMS, **given)
+        assert (refused.status, 'scope="tasks:answer"' in refused.headers["www-authenticate"]) == (403, True)
+        asked = _read(caller, "extra://asks/cats", FORMS)
+        state = {"requestState": asked.result["requestState"]}
+        assert _read(caller, "extra://asks/cats", FORMS, **given, **state).status == 403
+    # Nobody answers what was not asked yet, or what they said they cannot answer.
+    asked = _read(alice, "extra://asks/cats", FORMS, **given)
+    assert set(_asked(asked)) == {"word"}
+    state = {"requestState": asked.result["requestState"]}
+    assert _read(alice, "extra://asks/cats", WITHOUT_TASKS | {"elicitation": None}, **given, **state).refusal == (
+        400,
+        -32021,
+    )
+
+
 @pytest.mark.req("B26-64")
 def test_a_state_belongs_to_its_caller_and_its_request(alice: Client, bob: Client) -> None:
     state = _read(alice, "extra://asks/cats", FORMS).result["requestState"]

@@ -3,11 +3,10 @@ words of this revision."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-from taskhub.core.capabilities import can_answer, needed_for
+from taskhub.core.capabilities import KINDS, can_answer, needed_for
 from taskhub.core.names import META_SERVER
-from taskhub.core.records import QuestionKind
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
@@ -18,12 +17,6 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
 
 JSON = {"Content-Type": "application/json"}
-
-KINDS: Final = {
-    "elicitation/create": QuestionKind.ELICITATION,
-    "sampling/createMessage": QuestionKind.SAMPLING,
-    "roots/list": QuestionKind.ROOTS,
-}
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:

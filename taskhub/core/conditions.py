@@ -3,7 +3,8 @@
 A rule names arguments and the values that call for approval. Tools are lenient in what they take
 (`"false"` for `false`, `"100"` for 100, a default for what is missing), so a call is outside a rule
 only where an argument is surely another value: present, of the same JSON type, fitting the tool's
-schema, and different also to a reader who ignores case, width, blanks and invisible characters.
+schema, and different also to a reader who ignores case, width, accents, blanks and invisible characters.
+An array or object that has what the rule names, and more, is inside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,10 @@ import unicodedata
 from collections.abc import Callable
 from typing import Any, Final
 
+from taskhub.lib.signs import without_invisible
+
+LONGEST: Final = 1_000
+"""Characters of a text, and values of an array, that are compared; a longer one is in doubt."""
 _MISSING: Final = object()
 
 
@@ -19,8 +24,9 @@ def met(
     conditions: dict[str, Any], arguments: dict[str, Any], schema: Any, fits: Callable[[Any, Any], bool]
 ) -> dict[str, str] | None:
     """For each condition, why the call may fall under it: `is`, `missing`, `null`, `type` (another JSON
-    type), `like` (the same but for how it is written) or `unfit` (no value that the tool's schema lets
-    through as it is). `None` when one of them is surely not met.
+    type), `like` (the same but for how it is written), `more` (an array with that and more), `long` (too long
+    to compare) or `unfit` (no value that the tool's schema lets through as it is). `None` when one of them is
+    surely not met.
 
     `schema` is the tool's `inputSchema`: its defaults stand in for what is missing. `fits(schema, value)`
     tells whether a value surely fits; it is asked only where everything hangs on it.
@@ -60,13 +66,30 @@ def _why(found: Any, wanted: Any) -> str:
     if isinstance(wanted, dict):
         return _worst([_why(found.get(name, _MISSING), value) for name, value in wanted.items()])
     if isinstance(wanted, list):
-        return _worst([_why(*pair) for pair in zip(found, wanted, strict=True)]) if len(found) == len(wanted) else ""
+        return _why_array(found, wanted)
     if found == wanted:
         return "is"
     if isinstance(wanted, str):
-        return "like" if _plain(found) == _plain(wanted) else ""
+        return _why_text(found, wanted)
     # JSON's numbers are doubles to many a reader: 2**53 + 1 is 2**53 there.
     return "like" if not isinstance(wanted, bool) and _double(found) == _double(wanted) else ""
+
+
+def _why_array(found: list[Any], wanted: list[Any]) -> str:
+    if len(found) == len(wanted) and (why := _worst([_why(*pair) for pair in zip(found, wanted, strict=True)])):
+        return why
+    if max(len(found), len(wanted)) > LONGEST:
+        return "long"
+    return "more" if all(any(_why(one, value) for one in found) for value in wanted) else ""
+
+
+def _why_text(found: str, wanted: str) -> str:
+    if max(len(found), len(wanted)) > LONGEST:
+        return "long"
+    # The MCP SDK for Python takes JSON out of a text where a tool takes more than texts.
+    if found.lstrip()[:1] in ("[", "{"):
+        return "type"
+    return "like" if _plain(found) == _plain(wanted) else ""
 
 
 def _worst(reasons: list[str]) -> str:
@@ -93,5 +116,6 @@ def _double(value: float) -> float:
 
 def _plain(text: str) -> str:
     """The text as a careless reader sees it."""
-    wide = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(sign for sign in wide if unicodedata.category(sign)[0] not in "CZ")
+    apart = without_invisible(unicodedata.normalize("NFKD", text))
+    seen = "".join(sign for sign in apart if unicodedata.category(sign)[0] not in "CMZ")
+    return seen.upper().casefold()  # upper too: a dotless i becomes an I to whoever compares capitals

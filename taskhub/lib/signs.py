@@ -57,6 +57,11 @@ def pieces(text: str, *, lines: bool) -> Iterator[tuple[str, int]]:
         yield text[done:], 0
 
 
+def without_invisible(text: str) -> str:
+    """The text without any of them, wherever they stand."""
+    return _INVISIBLE.sub("", text)
+
+
 def code_point(sign: str) -> str:
     """`U+202E`."""
     return f"U+{ord(sign):04X}"

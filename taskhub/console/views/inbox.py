@@ -36,6 +36,8 @@ IN_DOUBT = {
     "null": "is null",
     "type": "is of another type than the rule’s value",
     "like": "is written differently",
+    "more": "has what the rule names, and more",
+    "long": "is too long to compare",
     "unfit": "is no value that the tool’s schema lets through",
 }
 """Why a call that does not plainly meet the rule was held all the same (`core.conditions`)."""

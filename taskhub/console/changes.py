@@ -7,8 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-SHOWN: Final = 30
+SHOWN: Final = 100
 LONGEST: Final = 2_000
+"""Characters of a value that are shown, from a little before where it begins to differ."""
+_BEFORE: Final = 80
+
+_Path = tuple[tuple[str, str], ...]
+"""Of each step: whether it leads into an object or an array, and the name or number there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The first `SHOWN` differences, and how many there are beyond."""
+    """The first `SHOWN` differences, and how many there are beyond. None at all: the two say the same."""
 
     shown: tuple[Change, ...]
     more: int
@@ -31,21 +36,42 @@ class Changes:
 def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Changes:
     """Every value of either definition that is not the same in the other, in the order of the newer one."""
     old, new = (dict(_leaves(one, ())) if one else {} for one in (before, after))
-    found = [
-        Change(path, old.get(path, ""), new.get(path, ""))
-        for path in [*new, *(path for path in old if path not in new)]
-        if old.get(path) != new.get(path)
-    ]
-    return Changes(tuple(found[:SHOWN]), max(0, len(found) - SHOWN))
+    found = [path for path in [*new, *(path for path in old if path not in new)] if old.get(path) != new.get(path)]
+    return Changes(tuple(_change(path, old, new) for path in found[:SHOWN]), max(0, len(found) - SHOWN))
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
+    """Each value that holds no other, as JSON: a text is never taken for the number that it spells."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
-            yield from _leaves(inner, (*path, name))
+            yield from _leaves(inner, (*path, ("object", name)))
     elif isinstance(value, list) and value:
         for number, inner in enumerate(value):
-            yield from _leaves(inner, (*path, str(number)))
+            yield from _leaves(inner, (*path, ("array", str(number))))
     else:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield " › ".join(path), text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+def _change(path: _Path, old: dict[_Path, str], new: dict[_Path, str]) -> Change:
+    before, after = old.get(path, ""), new.get(path, "")
+    start = max(0, _differs_at(before, after) - _BEFORE) if max(len(before), len(after)) > LONGEST else 0
+    words = [name if kind == "object" else f"[{name}]" for kind, name in path]
+    return Change(" › ".join(words), _part(before, start), _part(after, start))
+
+
+def _differs_at(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _part(text: str, start: int) -> str:
+    """What is shown of a value: from `start` on, and with dots where it goes on."""
+    if not start and len(text) <= LONGEST:
+        return text[1:-1] if _plain(text) else text
+    return f"{'…' if start else ''}{text[start : start + LONGEST]}{'…' if len(text) > start + LONGEST else ''}"
+
+
+def _plain(text: str) -> bool:
+    """Whether it is a JSON string that without its quotes is taken for no other value."""
+    inner = text[1:-1]
+    return text[:1] == '"' and "\\" not in inner and inner[:1].isalpha() and inner not in ("true", "false", "null")

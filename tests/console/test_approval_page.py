@@ -88,10 +88,32 @@ def test_differences_are_values_in_the_order_of_the_new_definition_and_bounded()
     found = changes({"a": {"b": [1, "x"]}, "gone": {}}, {"new": None, "a": {"b": [1, "y"], "c": True}})
     assert found.shown == (
         Change("new", "", "null"),
-        Change("a › b › 1", "x", "y"),
+        Change("a › b › [1]", "x", "y"),
         Change("a › c", "", "true"),
         Change("gone", "{}", ""),
     )
     many = changes({}, {str(n): "v" * (LONGEST + 1) for n in range(SHOWN + 5)})
     assert (len(many.shown), many.more, len(many.shown[0].after)) == (SHOWN, 5, LONGEST + 1)
     assert changes(None, None).shown == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"d": "false"}, {"d": False}),
+        ({"d": "null"}, {"d": None}),
+        ({"d": "[]"}, {"d": []}),
+        ({"d": ["a"]}, {"d": {"0": "a"}}),
+        ({"a": {"b": "harmless"}}, {"a": {"b": "evil"}, "a › b": "harmless"}),
+    ],
+)
+def test_no_two_definitions_are_said_to_be_the_same(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert changes(before, after).shown
+
+
+def test_of_a_long_text_the_part_that_differs_is_shown() -> None:
+    long = "A" * 3_000
+    (change,) = changes({"d": f"{long} reads it"}, {"d": f"{long} DELETES it"}).shown
+    assert change.before.endswith('A reads it"')
+    assert change.after.endswith('A DELETES it"')
+    assert change.after.startswith("…A")

@@ -7,9 +7,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
+from taskhub.lib import jsonx
 from taskhub.lib.addresses import BadAddress, WebAddress
 from taskhub.lib.addresses import web_address as read_address
 from taskhub.lib.signs import visible_json
@@ -19,6 +21,9 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 MAX_IMAGE: Final = 2_000_000
 MAX_TEXT: Final = 200_000
+
+
+_LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +98,19 @@ def block(item: Any) -> Block:
     return Block("other", text=visible_json(item)[:MAX_TEXT])
 
 
-def rows(value: Any) -> list[tuple[str, str, bool]]:
-    """An object as (name, text, is it one plain value) rows; anything else as one row."""
+def rows(value: Any) -> list[tuple[str, str, bool, bool]]:
+    """An object as rows of (name, text, is it one plain value, is it a text that reads like another value);
+    anything else as one row."""
     if not isinstance(value, dict):
-        return [("", visible_json(value), False)]
-    found: list[tuple[str, str, bool]] = []
+        return [("", visible_json(value), False, False)]
+    found: list[tuple[str, str, bool, bool]] = []
     for name, item in value.items():
         if isinstance(item, str):
-            found.append((name, item, "\n" not in item))
+            found.append((name, item, "\n" not in item, bool(_LIKE_ANOTHER.match(item))))
         elif isinstance(item, (dict, list)) and item:
-            found.append((name, visible_json(item), False))
+            found.append((name, visible_json(item), False, False))
         else:
-            found.append((name, visible_json(item, indent=None), True))
+            found.append((name, visible_json(item, indent=None), True, False))
     return found
 
 
@@ -121,8 +127,8 @@ def _text(text: str) -> Block:
     text = text[:MAX_TEXT]
     if text[:1] in "{[" and not cut:
         try:
-            return Block("json", text=visible_json(json.loads(text)))
-        except ValueError:
+            return Block("json", text=visible_json(jsonx.repaired(json.loads(text))))
+        except (ValueError, RecursionError):
             pass
     return Block("text", text=text, cut=cut)
 

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from taskhub.console.content import rows
 from taskhub.console.templatetags.console import foreign, foreign_lines, spelled
 from taskhub.core.states import QuestionKind
 from taskhub.lib.signs import invisible
@@ -34,6 +35,33 @@ def test_marks_stand_where_the_characters_stand() -> None:
     assert foreign("שלום") == "<bdi>שלום</bdi>"
     assert (foreign(None), foreign(0)) == ("", "0")
     assert spelled(f"a{RLO}b") == "a[U+202E]b"
+
+
+def test_a_page_shows_so_much_of_a_text_and_says_that_there_is_more() -> None:
+    assert foreign("a\r\n" * 10).count("not shown") == 0
+    assert foreign("x" * 200_003).endswith("3 more characters are not shown</span>")
+    marks = foreign_lines(f"{ZWSP}\u200c" * 150_000)
+    assert "299,000 more characters are not shown" in marks
+    assert len(marks) < 500_000
+
+
+def test_a_text_is_not_taken_for_the_value_that_it_spells() -> None:
+    texts = {"a": "false", "b": "100", "c": "null", "d": "[]", "e": '{\n  "x": 1\n}', "f": " -1e3 "}
+    values = {"a": False, "b": 100, "c": None, "d": [], "e": {"x": 1}, "f": -1e3}
+    assert [marked for *_, marked in rows(texts)] == [True] * 6
+    assert [marked for *_, marked in rows(values)] == [False] * 6
+    assert [marked for *_, marked in rows({"version": "1.4.2", "word": "nullable", "empty": ""})] == [False] * 3
+
+
+@pytest.mark.parametrize("text", ["[" * 5_000, '{"a": "\\ud800"}'])
+def test_a_result_that_is_odd_json_is_still_shown(tenant: Tenant, admin: Client, text: str) -> None:
+    result = {"content": [{"type": "text", "text": text}]}
+    task = make_task(make_context(tenant), state="finished", arguments={"text": text}, result=result)
+    assert admin.get(f"/tasks/{task.public_id}/").status_code == 200
+
+
+def test_an_id_that_nobody_gave_is_unknown(admin: Client) -> None:
+    assert admin.get("/tasks/%00/").status_code == 404
 
 
 def furnish(tenant: Tenant) -> dict[str, Any]:

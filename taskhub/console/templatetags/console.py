@@ -170,7 +170,7 @@ def pretty(value: Any) -> str:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return str(value)
     return signs.visible_json(value)
 
@@ -181,6 +181,10 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else signs.visible_json(value, indent=None)
 
 
+MOST_SHOWN: Final = 200_000
+"""Characters of one text that a page shows."""
+MOST_MARKS: Final = 1_000
+"""Invisible characters, or runs of one, that a page shows of one text: each is far longer there."""
 SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
 
 
@@ -205,10 +209,19 @@ def spelled(text: Any) -> str:
 
 
 def _foreign(text: Any, *, lines: bool) -> SafeString:
-    text = "" if text is None else str(text)
-    shown = "".join(
-        _sign(piece, times) if times else str(escape(piece)) for piece, times in signs.pieces(text, lines=lines)
-    )
+    text = "" if text is None else str(text).replace("\r\n", "\n")
+    parts, marks, done = [], 0, 0
+    for piece, times in signs.pieces(text[:MOST_SHOWN], lines=lines):
+        marks += times > 0
+        if marks > MOST_MARKS:
+            break
+        parts.append(_sign(piece, times) if times else str(escape(piece)))
+        done += len(piece) * (times or 1)
+    if done < len(text):
+        parts.append(
+            format_html(' <span class="faint">… {} more characters are not shown</span>', number(len(text) - done))
+        )
+    shown = "".join(parts)
     # ASCII has no direction that could reach beyond itself.
     return mark_safe(shown if text.isascii() else f"<bdi>{shown}</bdi>")  # noqa: S308 - escaped piece by piece
 

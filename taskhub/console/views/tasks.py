@@ -127,7 +127,7 @@ def _is_for(person: Person, question: detail.Asked) -> bool:
 
 
 def _found(person: Person, public_id: str) -> detail.TaskDetail:
-    found = detail.task_detail(person.tenant_id, public_id)
+    found = None if "\0" in public_id else detail.task_detail(person.tenant_id, public_id)
     if found is None:
         raise NotFound("There is no such task, or it is not yours to see.")
     return found

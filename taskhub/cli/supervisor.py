@@ -1,4 +1,4 @@
-"""Runs web, workers and the embedded Postgres as one: what dies is started again, and all of it
+"""Runs web, workers and the embedded Postgres as one: what dies or hangs is started again, and all of it
 ends together."""
 
 from __future__ import annotations
@@ -13,19 +13,32 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from taskhub.cli.embedded import Embedded
+from taskhub.cli.vitals import Vitals, watch
 
 STOP_SECONDS = 6.5
 
 
 @dataclass
 class Part:
-    """One child process; `starts` holds the times of its recent starts."""
+    """One child process; `starts` holds the times of its recent starts, `silent` the process of it that
+    shows no sign of life any more."""
 
     name: str
     command: list[str]
+    vitals: Vitals
     process: subprocess.Popen[bytes] | None = None
     starts: list[float] = field(default_factory=list)
     not_before: float = 0.0
+    silent: int | None = None
+
+    def pid(self) -> int | None:
+        """Its process at this moment."""
+        process = self.process
+        return None if process is None else process.pid
+
+    def fell_silent(self, pid: int) -> None:
+        """No sign of life from this process any more."""
+        self.silent = pid
 
 
 class Supervisor:
@@ -37,9 +50,9 @@ class Supervisor:
         self.parts: list[Part] = []
         self.stopping = False
 
-    def add(self, name: str, *arguments: str) -> None:
-        """A part that runs `manage.py ARGUMENTS`."""
-        self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments]))
+    def add(self, name: str, vitals: Vitals, *arguments: str) -> None:
+        """A part that runs `manage.py ARGUMENTS`; `vitals` tell whether it does something."""
+        self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments], vitals))
 
     def start(self) -> None:
         """Start every part; from here on signals stop them all."""
@@ -47,9 +60,10 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         for part in self.parts:
             self._start(part)
+            watch(part.vitals, part.pid, part.fell_silent)
 
     def watch(self) -> None:
-        """Start again what dies, until stopped."""
+        """Start again what dies or hangs, until stopped."""
         while not self.stopping:
             self.check()
             time.sleep(0.25)
@@ -67,13 +81,22 @@ class Supervisor:
             if part.process is None:
                 if time.monotonic() >= part.not_before and not self.stopping:
                     self._start(part)
-            elif (code := part.process.poll()) is not None and not self.stopping:
-                how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                recent = [at for at in part.starts if at > time.monotonic() - 60]
-                pause = 0.0 if len(recent) < 3 else min(2.0 ** (len(recent) - 2), 20.0)
-                self.say(f"{part.name} ended ({how}); starting it again{f' in {pause:.0f} s' if pause else ''}")
-                part.process, part.starts = None, recent
-                part.not_before = time.monotonic() + pause
+            elif self.stopping:
+                pass
+            elif (code := part.process.poll()) is not None:
+                self._again(part, f"ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
+            elif part.silent == part.process.pid:
+                # It may be stopped, or hold its interpreter for ever: no other signal would reach it.
+                part.process.kill()
+                part.process.wait()
+                self._again(part, f"hung ({part.vitals.lacking}) and was killed")
+
+    def _again(self, part: Part, what: str) -> None:
+        recent = [at for at in part.starts if at > time.monotonic() - 60]
+        pause = 0.0 if len(recent) < 3 else min(2.0 ** (len(recent) - 2), 20.0)
+        self.say(f"{part.name} {what}; starting it again{f' in {pause:.0f} s' if pause else ''}")
+        part.process, part.silent, part.starts = None, None, recent
+        part.not_before = time.monotonic() + pause
 
     def stop(self) -> None:
         """End every part within the grace period, then the database."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from datetime import datetime
 
 from django.conf import settings
 
@@ -22,6 +23,15 @@ def heartbeat(name: str, *, slots: int, busy: int) -> None:
         """,
         (name, socket.gethostname(), os.getpid(), settings.VERSION, slots, busy),
     )
+
+
+def heartbeat_of(name: str) -> datetime | None:
+    """When this worker was last heard of; `None` if never, or if it said goodbye. Writes its row as a
+    heartbeat does, and so fails where that one has to: where nothing can be written, nobody is silent."""
+    found = call.row(
+        "UPDATE worker SET busy = busy WHERE name = %s AND stopped_at IS NULL RETURNING heartbeat_at", (name,)
+    )
+    return None if found is None else found[0]
 
 
 def goodbye(name: str) -> None:

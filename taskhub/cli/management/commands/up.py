@@ -24,6 +24,7 @@ from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
 from taskhub.cli.supervisor import Supervisor
+from taskhub.cli.vitals import Answers, Beats
 from taskhub.core.errors import TaskHubError
 from taskhub.core.spec import ServerSpec, parse_spec
 from taskhub.identity.principals import default_tenant
@@ -80,9 +81,10 @@ class Command(BaseCommand):
             connections.close_all()
             if options["anonymous"]:
                 os.environ["TASKHUB_ANONYMOUS"] = "True"
-            supervisor.add("web", "web", "--host", host, "--port", str(port))
+            answers = Answers(_reachable(host), port, _own_host())
+            supervisor.add("web", answers, "web", "--host", host, "--port", str(port))
             for number in range(max(1, options["workers"])):
-                supervisor.add(f"worker {number + 1}", "worker")
+                supervisor.add(f"worker {number + 1}", Beats(), "worker")
             supervisor.start()
             if self._wait_until_ready(supervisor, host, port):
                 if fresh and not options["no_demo"]:

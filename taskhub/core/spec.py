@@ -1,29 +1,58 @@
 """`[NAME=]SPEC`: how a server is named on the command line and in the console.
 
 `python:package.module:object` (an SDK server, importable from the working directory),
-`stdio:command arguments`, or an `http(s)://` URL.
+`stdio:command arguments`, or an `http(s)://` URL. Without a name one is derived, from what tells servers
+apart: the package that a runner runs, the domain, never `npx` or `server`.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import PurePosixPath
+from typing import Final
 from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
 
 MAX_SPEC = 2_000
+MAX_NAME: Final = 64
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")
+
+_RUNNERS: Final = re.compile(
+    r"(npx|npm|pnpx|pnpm|yarn|bunx?|node|deno|tsx|ts-node|uvx?|pipx|py|python[\d.]*|java|dotnet|ruby|php|perl"
+    r"|docker|podman|env|sudo|nice|nohup|sh|bash)(\.exe|\.cmd)?"
+)
+"""They say nothing about the server that they run."""
+_ORDERS: Final = frozenset({"run", "exec", "dlx", "x", "tool", "container"})
+_VALUED: Final = re.compile(
+    r"-[pevwu]|-cp|-classpath|--(package|from|with|with-editable|python|directory|project|extra|index-url|env|env-file"
+    r"|volume|mount|network|name|workdir|user|entrypoint|platform)"
+)
+"""Options whose value is the next word, of any runner."""
+_AFFIXES: Final = frozenset({"mcp", "server", "servers"})
+_GENERIC: Final = frozenset(
+    {"", "main", "app", "index", "cli", "dist", "src", "build", "bin", "lib", "run", "start", "__main__", "latest"}
+)
+_SUFFIXES: Final = frozenset(
+    {".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".jar", ".dll", ".exe", ".cmd", ".sh", ".rb"}
+)
+_HOSTS: Final = frozenset({"mcp", "api", "www", "server", "servers", "app"})
+_SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A parsed spec; `target` is what follows the scheme (the whole URL for http)."""
+    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: the name was
+    given, and not derived."""
 
     name: str
     transport: str
     target: str
+    named: bool
 
 
 def parse_spec(text: str) -> ServerSpec:
@@ -39,7 +68,7 @@ def parse_spec(text: str) -> ServerSpec:
         module, _, attribute = target.partition(":")
         if not module or not attribute or not all(part.isidentifier() for part in (*module.split("."), attribute)):
             raise Invalid(f"Expected python:package.module:object, found {rest[:200]!r}.", field="spec")
-        return ServerSpec(name or module.split(".")[-1].replace("_", "-"), "python", target)
+        return ServerSpec(name or _of_module(module), "python", target, bool(name))
     if rest.startswith("stdio:"):
         target = rest.removeprefix("stdio:").strip()
         try:
@@ -48,16 +77,79 @@ def parse_spec(text: str) -> ServerSpec:
             raise Invalid(f"The command cannot be read: {error}.", field="spec") from None
         if not words:
             raise Invalid("Expected stdio:command and its arguments.", field="spec")
-        return ServerSpec(name or re.sub(r"[^A-Za-z0-9_.-]", "-", words[0].split("/")[-1])[:64], "stdio", target)
+        return ServerSpec(name or _of_command(words), "stdio", target, bool(name))
     if rest.startswith(("http://", "https://")):
         try:
             parts = urlsplit(rest)
-            host = parts.hostname if parts.port != 0 and " " not in rest else None
+            host, port = parts.hostname if parts.port != 0 and " " not in rest else None, parts.port
         except ValueError:
-            host = None
+            host = port = None
         if not host:
             raise Invalid("Expected a full URL such as https://example.com/mcp.", field="spec")
-        return ServerSpec(name or re.sub(r"[^A-Za-z0-9_.-]", "-", host), "http", rest)
+        return ServerSpec(name or _of_host(host, port), "http", rest, bool(name))
     raise Invalid(
         f"Expected python:package.module:object, stdio:command, http:// or https://, found {rest[:60]!r}.", field="spec"
     )
+
+
+def _of_module(module: str) -> str:
+    """`tests.clients.extra_server` is `extra-server`, `weather.server` is `weather`."""
+    parts = [part for part in module.split(".") if part not in _GENERIC | _AFFIXES]
+    return _clean((parts or module.split("."))[-1].replace("_", "-"))
+
+
+def _of_command(words: Sequence[str]) -> str:
+    """`npx -y @scope/server-filesystem /srv` is `filesystem`, `python -m weather.server` is `weather`."""
+    runner, rest, where = _base(words[0]), list(words), ""
+    while rest and _RUNNERS.fullmatch(_base(rest[0])):
+        runner = _base(rest.pop(0))
+        while rest and (rest[0].startswith("-") or rest[0] in _ORDERS or (runner == "env" and "=" in rest[0])):
+            word = rest.pop(0)
+            if word == "-m" and rest:
+                return _told_apart(rest[0].split(".")) or _clean(runner)
+            if rest and _VALUED.fullmatch(word) and not (word == "-u" and runner.startswith("py")):
+                value = rest.pop(0)
+                where = value if word in ("--directory", "--project") else where
+    if not rest:
+        return _clean(runner)
+    package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", rest[0])  # a version, but not the scope of npm
+    image = re.sub(r":[\w.-]+$", "", package)
+    return _told_apart([_base(part) for part in re.split(r"[/\\]", f"{where}/{image}")]) or _clean(runner)
+
+
+def _of_host(host: str, port: int | None) -> str:
+    """`https://mcp.example.com` is `example`; what has no domain is told apart by its port."""
+    labels = host.rstrip(".").split(".")
+    try:
+        alone = bool(ip_address(host))
+    except ValueError:
+        alone = len(labels) == 1
+    if alone:
+        return _clean(host if port is None else f"{host}-{port}")
+    country = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SECOND_LEVEL
+    names = labels[: -2 if country else -1]
+    return _clean(([name for name in names if name not in _HOSTS] or names)[-1])
+
+
+def _told_apart(parts: Sequence[str]) -> str:
+    """The last part that is more than `mcp` and `server`, without these; empty where there is none."""
+    for part in reversed(parts):
+        words = re.split(r"[-_]+", part.lstrip("@"))
+        while len(words) > 1 and words[0].lower() in _AFFIXES:
+            words.pop(0)
+        while len(words) > 1 and words[-1].lower() in _AFFIXES:
+            words.pop()
+        found = "-".join(words)
+        if found.lower() not in _GENERIC | _AFFIXES and any(sign.isalnum() for sign in found):
+            return _clean(found)
+    return ""
+
+
+def _base(word: str) -> str:
+    path = PurePosixPath(word)
+    return path.stem if path.suffix in _SUFFIXES else path.name
+
+
+def _clean(name: str) -> str:
+    """What may be a name; `server` where nothing is left of it."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME].rstrip("-_.") or "server"

@@ -12,6 +12,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db import connection, transaction
 
+from taskhub.core.errors import Refused
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, TaskMode
 from taskhub.lib import jsonx
@@ -95,13 +96,24 @@ def _token(server: Server) -> str:
         return ""
 
 
-def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor) -> int:
+def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
     """Make it so that a server of this name is connected to this target: made, changed, or left as
-    it is. Returns its id. For the command line; people use `policies.add_server`."""
+    it is. Returns its id. For the command line; people use `policies.add_server`.
+
+    A name that nobody gave (`named=False`) changes no server: a target that is connected under any name is
+    left as it is, and where the name is another server's it raises `Refused`."""
     with transaction.atomic():
+        if not named:
+            same = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=target).order_by("pk").first()
+            if same is not None:
+                return int(same.pk)
         server, made = Server.objects.get_or_create(
             tenant_id=tenant_id, name=name, defaults={"transport": transport, "target": target}
         )
+        if not made and not named and (server.transport, server.target) != (transport, target):
+            scheme = "" if server.transport == "http" else f"{server.transport}:"
+            there = scheme + redacted(server.transport, server.target)
+            raise Refused(f"There is a server named {name} already, {there}. Write NAME=SPEC with another name.")
         before = None if made else {"transport": server.transport, "target": redacted(server.transport, server.target)}
         if made or (server.transport, server.target) != (transport, target):
             server.transport, server.target, server.state = transport, target, "unknown"

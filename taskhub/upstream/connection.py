@@ -14,7 +14,7 @@ import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -60,6 +60,8 @@ _LISTS_CHANGED = (
 R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
+Mode = Literal["auto", "legacy"]
+"""Whether a server is asked for its revisions first, or greeted as those before 2026 at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,10 @@ class Bound:
     say: Say
 
 
+class _Ended(Unavailable):
+    """A command ended before it was connected."""
+
+
 class Connection:
     """Open with `start`, end with `stop`. `client` is usable in between."""
 
@@ -122,8 +128,17 @@ class Connection:
 
     async def start(self) -> None:
         """Connect and negotiate. Raises `Unavailable` with the reason in words."""
+        try:
+            await self._open("auto")
+        except _Ended:
+            # Early SDKs end over any request before `initialize`, such as the one that asks a server for its
+            # revisions. What ended for another reason does so again.
+            self._stop = asyncio.Event()
+            await self._open("legacy")
+
+    async def _open(self, mode: Mode) -> None:
         self._opened = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._hold())
+        self._task = asyncio.create_task(self._hold(mode))
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await asyncio.shield(self._opened)
@@ -159,10 +174,10 @@ class Connection:
         """Whether the server speaks 2026-07-28 or later."""
         return self.client is not None and self.client.protocol_version >= "2026"
 
-    async def _hold(self) -> None:
+    async def _hold(self, mode: Mode) -> None:
         assert self._opened is not None
         try:
-            async with self._build() as client:
+            async with self._build(mode) as client:
                 self.client = client
                 self._opened.set_result(None)
                 await self._stop.wait()
@@ -173,13 +188,15 @@ class Connection:
                 self._opened.set_exception(error)
         except BaseException as error:  # noqa: BLE001 - the SDK raises exception groups of anything
             if not self._opened.done():
-                self._opened.set_exception(Unavailable(reason(error)))
+                ended = self.target.transport == "stdio" and mode == "auto" and gone(innermost(error))
+                self._opened.set_exception((_Ended if ended else Unavailable)(reason(error)))
         finally:
             self.client = None
 
-    def _build(self) -> Client:
+    def _build(self, mode: Mode) -> Client:
         return Client(
             self._server(),
+            mode=mode,
             elicitation_callback=self._elicit,
             sampling_callback=None if self.profile.sampling is None else self._sample,
             sampling_capabilities=_sampling(self.profile),
@@ -383,8 +400,14 @@ def gone(error: BaseException) -> bool:
     return (code, message) in _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
 
 
-def reason(error: BaseException) -> str:
-    """What went wrong, out of however many exception groups, in one line."""
+def innermost(error: BaseException) -> BaseException:
+    """What went wrong, out of however many exception groups."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
+    return error
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    error = innermost(error)
     return f"{type(error).__name__}: {str(error).splitlines()[0][:300]}" if str(error) else type(error).__name__

@@ -25,6 +25,15 @@ def silent_port() -> Iterator[int]:
         yield found
 
 
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        found: int = probe.getsockname()[1]
+        return found
+
+
 @pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands of `refused` were started."""

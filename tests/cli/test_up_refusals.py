@@ -9,6 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from tests.cli.shell import Command
+from tests.support.hub import RunningHub
 
 
 def test_a_taken_port_is_refused_before_anything_is_made(
@@ -45,3 +46,19 @@ def test_a_port_that_is_none_is_refused(number: str) -> None:
 def test_a_server_that_cannot_be_read_is_refused(spec: str) -> None:
     with pytest.raises(CommandError, match=r"^--server: Expected python:package\.module:object"):
         call_command("up", "--server", spec)
+
+
+@pytest.mark.processes
+def test_a_derived_name_that_another_server_has_is_refused(hub: RunningHub, tmp_path: Path, free_port: int) -> None:
+    def there() -> list[tuple[object, ...]]:
+        return hub.sql("SELECT name, transport, target FROM server ORDER BY id")
+
+    before = there()
+    arguments = ("--port", str(free_port), "--data-dir", str(hub.data), "--no-demo")
+    servers = ("--server", "stdio:never-kept", "--server", "python:elsewhere.fixture_server:other")
+    with Command(tmp_path, "up", *arguments, *servers, environment=hub.environment) as command:
+        assert command.refusal() == (
+            "CommandError: --server: There is a server named fixture-server already, "
+            "python:tests.conformance.fixture_server:server. Write NAME=SPEC with another name."
+        )
+    assert there() == before

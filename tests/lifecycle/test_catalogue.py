@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from taskhub.core.errors import Refused
 from taskhub.core.records import TaskMode
-from taskhub.lifecycle.catalogue import store_snapshot
+from taskhub.lifecycle.catalogue import connect_server, store_snapshot
 from taskhub.queries.catalogue import catalogue, forget_catalogues
 from taskhub.store import models
 from taskhub.store.models import Server, Tool
 from taskhub.upstream.catalogue import vetted
-from tests.factories import make_server, make_tenant
+from tests.factories import WORKER, make_server, make_tenant
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +87,24 @@ def test_an_upgrade_reads_the_stored_tools_anew_before_their_servers_are_back(se
     with connection.cursor() as cursor:
         cursor.execute((SQL / "0008_tool_modes.sql").read_text())
     assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
+
+
+def test_a_derived_name_changes_no_server() -> None:
+    tenant = make_tenant()
+
+    def connect(name: str, target: str, *, named: bool = False) -> int:
+        return connect_server(
+            tenant_id=tenant.pk, name=name, transport="stdio", target=target, actor=WORKER, named=named
+        )
+
+    first = connect("files", "files --all")
+    assert connect("files", "files --all") == first, "the same spec again"
+    with pytest.raises(Refused, match=r"There is a server named files already, stdio:files --all\. Write NAME=SPEC"):
+        connect("files", "files --some")
+    assert list(Server.objects.filter(tenant=tenant).values_list("name", "target")) == [("files", "files --all")]
+    # One that an earlier version named otherwise, or a person, is not added a second time.
+    named = connect("npx", "npx -y @acme/notes", named=True)
+    assert connect("notes", "npx -y @acme/notes") == named
+    # Who gives the name may mean that server.
+    assert connect("files", "files --some", named=True) == first
+    assert Server.objects.get(pk=first).target == "files --some"

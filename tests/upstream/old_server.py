@@ -1,7 +1,7 @@
 """A server of 2025-06-18 over stdio, written by hand, with no SDK to keep it from misbehaving.
 
-`python -m tests.upstream.old_server [exit|garbage|silent]`: end at once, answer everything with
-nonsense, or answer nothing.
+`python -m tests.upstream.old_server [exit|garbage|silent|strict]`: end at once, answer everything with
+nonsense, answer nothing, or end over whatever comes before `initialize`, as the SDK for Python did up to 1.6.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "exit":
         raise SystemExit(3)
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin):
+        if mode == "strict" and number == 0 and json.loads(line)["method"] != "initialize":
+            raise SystemExit(1)
         if mode == "silent":
             continue
         if mode == "garbage":

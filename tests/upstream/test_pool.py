@@ -43,6 +43,14 @@ async def test_commands_and_http_servers_are_served_in_the_callers_loop() -> Non
         assert [await pool.run(name()) for pool in (command, http)] == [threading.current_thread().name] * 2
 
 
+async def test_a_command_that_ends_over_what_it_does_not_know_is_started_anew_and_greeted_as_it_wants() -> None:
+    async with kit.pool_of(Target("stdio", f"{kit.OLD.target} strict")) as pool:
+        first = text(await call(pool, "pid"))
+        assert text(await call(pool, "pid")) == first
+        assert [child.pid for child in kit.children()] == [int(first)]
+    await kit.until(lambda: kit.children() == [], "the end of the command")
+
+
 async def test_what_the_work_raises_is_raised_here(workshop: Pool) -> None:
     async def fail() -> None:
         raise LookupError("in there")

@@ -17,7 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, connection, connections
+from django.db import OperationalError, connection, connections, transaction
 
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
@@ -62,6 +62,7 @@ class Command(BaseCommand):
         self._secret_key(data_dir)
         database = self._database(data_dir)
         supervisor = Supervisor(database, lambda line: self.stderr.write(f"taskhub: {line}"))
+        running = False
         try:
             self._migrate()
             url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
@@ -69,14 +70,7 @@ class Command(BaseCommand):
             credentials = make_people(data_dir, url)
             if not options["no_demo"]:
                 add_demo()
-            for spec in specs:
-                connect_server(
-                    tenant_id=default_tenant().pk,
-                    name=spec.name,
-                    transport=spec.transport,
-                    target=spec.target,
-                    actor=ACTOR,
-                )
+            self._connect(specs)
             collect_if_changed()
             connections.close_all()
             if options["anonymous"]:
@@ -86,6 +80,7 @@ class Command(BaseCommand):
             for number in range(max(1, options["workers"])):
                 supervisor.add(f"worker {number + 1}", Beats(), "worker")
             supervisor.start()
+            running = True
             if self._wait_until_ready(supervisor, host, port):
                 if fresh and not options["no_demo"]:
                     self._seed()
@@ -93,11 +88,28 @@ class Command(BaseCommand):
             supervisor.watch()
         finally:
             supervisor.stop()
-            self.stderr.write("taskhub: stopped")
+            if running:
+                self.stderr.write("taskhub: stopped")
 
     def _specs(self, texts: list[str]) -> list[ServerSpec]:
         try:
             return [parse_spec(text) for text in texts]
+        except TaskHubError as error:
+            raise CommandError(f"--server: {error.message}") from None
+
+    def _connect(self, specs: list[ServerSpec]) -> None:
+        """All of them or none."""
+        try:
+            with transaction.atomic():
+                for spec in specs:
+                    connect_server(
+                        tenant_id=default_tenant().pk,
+                        name=spec.name,
+                        transport=spec.transport,
+                        target=spec.target,
+                        named=spec.named,
+                        actor=ACTOR,
+                    )
         except TaskHubError as error:
             raise CommandError(f"--server: {error.message}") from None
 

@@ -84,6 +84,13 @@ def test_a_changed_tool_is_asked_about_again_with_what_changed(sign_in: Login, t
     assert [taken.task_id for taken in kit.claim()] == [task.id]
 
 
+def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Login, tool: ToolRecord) -> None:
+    _, mia = asked(sign_in, tool, {"env": "test"})
+    Tool.objects.filter(pk=tool.id).update(definition={"name": "deploy"}, digest="1" * 64)
+    assert kit.claim() == []
+    assert "The tool has changed since this call was made." in text_of(mia.get("/inbox/"))
+
+
 def test_differences_are_values_in_the_order_of_the_new_definition_and_bounded() -> None:
     found = changes({"a": {"b": [1, "x"]}, "gone": {}}, {"new": None, "a": {"b": [1, "y"], "c": True}})
     assert found.shown == (

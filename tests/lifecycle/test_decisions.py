@@ -10,13 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
+from oauth2_provider.models import Application as Registration
 
+from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor
 from taskhub.core.states import Audience, Door, QuestionKind, State
 from taskhub.lifecycle.answer import Outcome, decide_approval
 from taskhub.lifecycle.sweep import sweep
-from taskhub.store.models import AuthContext, Decision, Event, Question, Tool
+from taskhub.store.models import Application, AuthContext, Consent, Decision, Event, Membership, Question, Tool
 from tests import factories
 from tests.factories import make_question
 from tests.lifecycle import kit
@@ -280,6 +283,60 @@ def test_a_call_that_nobody_had_to_approve_runs_with_a_changed_definition(world:
     task = kit.create(world)
     new_definition(world)
     assert kit.claim_one().task_id == task.id
+
+
+def test_a_call_that_a_rule_let_through_asks_when_the_definition_has_changed(transactional_db: None) -> None:
+    rule = {"environment": "production"}
+    world = kit.make_world(approval=True, approval_when=rule, approval_group="ops", approval_quorum=2)
+    task = kit.create(world, arguments={"environment": "staging"})
+    assert task.state is State.QUEUED
+    new_definition(world)
+    assert kit.claim() == []
+    why = "Waiting for approval by ops, 0 of 2: the tool has changed since it was called"
+    assert (kit.look(task.id).state, kit.look(task.id).message) == (State.INPUT_REQUIRED, why)
+    question = kit.opened(task.id)
+    assert (question.key, question.group, question.quorum) == ("approval", "ops", 2)
+    assert (question.params["tool"], question.params["rule"]) == (world.tool.exposed_name, rule)
+    decide_approval(task.id, question, approve=True, actor=person("ana"))
+    decide_approval(task.id, kit.opened(task.id), approve=True, actor=person("bo"))
+    assert kit.claim_one().task_id == task.id
+
+
+def test_what_was_approved_does_not_run_once_its_server_has_dropped_it(transactional_db: None) -> None:
+    world = kit.make_world(approval=True)
+    task = kit.create(world)
+    approve(task.id, "ana")
+    change_tool(world, gone_at=datetime.now(UTC))
+    assert kit.claim() == []
+    assert kit.look(task.id).message == "Not run: the tool is not offered any more"
+
+
+@pytest.mark.parametrize("what", ["nothing", "program", "person", "role", "consent"])
+def test_a_program_calls_as_long_as_the_person_behind_it_may(transactional_db: None, what: str) -> None:
+    world = kit.make_world()
+    user = factories.make_user("ada")
+    member = Membership.objects.create(tenant=world.context.tenant, user=user, role="operator")
+    registration = Registration.objects.create(client_id="editor", name="Editor")
+    application = Application.objects.create(tenant=world.context.tenant, registration=registration)
+    consent = Consent.objects.create(application=application, user=user, scopes=["tasks:call"])
+    AuthContext.objects.filter(pk=world.context.pk).update(
+        issuer=OAUTH_ISSUER, subject=f"user:{user.pk}", client_id="editor"
+    )
+    task = kit.create(world)
+    if what == "program":
+        Application.objects.update(blocked_at=datetime.now(UTC))
+    elif what == "person":
+        User.objects.filter(pk=user.pk).update(is_active=False)
+    elif what == "role":
+        member.delete()
+    elif what == "consent":
+        consent.delete()
+    taken = [one.task_id for one in kit.claim()]
+    if what == "nothing":
+        assert taken == [task.id]
+    else:
+        assert taken == []
+        assert kit.look(task.id).message == "Not run: its client has been locked out"
 
 
 def test_an_approval_of_before_definitions_were_kept_holds_for_an_unchanged_tool(transactional_db: None) -> None:

@@ -330,21 +330,36 @@ BEGIN
 END $$;
 
 
+-- Whether calls of this client may run: nobody locked it out, and behind a program that a person signed in
+-- there still are the person, their role, their consent and the program. (`identity.principals._of_oauth` says
+-- the same of its tokens.)
+CREATE FUNCTION th_may_call_v1(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
+        SELECT FROM auth_user u
+        JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+        JOIN oauth2_provider_application r ON r.client_id = client.client_id
+        JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
+        JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
+        WHERE u.is_active AND 'user:' || u.id = client.subject))
+$$;
+
 -- Of tasks that a worker is about to take: those that must not run as they are, and why. An approval holds
 -- for the definition that was shown with it; one from before definitions were kept, for a tool that has
--- not changed since it was asked.
+-- not changed since it was asked. A rule that let a call through did so by the definition of that moment.
 CREATE FUNCTION th_unfit_v1(p_ids bigint[])
 RETURNS TABLE (r_id bigint, r_reason text, r_why text, r_approval bigint)
 LANGUAGE sql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
     SELECT t.id, CASE
-               WHEN c.disabled_at IS NOT NULL THEN 'client_locked_out'
+               WHEN NOT may.call THEN 'client_locked_out'
                WHEN NOT o.enabled THEN 'tool_turned_off'
-               WHEN o.rejected <> '' THEN 'tool_not_offered'
+               WHEN o.rejected <> '' OR may.gone THEN 'tool_not_offered'
                ELSE 'tool_changed' END,
            CASE
-               WHEN c.disabled_at IS NOT NULL THEN 'its client has been locked out'
+               WHEN NOT may.call THEN 'its client has been locked out'
                WHEN NOT o.enabled THEN 'the tool has been turned off'
                WHEN o.rejected <> '' THEN 'the tool is not offered any more: ' || o.rejected
+               WHEN may.gone THEN 'the tool is not offered any more'
+               WHEN a.id IS NULL THEN 'the tool has changed since it was called'
                ELSE 'the tool has changed since the call was approved' END,
            a.id
     FROM task t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
@@ -353,28 +368,43 @@ LANGUAGE sql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enabl
                           ELSE q.definition_digest <> decode(o.digest, 'hex') END AS outdated
         FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
         ORDER BY q.id DESC LIMIT 1) AS a ON true
-    WHERE t.id = ANY (p_ids) AND (c.disabled_at IS NOT NULL OR NOT o.enabled OR o.rejected <> '' OR a.outdated)
+    CROSS JOIN LATERAL (
+        SELECT th_may_call_v1(c) AS call,
+               -- A call that nobody approved goes to the server, which knows best what it has.
+               a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
+               CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
+                    ELSE a.outdated END AS outdated) AS may
+    WHERE t.id = ANY (p_ids) AND (NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated)
 $$;
 
--- Keeps those from running: asks for approval again where the tool has changed since people approved the
--- call, and faults the others with the reason. The caller holds their locks; returns which they were.
+-- Keeps those from running: asks for approval (again) where the tool has changed since people or a rule let the
+-- call through, and faults the others with the reason. The caller holds their locks; returns which they were.
 CREATE FUNCTION th_hold_back_v1(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
+    before record;
     words text;
     held_back bigint[] := '{}';
 BEGIN
-    FOR unfit IN SELECT u.*, t.tenant_id, t.lease_epoch FROM th_unfit_v1(p_ids) u JOIN task t ON t.id = u.r_id LOOP
+    FOR unfit IN SELECT u.*, t.tenant_id, t.tool_id, t.lease_epoch FROM th_unfit_v1(p_ids) u JOIN task t ON t.id = u.r_id LOOP
         held_back := held_back || unfit.r_id;
         IF unfit.r_reason = 'tool_changed' THEN
+            SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
+                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name, 'rule', o.approval_when,
+                                                        'changed', true)) AS params,
+                   coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
+            INTO before
+            FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.r_approval
+            CROSS JOIN LATERAL (SELECT count(*) AS n FROM question
+                                WHERE task_id = unfit.r_id AND kind = 'approval') AS asked
+            WHERE o.id = unfit.tool_id;
             PERFORM th_open_questions_v2(unfit.r_id, unfit.tenant_id, json_build_array(json_build_object(
-                'key', 'approval-' || (SELECT count(*) + 1 FROM question WHERE task_id = q.task_id AND kind = 'approval'),
-                'kind', 'approval', 'params', q.params, 'audience', q.audience, 'group', q."group", 'quorum', q.quorum)), false)
-            FROM question q WHERE q.id = unfit.r_approval;
+                'key', before.key, 'kind', 'approval', 'params', before.params, 'audience', 'operator',
+                'group', before."group", 'quorum', before.quorum)), false);
             UPDATE task SET state = 'input_required',
-                   message = 'Waiting for approval' || CASE WHEN q."group" <> '' THEN ' by ' || q."group" ELSE '' END
-                             || ', 0 of ' || q.quorum || ': ' || unfit.r_why
-            FROM question q WHERE task.id = unfit.r_id AND q.id = unfit.r_approval;
+                   message = 'Waiting for approval' || CASE WHEN before."group" <> '' THEN ' by ' || before."group" ELSE '' END
+                             || ', 0 of ' || before.quorum || ': ' || unfit.r_why
+            WHERE id = unfit.r_id;
         ELSE
             words := left(CASE WHEN unfit.lease_epoch = 0 THEN 'Not run: ' ELSE 'Not continued: ' END || unfit.r_why, 1024);
             UPDATE task SET state = 'faulted', message = words, ended_at = clock_timestamp(), upstream_state = NULL,

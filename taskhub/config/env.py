@@ -15,6 +15,9 @@ from django.core.exceptions import ImproperlyConfigured
 VARIABLES: dict[str, str] = {}
 """Every variable read so far, with what it is for; `docs/run/settings.md` is tested against it."""
 
+KEY_CHARACTERS = 32
+"""No key is shorter."""
+
 
 def text(name: str, default: str, about: str) -> str:
     """The variable's value, or `default`."""
@@ -32,6 +35,21 @@ def secret(name: str, about: str) -> str | None:
         except OSError as error:
             raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}") from None
     return os.environ.get(name)
+
+
+def source(name: str) -> str:
+    """The variable that `secret` reads: `name`, or its `_FILE` twin."""
+    return f"{name}_FILE" if os.environ.get(f"{name}_FILE") else name
+
+
+def key(value: str, where: str) -> str:
+    """`value`, if it is long enough to sign with: a short one can be guessed by whoever holds something
+    that it signed. `where` names its place, for who has to replace it."""
+    if len(value) < KEY_CHARACTERS:
+        raise ImproperlyConfigured(
+            f"{where} has {len(value)} characters, and needs at least {KEY_CHARACTERS}: openssl rand -hex 32 makes one"
+        )
+    return value
 
 
 def boolean(name: str, default: bool, about: str) -> bool:

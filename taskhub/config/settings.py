@@ -32,10 +32,13 @@ SECRET_KEY = (
         "SECRET_KEY",
         "Signs sessions, cursors and audit seals, encrypts tokens for servers; `up` makes one in the data directory",
     )
-    or _data_file("secret_key")
     or ""
 )
-if not SECRET_KEY:
+if SECRET_KEY or env.source("SECRET_KEY") != "SECRET_KEY":
+    SECRET_KEY = env.key(SECRET_KEY, env.source("SECRET_KEY"))
+elif (_made := _data_file("secret_key")) is not None:
+    SECRET_KEY = env.key(_made, str(DATA_DIR / "secret_key"))
+else:
     # Commands that need no secrets still work; everything that signs refuses an empty key.
     SECRET_KEY = "unset-" + "x" * 50 if DEBUG else ""
 

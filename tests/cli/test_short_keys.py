@@ -1,0 +1,53 @@
+"""A key that is too short starts nothing: one line that names where it is from, and an exit code."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Command
+
+SHORT = "x" * 31
+COMMANDS = {
+    "up": ("up", "--no-demo"),
+    "web": ("web",),
+    "worker": ("worker",),
+    "doctor": ("doctor",),
+    "verify": ("audit", "verify"),
+    "migrate": ("migrate",),
+}
+
+
+def wanted(where: str, characters: int) -> str:
+    return f"taskhub: {where} has {characters} characters, and needs at least 32: openssl rand -hex 32 makes one"
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_no_command_starts_with_a_short_key(tmp_path: Path, words: tuple[str, ...]) -> None:
+    data = tmp_path / "data"
+    known = {"SECRET_KEY": SHORT, "TASKHUB_DATA_DIR": str(data)}
+    with Command(tmp_path / "run", *words, environment=known) as command:
+        assert command.refusal() == wanted("SECRET_KEY", 31)
+    assert not data.exists()
+
+
+def test_wherever_it_is_from(tmp_path: Path) -> None:
+    short, empty, data = tmp_path / "short", tmp_path / "empty", tmp_path / "data"
+    data.mkdir()
+    short.write_text(f"{SHORT}\n")
+    empty.write_text("\n")
+    (data / "secret_key").write_text("")  # as after a full disk
+    cases = {
+        wanted("SECRET_KEY_FILE", 31): {"SECRET_KEY_FILE": str(short)},
+        wanted("SECRET_KEY_FILE", 0): {"SECRET_KEY_FILE": str(empty)},
+        wanted(str(data / "secret_key"), 0): {"SECRET_KEY": "", "TASKHUB_DATA_DIR": str(data)},
+    }
+    with ExitStack() as running:
+        started = {
+            line: running.enter_context(Command(tmp_path / str(number), "doctor", environment=known))
+            for number, (line, known) in enumerate(cases.items())
+        }
+        for line, command in started.items():
+            assert command.refusal() == line

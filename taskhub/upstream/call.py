@@ -88,7 +88,8 @@ async def call_tool(pool: Pool, claim: Claim, *, say: Callable[[LogLine], None],
     """Call the tool once; again after a pause where it asks for that alone (B26-60). Never raises for what
     the server does: whatever it answers, or fails to, becomes an outcome. `say` gets log lines and
     progress as they come; `ask` answers a request that an older server makes in the middle of the call."""
-    bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)))
+    roots = isinstance(claim.client_capabilities.get("roots"), dict)
+    bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)), roots=roots)
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
     for pause in PAUSES:
         if not isinstance(outcome, _Again):

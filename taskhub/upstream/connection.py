@@ -98,6 +98,8 @@ class Bound:
 
     ask: Ask
     say: Say
+    roots: bool = False
+    """Whether its caller has roots. People have none of its: what they would have to guess is refused."""
 
 
 class _Ended(Unavailable):
@@ -218,6 +220,8 @@ class Connection:
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
+        if self.bound is not None and not self.bound.roots:
+            return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 
     async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
@@ -243,7 +247,19 @@ class Connection:
         if self.target.transport == "python":
             return _imported(self.target.target)
         # Whichever side ends first: a command that died is no connection any more.
-        return _transport(self.target, self._stop.set, self._forget)
+        return _transport(self.target, self._stop.set, self._forget, self._declare)
+
+    def _declare(self, message: Any) -> None:
+        """A connection that serves everybody declares roots; a modern server is told with each call whether
+        this caller has any. Older ones were told once, for all."""
+        if self.bound is None or self.bound.roots or not isinstance(message, types.JSONRPCRequest):
+            return
+        params = message.params or {}
+        meta = params.get("_meta") or {}
+        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
+        if "roots" in declared:
+            told = {name: value for name, value in declared.items() if name != "roots"}
+            message.params = {**params, "_meta": {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}}
 
     def _forget(self, refused: str) -> None:
         """The server knows the session no more (B25 wants a new one), and has refused a message of this
@@ -272,7 +288,10 @@ def _imported(target: str) -> Any:
 
 @asynccontextmanager
 async def _transport(
-    target: Target, on_end: Callable[[], None], on_forgotten: Callable[[str], None]
+    target: Target,
+    on_end: Callable[[], None],
+    on_forgotten: Callable[[str], None],
+    declare: Callable[[Any], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
         match target.transport:
@@ -294,7 +313,7 @@ async def _transport(
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
         sieve, waiting = Sieve(), Waiting()
-        yield _Read(read, sieve, waiting, on_end), _Written(write, sieve, waiting)
+        yield _Read(read, sieve, waiting, on_end), _Written(write, sieve, waiting, declare)
 
 
 def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
@@ -383,9 +402,14 @@ class _Read(_Stream):
 
 
 class _Written(_Stream):
-    """What goes out."""
+    """What goes out, when it has been told whose it is."""
+
+    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, declare: Callable[[Any], None]) -> None:
+        super().__init__(stream, sieve, waiting)
+        self._declare = declare
 
     async def send(self, item: Any) -> None:
+        self._declare(item.message)
         self._sieve.sent(item.message)
         self._waiting.sent(item.message)
         await self._stream.send(item)

@@ -24,7 +24,7 @@ MAX_CONNECTIONS = {"python": 64, "stdio": 1, "http": 20}
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
 """Declared where one connection serves everybody: what a caller cannot answer, people are asked. What a
-model's own context is, they could not say."""
+model's own context is, they could not say; for roots they are not asked (`Bound.roots`)."""
 
 
 class Pool:

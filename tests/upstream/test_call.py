@@ -343,6 +343,32 @@ async def test_a_models_answer_reaches_an_older_server_as_it_is(content: Any) ->
         assert jsonx.decode(text(await call(pool, "ask_model", ask=ask)).encode()) == answer
 
 
+async def test_nobody_is_asked_for_roots_that_the_caller_does_not_have() -> None:
+    refused = {"code": -32601, "message": "The caller of this tool has no roots"}
+    roots = {"roots": [{"uri": "file:///srv"}]}
+
+    async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        assert kind is QuestionKind.ROOTS
+        return roots
+
+    async with kit.pool_of(kit.OLD) as pool:
+        before = text(await call(pool, "pid"))
+        assert jsonx.decode(text(await call(pool, "ask_roots")).encode()) == refused
+        able: dict[str, Any] = {"roots": {}}
+        answer = text(await call(pool, "ask_roots", client_capabilities=able, ask=ask))
+        assert jsonx.decode(answer.encode()) == roots
+        assert jsonx.decode(text(await call(pool, "ask_roots")).encode()) == refused
+        assert text(await call(pool, "pid")) == before
+
+
+async def test_a_command_is_told_with_each_call_whether_its_caller_has_roots() -> None:
+    able: dict[str, Any] = {"roots": {}}
+    async with kit.pool_of(kit.COMMAND) as pool:
+        assert text(await call(pool, "declared")) == "elicitation sampling"
+        assert text(await call(pool, "declared", client_capabilities=able)) == "elicitation sampling roots"
+        assert text(await call(pool, "declared")) == "elicitation sampling"
+
+
 async def test_the_callers_trace_goes_along(workshop: Pool) -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
     assert text(await call(workshop, "trace", trace=trace)) == trace["traceparent"]

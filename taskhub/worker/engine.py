@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from django.conf import settings
 from django.db import connection
+from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.capabilities import audience_for
 from taskhub.core.errors import TaskHubError, Unavailable
@@ -34,6 +36,7 @@ from taskhub.lifecycle.seal import seal_events
 from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS, sweep
 from taskhub.lifecycle.workers import goodbye, heartbeat
 from taskhub.queries.questions import response_to
+from taskhub.store.call import explained
 from taskhub.store.listener import listen
 from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, question_problem, waiting_message
 from taskhub.upstream.connection import Target
@@ -86,14 +89,14 @@ class Engine:
         self.actor = Actor(name=self.name, door=Door.WORKER)
         self.slots = slots or settings.TASKHUB_SLOTS
         self.share = max(1, self.slots // SHARE)
-        self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close)
+        self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             self.lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=self.actor),
             most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
         )
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
-        self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close)
+        self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
         self.running: dict[int, Running] = {}
         self.servers = Servers(self.lanes)
         self.relays = Relays(self.name, self.servers, self.lanes)
@@ -440,7 +443,7 @@ class Engine:
             await do()
         except asyncio.CancelledError:
             raise
-        except Unavailable as error:
+        except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
             logger.warning("%s: %s", what, error)
         except Exception:
             logger.exception("%s failed", what)

@@ -54,7 +54,7 @@ def test_a_derived_name_that_another_server_has_is_refused(hub: RunningHub, tmp_
         return hub.sql("SELECT name, transport, target FROM server ORDER BY id")
 
     before = there()
-    arguments = ("--port", str(free_port), "--data-dir", str(hub.data), "--no-demo")
+    arguments = ("--port", str(free_port), "--data-dir", str(tmp_path / "data"), "--no-demo")
     servers = ("--server", "stdio:never-kept", "--server", "python:elsewhere.fixture_server:other")
     with Command(tmp_path, "up", *arguments, *servers, environment=hub.environment) as command:
         assert command.refusal() == (

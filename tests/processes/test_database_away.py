@@ -20,7 +20,7 @@ import pytest
 from taskhub.config import env
 from tests.processes.test_two_webs import Web, webs
 from tests.support.client import _NO_TLS, Client
-from tests.support.hub import RunningHub, shared, wait_until
+from tests.support.hub import FIXTURES, RunningHub, shared, wait_until
 from tests.support.person import Person
 from tests.support.proxy import DatabaseDoor, database_door
 from tests.support.session import SessionClient
@@ -235,3 +235,31 @@ def test_a_machine_that_vanished_is_noticed() -> None:
             assert wire.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
             assert wire.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert given["OPTIONS"]["connect_timeout"] == 5
+
+
+def test_a_worker_says_it_in_lines_too() -> None:
+    with database_door() as door:
+
+        class Behind(RunningHub):
+            """A whole hub behind the door."""
+
+            @staticmethod
+            def url_of(database: str) -> str:
+                return door.url(RunningHub.url_of(database))
+
+        hub = Behind(servers=(FIXTURES,))
+        try:
+            door.shut()
+            chores = ("seal", "sweep", "heartbeat", "jobs")
+            wait_until(
+                lambda: all(hub.log.read_text().count(f"taskhub.worker.engine: {chore}") for chore in chores),
+                "the worker's chores",
+                120,
+            )
+            log = hub.log.read_text()
+            door.open()
+            wait_until(hub._listed, "a ready hub", 60)
+        finally:
+            hub.stop()
+    # Tracebacks come with errors; the one of procrastinate, when it loses its connection, is its own.
+    assert "ERROR   taskhub" not in log, log

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
+from taskhub.console.htmx import leave
+from taskhub.core.records import Person
 from taskhub.identity.principals import person_of
+
+OPEN: Final = ("account_change_password", "account_logout", "account_reauthenticate")
+"""Pages for somebody whose password is due to be changed."""
 
 
 def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -17,6 +24,10 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
         request.person = (  # type: ignore[attr-defined]  # console/requests.py types it for views
             person_of(user.pk, user.get_username()) if user.is_authenticated else None
         )
+        person: Person | None = request.person  # type: ignore[attr-defined]
+        # Somebody else knows their password: nothing is shown or done before they chose one.
+        if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
+            return leave(request, reverse("account_change_password"))
         return get_response(request)
 
     return middleware

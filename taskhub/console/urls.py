@@ -61,4 +61,8 @@ urlpatterns = [
     path("settings/", settings.settings_page, name="settings"),
     path("settings/people/add", settings.person_add, name="person-add"),
     path("settings/people/<int:pk>/role", settings.person_role, name="person-role"),
+    path("settings/people/<int:pk>/disable", settings.person_disable, name="person-disable"),
+    path("settings/people/<int:pk>/enable", settings.person_enable, name="person-enable"),
+    path("settings/people/<int:pk>/remove", settings.person_remove, name="person-remove"),
+    path("settings/people/<int:pk>/password", settings.person_password, name="person-password"),
 ]

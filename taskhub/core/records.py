@@ -56,6 +56,7 @@ class Person:
     tenant_id: int
     role: str
     groups: frozenset[str] = frozenset()
+    password_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -13,6 +14,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.principals import person_of
 from taskhub.lifecycle.events import record_event
+from taskhub.store.models import Membership
 
 
 class ClosedAccounts(DefaultAccountAdapter):
@@ -48,9 +50,17 @@ class ClosedAccounts(DefaultAccountAdapter):
         users: Any = get_user_model()
         _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
 
+    def clean_password(self, password: str, user: Any = None) -> str:
+        """Long and odd enough, and another one than before: that one may be somebody else's too."""
+        cleaned: str = super().clean_password(password, user=user)
+        if user is not None and user.pk and user.check_password(cleaned):
+            raise ValidationError("This is the password that you have. Choose another.")
+        return cleaned
+
     def set_password(self, user: Any, password: str) -> None:
-        """Another password, by the person."""
+        """Another password, by the person: one that nobody else knows."""
         super().set_password(user, password)
+        Membership.objects.filter(user=user, password_due=True).update(password_due=False)
         _record("person.password.changed", self.request, user)
 
 

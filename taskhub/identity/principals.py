@@ -230,6 +230,7 @@ def person_of(user_id: int, username: str) -> Person | None:
         tenant_id=membership.tenant_id,
         role=Role(membership.role),
         groups=frozenset(membership.groups),
+        password_due=membership.password_due,
     )
 
 

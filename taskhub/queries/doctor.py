@@ -10,7 +10,10 @@ from taskhub.store.models import Server
 
 GUARDS = {
     "auth_user_announced",
+    "auth_user_admin_disabled",
     "auth_user_signs_out",
+    "membership_admin_leaves",
+    "membership_loses_admin",
     "membership_announced",
     "membership_signs_out",
     "sign_in_ended",

@@ -1,7 +1,8 @@
-"""`manage.py token create` and `manage.py person add`: what they print is the secret, and it works."""
+"""`manage.py token create` and `manage.py person`: what they print is the secret, and it works."""
 
 from __future__ import annotations
 
+import io
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -138,3 +139,72 @@ def test_a_person_who_cannot_be_added_is_refused_in_words(words: tuple[str, ...]
     with pytest.raises(CommandError, match=why):
         run("person", "add", *words)
     assert not Membership.objects.exists()
+
+
+# --- person list, disable, enable, remove, password
+
+
+@pytest.fixture
+def people(db: None) -> None:
+    run("person", "add", "root", "--role", "admin")
+    run("person", "add", "ada", "--role", "approver", "--group", "ops", "--group", "finance")
+
+
+def listed() -> list[list[str]]:
+    return [re.split(r"  +", line) for line in run("person", "list")[1].splitlines()]
+
+
+@pytest.mark.usefixtures("people")
+def test_everybody_is_listed_with_role_groups_and_state() -> None:
+    assert listed() == [
+        ["NAME", "ROLE", "GROUPS", "STATE", "LAST SIGN-IN"],
+        ["ada", "approver", "finance, ops", "enabled", "never"],
+        ["root", "admin", "-", "enabled", "never"],
+    ]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_person_is_disabled_enabled_and_removed_at_the_shell_and_it_is_on_record() -> None:
+    assert run("person", "disable", "Ada")[1] == "Ada is disabled, and signed out everywhere.\n"
+    assert run("person", "disable", "ada")[1] == "ada was disabled already.\n"
+    assert listed()[1][3] == "disabled"
+    assert run("person", "enable", "ada")[1] == "ada may sign in again.\n"
+    assert run("person", "enable", "ada")[1] == "ada was not disabled.\n"
+    assert run("person", "remove", "ada")[1] == "ada is removed, and signed out everywhere.\n"
+    assert [row[0] for row in listed()] == ["NAME", "root"]
+    events = Event.objects.filter(target="ada", actor="manage.py", door="cli").order_by("id")
+    assert [event.action for event in events] == ["person.added", "person.disabled", "person.enabled", "person.removed"]
+
+
+@pytest.mark.usefixtures("people")
+def test_a_new_password_is_made_and_printed_or_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run("person", "password", "ada")
+    assert (code, err) == (0, "")
+    assert authenticate(username="ada", password=out.strip()) is not None
+    monkeypatch.setattr("sys.stdin", io.StringIO("a horse of another colour\n"))
+    assert run("person", "password", "ada", "--stdin")[1] == ""
+    assert authenticate(username="ada", password="a horse of another colour") is not None
+    assert Membership.objects.get(user__username="ada").password_due
+    assert Event.objects.filter(action="person.password.set", target="ada").count() == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "typed", "why"),
+    [
+        (("disable", "root"), "", r"^root is the only admin; make somebody else admin first\.$"),
+        (("remove", "root"), "", r"^root is the only admin; make somebody else admin first\.$"),
+        (("disable", "bob"), "", r"^There is no person named bob; `manage\.py person list` names all\.$"),
+        (("password", "ada", "--stdin"), "short\n", r"at least 12 characters"),
+        (("password", "ada", "--stdin"), "", r"^There is no password on the standard input\.$"),
+        (("enable",), "", r"the following arguments are required: username"),
+    ],
+)
+@pytest.mark.usefixtures("people")
+def test_what_cannot_be_done_to_people_is_refused_in_words(
+    words: tuple[str, ...], typed: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    before = Event.objects.count()
+    with pytest.raises(CommandError, match=why):
+        run("person", *words)
+    assert Event.objects.count() == before

@@ -44,6 +44,10 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
     ("settings", [], "get", {}, ADMINS),
     ("person-add", [], "post", {"username": "new.one", "role": "viewer"}, ADMINS),
     ("person-role", ["user"], "post", {"role": "operator"}, ADMINS),
+    ("person-disable", ["user"], "post", {}, ADMINS),
+    ("person-enable", ["user"], "post", {}, ADMINS),
+    ("person-remove", ["user"], "post", {}, ADMINS),
+    ("person-password", ["user"], "post", {}, ADMINS),
 ]
 
 
@@ -137,6 +141,6 @@ def test_no_query_string_breaks_a_page(name: str, value: str) -> None:
     keys = ["action", "actor", "task", "door", "address", "since", "until", "text", "q", "state", "part"]
     query = {key: value.encode("utf-8", "surrogatepass") for key in keys}
     assert admin.get(reverse(name), query).status_code in (200, 400)
-    for key in ("before", "after", "event", "person", "revoke", "tool"):
+    for key in ("before", "after", "event", "person", "do", "revoke", "tool"):
         response = admin.get(reverse(name), {key: value.encode("utf-8", "surrogatepass")})
         assert response.status_code in (200, 400, 404)

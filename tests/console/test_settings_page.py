@@ -171,3 +171,96 @@ def test_as_many_queries_for_thirty_people_as_for_one(tenant: Tenant, admin: Cli
         make_person("viewer", tenant, groups=["ops"])
     assert queries() == one
     assert one <= 5
+
+
+# --- disabled, enabled, removed, another password
+
+
+def press(admin: Client, verb: str, user_id: int, **form: str) -> Any:
+    return admin.post(f"/settings/people/{user_id}/{verb}", form)
+
+
+def test_disabling_is_confirmed_and_undone(tenant: Tenant, admin: Client) -> None:
+    mia = make_person("viewer", tenant, username="mia")
+    hers = browser(mia)
+    asked = admin.get(URL, {"person": mia.user_id, "do": "disable"}).content.decode()
+    assert "Disable mia?" in asked
+    assert f'action="/settings/people/{mia.user_id}/disable"' in asked
+    assert press(admin, "disable", mia.user_id).status_code == 302
+    page = words(admin.get(URL).content.decode())
+    assert "mia Disabled" in page
+    assert "signed out everywhere" in page
+    assert hers.get("/workers/").status_code == 302
+    assert "Enable" in words(admin.get(URL, {"person": mia.user_id}).content.decode())
+    press(admin, "enable", mia.user_id)
+    assert "mia Disabled" not in words(admin.get(URL).content.decode())
+    assert hers.get("/workers/").status_code == 302, "signed out for good"
+    assert browser(mia).get("/workers/").status_code == 200
+    actions = list(Event.objects.filter(target="mia", actor="root").values_list("action", flat=True))
+    assert actions == ["person.disabled", "person.enabled"]
+
+
+def test_removing_is_confirmed_and_takes_the_person_off_the_list(tenant: Tenant, admin: Client) -> None:
+    mia = make_person("viewer", tenant, username="mia")
+    hers = browser(mia)
+    assert "Remove mia?" in admin.get(URL, {"person": mia.user_id, "do": "remove"}).content.decode()
+    press(admin, "remove", mia.user_id)
+    admin.get(URL)  # says what was done
+    assert "mia" not in words(admin.get(URL).content.decode())
+    assert admin.get(URL, {"person": mia.user_id}).status_code == 404
+    assert hers.get("/workers/").status_code == 302
+    assert Event.objects.get(action="person.removed").actor == "root"
+
+
+@pytest.mark.parametrize("verb", ["disable", "remove"])
+def test_the_only_admin_keeps_their_seat(tenant: Tenant, admin: Client, verb: str) -> None:
+    root = Membership.objects.get(user__username="root")
+    response = press(admin, verb, root.user_id)
+    assert response.status_code == 409
+    assert "root is the only admin" in response.content.decode()
+    assert admin.get(URL).status_code == 200
+
+
+def given(response: Any) -> str:
+    found = re.search(r'<code id="password"[^>]*>([^<]+)</code>', response.content.decode())
+    assert found
+    return found[1]
+
+
+def test_a_password_that_somebody_else_knows_is_changed_before_anything_else(tenant: Tenant, admin: Client) -> None:
+    mia = make_person("operator", tenant, username="mia")
+    hers = browser(mia)
+    response = press(admin, "password", mia.user_id)
+    password = given(response)
+    assert "mia has a new password" in response.content.decode()
+    assert "no-store" in response["Cache-Control"]
+    assert password not in admin.get(URL).content.decode() + str(list(Event.objects.values()))
+    assert hers.get("/tasks/").status_code == 302
+    hers.post("/accounts/login/", {"login": "mia", "password": password})
+    for path in ("/", "/tasks/", "/inbox/", "/oauth/authorize"):
+        assert hers.get(path).headers["Location"] == "/accounts/password/change/"
+    assert hers.post("/inbox/1/decide").headers["Location"] == "/accounts/password/change/"
+    assert hers.get("/tasks/", headers={"HX-Request": "true"})["HX-Redirect"] == "/accounts/password/change/"
+    assert "Choose a password of your own" in hers.get("/accounts/password/change/").content.decode()
+
+    def change(new: str) -> Any:
+        form = {"oldpassword": password, "password1": new, "password2": new}
+        return hers.post("/accounts/password/change/", form)
+
+    assert "Choose another" in change(password).content.decode()
+    assert hers.get("/tasks/").status_code == 302
+    assert change("another horse altogether").status_code == 302
+    assert hers.get("/tasks/").status_code == 200
+
+
+def test_a_password_that_is_typed_is_not_shown_and_a_weak_one_is_refused_beside_the_field(
+    tenant: Tenant, admin: Client
+) -> None:
+    mia = make_person("operator", tenant, username="mia")
+    weak = press(admin, "password", mia.user_id, password="short")
+    assert weak.status_code == 400
+    assert "at least 12 characters" in weak.content.decode()
+    assert 'aria-invalid="true"' in weak.content.decode()
+    assert press(admin, "password", mia.user_id, password="a horse of another colour").status_code == 302
+    assert "a horse of another colour" not in admin.get(URL).content.decode()
+    assert User.objects.get(pk=mia.user_id).check_password("a horse of another colour")

@@ -61,6 +61,11 @@ PLACES: Final = (
     "server-tool",
     "workers",
     "settings",
+    "settings-person",
+    "settings-disabled",
+    "settings-disable",
+    "settings-remove",
+    "settings-password",
     "account",
     "password",
     "missing",
@@ -113,6 +118,10 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             " JOIN access_token ON context_id = auth_context.id WHERE name = 'agent-a'"
         )
         [(event,)] = hub.sql("SELECT max(id) FROM event WHERE action = 'tool.policy.changed'")
+        [(operator,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'operator'")
+        hub.person("add", "paused", "--role", "viewer")
+        hub.person("disable", "paused")
+        [(disabled,)] = hub.sql("SELECT id FROM auth_user WHERE username = 'paused'")
         yield {
             "overview": "/",
             "tasks": "/tasks/",
@@ -148,12 +157,18 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
             "server-tool": f"/servers/{server}/?tool={deploy}",
             "workers": "/workers/",
             "settings": "/settings/",
+            "settings-person": f"/settings/?person={operator}#person",
+            "settings-disabled": f"/settings/?person={disabled}#person",
+            "settings-disable": f"/settings/?person={operator}&do=disable",
+            "settings-remove": f"/settings/?person={operator}&do=remove",
+            "settings-password": f"/settings/?person={operator}&do=password",
             "account": "/accounts/",
             "password": "/accounts/password/change/",
             "missing": "/no-such-page/",
         }
         for task in (*running, queued, form, sampling, link, approval):
             busy.cancel(task) if task in (*running, queued) else client.cancel(task)
+        hub.person("remove", "paused")
 
 
 def look(page: Page, name: str) -> list[str]:

@@ -141,7 +141,7 @@ def test_a_closed_account_is_told_so_and_on_record(ada: Person) -> None:
     client = Client()
     response = log_in("ada", PASSWORD, client)
     assert response.status_code == 403
-    assert "This account is locked" in words(response.content.decode())
+    assert "This account is disabled" in words(response.content.decode())
     assert client.get("/tasks/").status_code == 302, "still a stranger"
     assert told("action", "target", "actor") == [("person.refused", "ada", "a stranger")]
 

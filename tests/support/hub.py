@@ -163,6 +163,12 @@ class RunningHub:
         done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
+    def person(self, *words: str) -> str:
+        """What `manage.py person …` prints."""
+        command = [sys.executable, "manage.py", "person", *words, "--data-dir", str(self.data)]
+        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
     def raw(self, request: bytes, seconds: float = 10.0) -> bytes:
         """Send bytes no HTTP library would, and read until the peer closes or has answered whole."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
@@ -49,10 +49,19 @@ class PersonForm:
     field: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A password that is shown this once; `again` when the person had one before."""
+
+    username: str
+    password: str
+    again: bool = False
+
+
 @page("settings.view")
 @require_safe
 def settings_page(request: ConsoleRequest) -> HttpResponse:
-    """Everything; `person` opens the form of one of the people."""
+    """Everything; `person` opens the form of one of the people, and `do` asks before something is done to them."""
     return _page(request, PersonForm())
 
 
@@ -77,31 +86,84 @@ def person_add(request: ConsoleRequest) -> HttpResponse:
         )
     except (Invalid, Refused) as error:
         return _page(request, replace(form, problem=error.message, field=str(error.data.get("field", ""))), status=400)
-    return _page(request, PersonForm(), made=(form.username, password))
+    return _page(request, PersonForm(), made=Made(form.username, password))
 
 
 @page("settings.view")
 @require_POST
 def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Give a person another role or other groups."""
-    if pk >= 2**63:
-        raise NotFound("No such person.")
     changed = people.set_role(
-        tenant_id=request.person.tenant_id,
-        user_id=pk,
         role=request.POST.get("role", "")[:20],
         groups=_names(request.POST.get("groups", "")[:2_000]) if "groups" in request.POST else None,
-        actor=actor_of(request),
+        **_whom(request, pk),
     )
     messages.success(request, "Saved. It counts from the person's next click." if changed else "Nothing to save.")
     return redirect("settings")
 
 
+@page("settings.view")
+@require_POST
+def person_disable(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Lock a person out."""
+    done = people.disable(**_whom(request, pk))
+    messages.success(request, "Disabled, and signed out everywhere." if done else "They were disabled already.")
+    return redirect("settings")
+
+
+@page("settings.view")
+@require_POST
+def person_enable(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Let a person in again."""
+    done = people.enable(**_whom(request, pk))
+    messages.success(request, "Enabled. They may sign in again." if done else "They were not disabled.")
+    return redirect("settings")
+
+
+@page("settings.view")
+@require_POST
+def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Close a person's account."""
+    name = people.remove(**_whom(request, pk))
+    messages.success(request, f"{name} is removed, and signed out everywhere. What they did stays on record.")
+    return redirect("settings")
+
+
+@page("settings.view")
+@require_POST
+@sensitive_post_parameters("password")
+@sensitive_variables("typed", "password")
+def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Another password. One that is made here is on this one response and never again."""
+    typed = request.POST.get("password", "")[:1_000]
+    try:
+        name, password = people.give_password(password=typed, **_whom(request, pk))
+    except Invalid as error:
+        return _page(request, PersonForm(), problem=error.message, person_id=pk, asking="password", status=400)
+    if not typed:
+        return _page(request, PersonForm(), made=Made(name, password, again=True))
+    messages.success(request, f"{name} has the new password, and is signed out everywhere.")
+    return redirect("settings")
+
+
+def _whom(request: ConsoleRequest, pk: int) -> dict[str, Any]:
+    if pk >= 2**63:
+        raise NotFound("No such person.")
+    return {"tenant_id": request.person.tenant_id, "user_id": pk, "actor": actor_of(request)}
+
+
 def _page(
-    request: ConsoleRequest, form: PersonForm, *, made: tuple[str, str] | None = None, status: int = 200
+    request: ConsoleRequest,
+    form: PersonForm,
+    *,
+    made: Made | None = None,
+    problem: str = "",
+    person_id: int | None = None,
+    asking: str = "",
+    status: int = 200,
 ) -> HttpResponse:
     members = installation.members(request.person.tenant_id)
-    person_id = query.number(request, "person")
+    person_id = person_id or query.number(request, "person")
     editing = next((member for member in members if member.user_id == person_id), None)
     if person_id is not None and editing is None:
         raise NotFound("There is no such person.")
@@ -111,6 +173,8 @@ def _page(
         {
             "members": members,
             "editing": editing,
+            "asking": editing and (asking or query.choice(request, "do", ("password", "disable", "remove"))),
+            "problem": problem,
             "editing_groups": ", ".join(editing.groups) if editing else "",
             "roles": list(Role),
             "matrix": matrix(),

@@ -166,6 +166,12 @@ def end_tokens(registration: Any, *, user_id: int | None = None) -> None:
         model.objects.filter(application=registration, **whose).delete()
 
 
+def forget_person(user_id: int) -> None:
+    """Delete all that the person ever allowed, with the tokens and codes of every application for them."""
+    for model in (Consent, TokenFamily, Grant, RefreshToken, AccessToken):
+        model.objects.filter(user_id=user_id).delete()
+
+
 def standing(user: Any, registration: Any) -> Standing | None:
     """What the application may do for the person now; `None` when the person has no role any more,
     took the permission back, or the application or this pair of both is locked out."""

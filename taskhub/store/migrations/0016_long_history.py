@@ -8,7 +8,7 @@ from taskhub.store.migrations._building import BuildIndex
 class Migration(migrations.Migration):
     atomic = False  # built beside what runs
 
-    dependencies = [("store", "0014_sign_ins")]
+    dependencies = [("store", "0015_people")]
 
     operations = [
         BuildIndex(

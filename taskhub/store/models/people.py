@@ -32,6 +32,8 @@ class Membership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.CharField(max_length=16)
     groups = ArrayField(models.CharField(max_length=64), default=list, db_default=[], blank=True)
+    password_due = models.BooleanField(default=False, db_default=False)
+    """Whether somebody else knows the password: nothing is shown before it was changed."""
 
     class Meta:
         db_table = "membership"

@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
 MAX_OPEN = 16
+MAX_KEY = 256
+"""Characters of the key that a tool asks under."""
 MAX_PAGES = 1_000
 MAX_TRIES = 3
 """Of a call that nobody has run, because its server had forgotten the session."""
@@ -276,8 +278,15 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
     requests: dict[str, Any] = body.get("inputRequests") or {}
     if len(requests) > MAX_OPEN:
         return _broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
-    questions = []
+    questions: list[NewQuestion] = []
+    keys: set[str] = set()
     for upstream_key, request in requests.items():
+        if len(upstream_key) > MAX_KEY or jsonx.has_nul(upstream_key):
+            return _broken(f"the tool asked under a key that holds U+0000 or is longer than {MAX_KEY} characters")
+        key = _key(upstream_key, claim)
+        while key in keys:  # one of the tool's may be the digest of another
+            key += "~"
+        keys.add(key)
         kind = KINDS[request["method"]]
         params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
         problem = question_problem(kind, params)
@@ -285,7 +294,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
             return _broken(problem)
         questions.append(
             NewQuestion(
-                key=_key(upstream_key, claim),
+                key=key,
                 upstream_key=upstream_key,
                 kind=kind,
                 params=params,

@@ -282,6 +282,12 @@ def ask_many(count: int) -> str | InputRequiredResult:
 
 
 @workshop.tool(structured_output=False)
+def ask_under(keys: list[str]) -> str | InputRequiredResult:
+    """A question under each of these keys."""
+    return InputRequiredResult(input_requests={key: form("And?", {"word": {"type": "string"}}) for key in keys})
+
+
+@workshop.tool(structured_output=False)
 def ask_for_an_object() -> str | InputRequiredResult:
     """A form with a field that nobody can draw."""
     return InputRequiredResult(input_requests={"deep": form("Which?", {"tree": {"type": "object"}})})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -500,6 +501,8 @@ async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_agai
         ("ask_oddly", {"what": "long"}, "the tool asked with a form nobody can draw: Field 'n' wants more than"),
         ("ask_oddly", {"what": "large"}, "the tool asked with a form nobody can draw: Its schema is larger than"),
         ("ask_at_length", {"size": 70_000}, "the tool asked something that nobody can be shown: the message is longer"),
+        ("ask_under", {"keys": ["a\0b"]}, "the tool asked under a key that holds U+0000 or is longer than 256"),
+        ("ask_under", {"keys": ["x" * 257]}, "the tool asked under a key that holds U+0000 or is longer than 256"),
         ("ask_many", {"count": 17}, "the tool asked 17 questions at once; at most 16 are allowed"),
     ],
 )
@@ -548,6 +551,15 @@ async def test_a_command_serves_others_before_it_is_called_again() -> None:
         assert text(await call(pool, "echo", {"text": "meanwhile"})) == "meanwhile"
         assert not waiting.done()
         assert text(await waiting) == "round 1, nothing answered"
+
+
+async def test_questions_have_keys_of_their_own_whatever_the_tool_calls_them(workshop: Pool) -> None:
+    long = "x" * 60
+    digest = hashlib.sha256(long.encode()).hexdigest()[:32]
+    for keys in ([long, digest, f"{digest}~"], [digest, f"{digest}~", long]):
+        questions = asked(await call(workshop, "ask_under", {"keys": keys})).questions
+        assert len({question.key for question in questions}) == 3
+        assert [question.upstream_key for question in questions] == keys
 
 
 async def test_as_many_questions_as_allowed_are_asked(workshop: Pool) -> None:

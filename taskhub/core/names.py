@@ -50,3 +50,8 @@ def follow_topic(holder: str) -> str:
 def resource_topic(server_id: int, uri: str) -> str:
     """What rings when a resource has changed: hints carry no uris, which may hold anything."""
     return f"resource:{server_id}:{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
+def told_apart(server_name: str, name: str) -> str:
+    """The name instead of one that an earlier server has. It may be taken too: then this of it, and so on."""
+    return f"{server_name}.{name}"

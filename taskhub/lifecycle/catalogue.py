@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from taskhub.core.errors import Refused
-from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.names import HINT_CHANNEL, told_apart
 from taskhub.core.records import Actor, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
@@ -163,23 +163,25 @@ def store_snapshot(
     `OfferKind`), and why. Returns whether a client could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
-    its policy. Names that collide with an earlier server's, also while that one is disabled, get the
-    later server's name as a prefix.
+    its policy. Names that collide with an earlier server's, whether that offers them at present or not, get
+    the later server's name as a prefix.
     """
     now = datetime.now(UTC)
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
         taken = set(
-            Tool.objects.filter(server__tenant_id=server.tenant_id, gone_at__isnull=True)
-            .filter(server_id__lt=server.pk)
-            .values_list("exposed_name", flat=True)
+            Tool.objects.filter(server__tenant_id=server.tenant_id, server_id__lt=server.pk).values_list(
+                "exposed_name", flat=True
+            )
         )
         changed = False
         for position, listed in enumerate(tools):
             exposed = f"{server.prefix}{listed.name}" if server.prefix else listed.name
-            if exposed in taken:
-                exposed = f"{server.name}.{listed.name}"
+            own = exposed
+            while exposed in taken:
+                exposed = told_apart(server.name, listed.name if exposed == own else exposed)
+            taken.add(exposed)
             rejected = listed.rejected
             if len(exposed) > MAX_EXPOSED:
                 rejected = rejected or f"with what stands before it, its name is longer than {MAX_EXPOSED} characters"

@@ -133,10 +133,12 @@ def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
     """Who may have the resource, most likely first: the server that lists it; those with a template
     that fits. A uri that nobody lists may still be good, because tools hand out links to such: then
     those that have anything of the same scheme, or the only server with resources. No other server
-    is asked, since a uri may say more than its owner would tell strangers."""
+    is asked, since a uri may say more than its owner would tell strangers; nor for what a disabled server has."""
     listed = found.resource(uri)
     if listed is not None:
         ids = [listed.server_id]
+    elif any(uri == hidden or matches(hidden, uri) for hidden in found.hidden_uris):
+        return ()
     else:
         ids = [offer.server_id for offer in found.templates if matches(offer.key, uri)]
     able = [server for server in found.upstreams if server.can("resources")]
@@ -147,7 +149,7 @@ def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
             for offer in (*found.resources, *found.templates)
             if scheme and offer.key.lower().startswith(f"{scheme}:")
         ]
-    if not ids and len(able) == 1:
+    if not ids and len(able) == 1 and not found.hidden_uris:
         ids = [able[0].id]
     wanted = [found.upstream(server_id) for server_id in dict.fromkeys(ids)]
     return tuple(server for server in wanted if server is not None)[:MAX_SERVERS_ASKED]

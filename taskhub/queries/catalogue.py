@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from taskhub.core.names import told_apart
 from taskhub.core.records import Audience, OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.store.models import Offer, Server, Tool
 
@@ -31,6 +32,8 @@ class Catalogue:
     prompts_digest: str = ""
     resources_digest: str = ""
     """Of resources and templates together: they share one notification."""
+    hidden_uris: frozenset[str] = frozenset()
+    """Uris and templates of disabled servers: what they name is no other server's to be asked for."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
@@ -82,7 +85,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         .order_by("server_id", "position", "id")
     )
     tools = tuple(_told_apart(_records(rows), _kept_names(tenant_id)))
-    offers = _offers(tenant_id)
+    offers, hidden = _offers(tenant_id)
     prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
     servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
     fresh = Catalogue(
@@ -96,6 +99,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         templates=templates,
         prompts_digest=_digest(prompts),
         resources_digest=_digest((*resources, *templates)),
+        hidden_uris=hidden,
         upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
         plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
     )
@@ -105,12 +109,12 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _kept_names(tenant_id: int) -> dict[str, int]:
-    """The names of tools that are not on offer at present, each with the first server it belongs to: a
-    caller who still knows the name must not reach another server by it."""
+    """The names of tools that are not on offer at present, each with the first server it belongs to: a name
+    stays its server's, or a caller who still knows it would reach another one by it."""
     kept: dict[str, int] = {}
-    hidden = Tool.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
-    names = hidden.exclude(server__enabled=True, enabled=True).values_list("exposed_name", "server_id")
-    for name, server_id in names.order_by("server_id"):
+    hidden = Tool.objects.filter(server__tenant_id=tenant_id, rejected="")
+    names = hidden.exclude(server__enabled=True, enabled=True, gone_at__isnull=True)
+    for name, server_id in names.order_by("server_id").values_list("exposed_name", "server_id"):
         kept.setdefault(name, server_id)
     return kept
 
@@ -120,28 +124,40 @@ def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[T
     more, a later server's tool may be stored under the name of an earlier one's."""
     taken: set[str] = set()
     for tool in tools:
-        if tool.exposed_name in taken or kept.get(tool.exposed_name, tool.server_id) < tool.server_id:
-            tool = replace(tool, exposed_name=f"{tool.server_name}.{tool.name}")
-        taken.add(tool.exposed_name)
-        yield tool
+        name = tool.exposed_name
+        while name in taken or kept.get(name, tool.server_id) < tool.server_id:
+            name = told_apart(tool.server_name, tool.name if name == tool.exposed_name else name)
+        taken.add(name)
+        yield tool if name == tool.exposed_name else replace(tool, exposed_name=name)
 
 
-def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:
-    """By kind. Where two servers use one name, a later prompt gets its server's name as a prefix; a uri
-    cannot be changed, so the earliest server's counts."""
+def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
+    """By kind, and the uris and templates of disabled servers. Where two servers use one name, a later prompt
+    gets its server's name as a prefix, also where the earlier server is disabled; a uri cannot be changed, so the
+    earliest that offers it counts."""
     rows = (
-        Offer.objects.filter(server__tenant_id=tenant_id, server__enabled=True, gone_at__isnull=True, rejected="")
+        Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    found: dict[OfferKind, dict[str, OfferRecord]] = {kind: {} for kind in OfferKind}
+    taken: dict[OfferKind, set[str]] = {kind: set() for kind in OfferKind}
+    found: dict[OfferKind, list[OfferRecord]] = {kind: [] for kind in OfferKind}
+    hidden: set[str] = set()
     for row in rows:
         kind = OfferKind(row.kind)
         name = row.exposed_name
-        if kind is OfferKind.PROMPT and name in found[kind]:
-            name = f"{row.server.name}.{row.key}"
-        if name not in found[kind]:
-            found[kind][name] = OfferRecord(
+        while kind is OfferKind.PROMPT and name in taken[kind]:
+            name = told_apart(row.server.name, row.key if name == row.exposed_name else name)
+        if not row.server.enabled and kind is not OfferKind.PROMPT:
+            hidden.add(row.key)
+            continue
+        if name in taken[kind]:
+            continue
+        taken[kind].add(name)
+        if not row.server.enabled:
+            continue
+        found[kind].append(
+            OfferRecord(
                 id=row.pk,
                 server_id=row.server_id,
                 server_name=row.server.name,
@@ -151,7 +167,8 @@ def _offers(tenant_id: int) -> dict[OfferKind, tuple[OfferRecord, ...]]:
                 definition=row.definition,
                 digest=row.digest,
             )
-    return {kind: tuple(offers.values()) for kind, offers in found.items()}
+        )
+    return {kind: tuple(offers) for kind, offers in found.items()}, frozenset(hidden)
 
 
 def _digest(offers: Iterable[OfferRecord]) -> str:

@@ -9,7 +9,18 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 
 from taskhub.lib import ids
+from taskhub.store import call
 from taskhub.store.models import SignIn
+
+
+def purge_sign_ins(*, limit: int = 1_000) -> int:
+    """Delete sessions of browsers that are over, at most `limit`. Returns how many."""
+    found = call.rows(
+        "DELETE FROM sign_in WHERE digest = ANY (ARRAY(SELECT digest FROM sign_in"
+        " WHERE expire_date < statement_timestamp() ORDER BY expire_date LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING 1",
+        (limit,),
+    )
+    return len(found)
 
 
 def row_key(cookie: str) -> str:

@@ -13,6 +13,7 @@ from procrastinate.contrib.django import app as django_app
 
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.identity.oauth import applications
+from taskhub.identity.sessions import purge_sign_ins
 from taskhub.lib.chores import run_each
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
@@ -43,14 +44,15 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete ended tasks past the retention, then sessions and streams nobody will take up again, in batches.
-    The job has failed if one of these did; `doctor` tells."""
+    """Delete ended tasks past the retention, then sessions and streams that nobody will take up again and browsers'
+    sessions that are over, in batches. The job has failed if one of these did; `doctor` tells."""
     try:
         run_each(
             {
                 "purging tasks": lambda: _all(lambda: purge(retention_days=settings.TASKHUB_RETENTION_DAYS)),
                 "purging sessions": lambda: _all(lambda: purge_sessions(idle_days=IDLE_DAYS)),
                 "purging streams": lambda: _all(purge_streams),
+                "purging sessions of browsers": lambda: _all(purge_sign_ins),
             }
         )
     finally:

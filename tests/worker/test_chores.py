@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from taskhub.lib.chores import ChoresFailed
 from taskhub.lifecycle.sessions import start_session
-from taskhub.store.models import Session, Stream, Task
+from taskhub.store.models import Session, SignIn, Stream, Task
 from taskhub.worker import jobs
 from tests.factories import make_context, make_task, make_tenant
 from tests.lifecycle import kit
@@ -17,7 +20,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def aged() -> None:
-    """A task that ended long ago, a session nobody used for as long, and a stream of another."""
+    """A task that ended long ago, a session nobody used for as long, a stream of another, and a browser's session
+    that is over beside one that is not."""
+    for digit, days in (("0", -1), ("1", 1)):
+        SignIn.objects.create(
+            session_key=digit * 64, session_data="", expire_date=timezone.now() + timedelta(days=days)
+        )
     context = make_context(make_tenant())
     for _ in range(2):
         start_session(
@@ -50,6 +58,7 @@ def test_a_purge_that_fails_stops_no_other(caplog: pytest.LogCaptureFixture) -> 
             jobs.purge_old(timestamp=0)
         other.rollback()
     assert left() == (1, 1, 0)
+    assert [row.session_key[0] for row in SignIn.objects.all()] == ["1"]
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["purging tasks: this chore failed"]
     jobs.purge_old(timestamp=0)
     assert left() == (0, 1, 0)

@@ -117,7 +117,8 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
         before = None if made else {"transport": server.transport, "target": redacted(server.transport, server.target)}
         if made or (server.transport, server.target) != (transport, target):
             server.transport, server.target, server.state = transport, target, "unknown"
-            server.save(update_fields=["transport", "target", "state"])
+            server.credentials = None  # a token is for whom it was given for
+            server.save(update_fields=["transport", "target", "state", "credentials"])
             record_event(
                 "server.added" if made else "server.changed",
                 tenant_id=tenant_id,

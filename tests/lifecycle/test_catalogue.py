@@ -108,3 +108,17 @@ def test_a_derived_name_changes_no_server() -> None:
     # Who gives the name may mean that server.
     assert connect("files", "files --some", named=True) == first
     assert Server.objects.get(pk=first).target == "files --some"
+
+
+def test_a_token_does_not_follow_a_name_to_another_address() -> None:
+    tenant = make_tenant()
+
+    def connect(target: str) -> int:
+        return connect_server(tenant_id=tenant.pk, name="notes", transport="http", target=target, actor=WORKER)
+
+    first = connect("https://a.example/mcp")
+    Server.objects.filter(pk=first).update(credentials=b"x")
+    assert connect("https://a.example/mcp") == first
+    assert Server.objects.get(pk=first).credentials is not None
+    assert connect("https://b.example/mcp") == first
+    assert Server.objects.get(pk=first).credentials is None

@@ -36,13 +36,20 @@ class Waiting:
 
     def received(self, item: SessionMessage | Exception) -> list[SessionMessage]:
         """The errors that stand in for what came: none for a message, and none for noise."""
-        if isinstance(item, SessionMessage):
-            if isinstance(item.message, (types.JSONRPCResponse, types.JSONRPCError)):
-                self._ids -= {item.message.id}
-            return []
-        found = sorted(self._meant(_read(item)), key=str)
-        self._ids -= set(found)
-        error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
+        if not isinstance(item, SessionMessage):
+            error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
+            return self._instead(self._meant(_read(item)), error)
+        message = item.message
+        if isinstance(message, types.JSONRPCError) and message.id is None:
+            # So says JSON-RPC who could not read what was asked.
+            return self._instead(self._ids, message.error)
+        if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
+            self._ids -= {message.id}
+        return []
+
+    def _instead(self, meant: set[types.RequestId], error: types.ErrorData) -> list[SessionMessage]:
+        found = sorted(meant, key=str)
+        self._ids = self._ids - meant
         return [SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=each, error=error)) for each in found]
 
     def _meant(self, found: Any) -> set[types.RequestId]:

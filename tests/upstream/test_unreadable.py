@@ -63,6 +63,15 @@ async def test_an_answer_that_cannot_be_read_ends_its_call_and_not_its_command(w
         assert text(await call(pool, "pid")) == before
 
 
+async def test_an_error_about_nobodys_request_is_about_what_is_under_way() -> None:
+    async with kit.pool_of(kit.OLD) as pool, asyncio.timeout(PATIENCE):
+        line = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
+        outcome = await call(pool, "say", {"lines": [line]})
+        assert isinstance(outcome, Faulted)
+        assert outcome.error == {"code": -32700, "message": "Parse error"}
+        assert text(await call(pool, "echo", {"text": "next"})) == "next"
+
+
 async def test_what_a_sloppy_server_prints_beside_its_answer_ends_nothing() -> None:
     async with kit.pool_of(kit.OLD) as pool, asyncio.timeout(PATIENCE):
         assert text(await call(pool, "say", {"lines": [*NOISE, ANSWER]})) == "here"

@@ -26,19 +26,14 @@ _TOO_LARGE: Final = b"\r\n".join(
 )
 
 
-class _TooLarge(Exception):
-    pass
-
-
 class BoundedHttp(HttpToolsProtocol):
     """Closes a connection whose first bytes are not followed by whole headers in time, or by too many."""
 
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
-    _fields = 0
-    """Bytes of the request line and of all whole headers so far."""
-    _unfinished = 0
-    """Bytes since the last that were part of a body or ended something: a header that does not end."""
+    _head = 0
+    """Bytes since the last head that was whole, and the last piece of a body: of a head that does not end. Counted
+    by the piece that arrives, not by the header: every call per header costs each request."""
 
     def connection_made(self, transport: Any) -> None:
         """A new connection must send its first headers in time."""
@@ -47,43 +42,20 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Nothing is kept of more than is allowed, and no more is read."""
-        if self.transport.is_closing():
-            return
-        self._unfinished += len(data)
+        self._head += len(data)
         super().data_received(data)
-        if self._unfinished > MAX_HEAD and not self.transport.is_closing():
-            self._refuse()
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the request line."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A whole header or trailer."""
-        self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
+        if self._head > MAX_HEAD and not self.transport.is_closing():
+            if self.cycle is None or self.cycle.response_complete:  # else it would pass for the answer under way
+                self.transport.write(_TOO_LARGE)
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """The guard counts these."""
-        self._unfinished = 0
+        self._head = 0
         super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """What comes next is another request."""
-        self._unfinished = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """The parser gave up, perhaps because it was told to."""
-        if self._fields > MAX_HEAD:
-            self._refuse()
-        else:
-            super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
         """A later request on the same connection: the clock starts with its first byte."""
-        self._fields = 0
         super().on_message_begin()
         if self._deadline is None:
             self._start_clock()
@@ -91,7 +63,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """In time."""
         self._deadline = None
-        self._unfinished = 0
+        self._head = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,16 +72,6 @@ class BoundedHttp(HttpToolsProtocol):
             self._watch.cancel()
             self._watch = None
         super().connection_lost(exc)
-
-    def _count(self, size: int) -> None:
-        self._fields += size
-        if self._fields > MAX_HEAD:
-            raise _TooLarge  # out of the parser, which stops at once
-
-    def _refuse(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:  # else it would pass for the answer under way
-            self.transport.write(_TOO_LARGE)
-        self.transport.close()
 
     def _start_clock(self) -> None:
         self._deadline = self.loop.time() + HEADER_SECONDS

@@ -63,7 +63,9 @@ def _add_people(tenant_id: int) -> dict[str, dict[str, str]]:
     users = {}
     for role in (Role.ADMIN, Role.OPERATOR, Role.APPROVER, Role.AUDITOR, Role.VIEWER):
         groups = ["ops"] if role in (Role.ADMIN, Role.APPROVER, Role.OPERATOR) else []
-        _, password = add_person(tenant_id=tenant_id, username=str(role), role=role, groups=groups, actor=ACTOR)
+        _, password = add_person(
+            tenant_id=tenant_id, username=str(role), role=role, groups=groups, actor=ACTOR, password_due=False
+        )
         users[str(role)] = {"username": str(role), "password": password}
     return users
 

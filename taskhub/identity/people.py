@@ -29,10 +29,10 @@ _WORDS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 
 
 def add_person(
-    *, tenant_id: int, username: str, role: str, groups: Sequence[str] = (), actor: Actor
+    *, tenant_id: int, username: str, role: str, groups: Sequence[str] = (), actor: Actor, password_due: bool = True
 ) -> tuple[int, str]:
     """A new person in the tenant: the user's id and the generated password, which is stored as
-    a hash only and cannot be shown again.
+    a hash only and cannot be shown again. With `password_due` it is good for choosing another only.
 
     Raises `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -62,7 +62,7 @@ def add_person(
                     user = users.objects.create_user(username=username, password=password)
             except IntegrityError:
                 raise Refused(f"There is a person named {username} already.", field="username") from None
-        Membership.objects.create(tenant_id=tenant_id, user=user, role=wanted, groups=names)
+        Membership.objects.create(tenant_id=tenant_id, user=user, role=wanted, groups=names, password_due=password_due)
         record_event(
             "person.added",
             tenant_id=tenant_id,

@@ -30,34 +30,47 @@ class Part:
     starts: list[float] = field(default_factory=list)
     not_before: float = 0.0
     silent: int | None = None
+    lacking: str = ""
 
     def pid(self) -> int | None:
         """Its process at this moment."""
         process = self.process
         return None if process is None else process.pid
 
-    def fell_silent(self, pid: int) -> None:
+    def fell_silent(self, pid: int, lacking: str) -> None:
         """No sign of life from this process any more."""
-        self.silent = pid
+        self.silent, self.lacking = pid, lacking
+
+
+class Stopped(Exception):
+    """Somebody wants it to end while it is still starting."""
 
 
 class Supervisor:
-    """Start with `run`; ends on SIGINT or SIGTERM, or when `stop` is called."""
+    """Begin with `heed_signals`, and end with `stop`, also when SIGINT or SIGTERM asked for it."""
 
-    def __init__(self, database: Embedded | None, say: Callable[[str], None]) -> None:
-        self.database = database
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.database: Embedded | None = None
         self.say = say
         self.parts: list[Part] = []
         self.stopping = False
+
+    def heed_signals(self) -> None:
+        """From here on SIGINT and SIGTERM end nothing at once: they are seen by `go_on` and `watch`."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def go_on(self) -> None:
+        """Between two steps of the start: raises `Stopped` if it is not to go on."""
+        if self.stopping:
+            raise Stopped
 
     def add(self, name: str, vitals: Vitals, *arguments: str) -> None:
         """A part that runs `manage.py ARGUMENTS`; `vitals` tell whether it does something."""
         self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments], vitals))
 
     def start(self) -> None:
-        """Start every part; from here on signals stop them all."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._on_signal)
+        """Start every part."""
         for part in self.parts:
             self._start(part)
             watch(part.vitals, part.pid, part.fell_silent)
@@ -89,7 +102,7 @@ class Supervisor:
                 # It may be stopped, or hold its interpreter for ever: no other signal would reach it.
                 part.process.kill()
                 part.process.wait()
-                self._again(part, f"hung ({part.vitals.lacking}) and was killed")
+                self._again(part, f"hung ({part.lacking}) and was killed")
 
     def _again(self, part: Part, what: str) -> None:
         recent = [at for at in part.starts if at > time.monotonic() - 60]

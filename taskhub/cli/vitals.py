@@ -27,6 +27,8 @@ LOOK_SECONDS: Final = 5.0
 """Between two looks."""
 SILENT_LOOKS: Final = 6
 """So many times a worker's heartbeat was where it had been, one after the other: it beats every 5 s."""
+STARTING_LOOKS: Final = 60
+"""So many without any sign since its start: about 5 minutes, in which the slowest machine has started it."""
 PROBE_SECONDS: Final = 5.0
 """How long a web process may take to answer `/healthz`, which waits for nothing."""
 FAILED_PROBES: Final = 3
@@ -42,19 +44,24 @@ class Sign(Enum):
 
 
 class Silence:
-    """Counts the looks at one process without a sign of life. They count from the first sign: a process
-    that is starting has all the time it needs."""
+    """Counts the looks at one process without a sign of life. Before the first sign there may be
+    `STARTING_LOOKS` of them: a process that is starting has time, and one that hangs in its start an end."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._heard = False
         self._missed = 0
 
+    @property
+    def heard(self) -> bool:
+        """Whether there ever was a sign."""
+        return self._heard
+
     def add(self, sign: Sign) -> bool:
         """Whether this look was one too many."""
         self._heard = self._heard or sign is Sign.LIFE
-        self._missed = self._missed + 1 if sign is Sign.NONE and self._heard else 0
-        return self._missed >= self._most
+        self._missed = self._missed + 1 if sign is Sign.NONE else 0
+        return self._missed >= (self._most if self._heard else STARTING_LOOKS)
 
 
 class Beats:
@@ -78,9 +85,11 @@ class Beats:
             self._last.clear()
             return Sign.UNKNOWN
         before = self._last.get(pid)
-        if beat is None or before is None:
-            self._last = self._last if beat is None else {**self._last, pid: beat}
-            return Sign.UNKNOWN
+        if beat is None:
+            return Sign.NONE if before is None else Sign.UNKNOWN  # not begun, or ending
+        if before is None:  # perhaps that of an earlier process with this number
+            self._last[pid] = beat
+            return Sign.NONE
         self._last[pid] = beat
         return Sign.NONE if beat == before else Sign.LIFE
 
@@ -110,9 +119,9 @@ class Answers:
 Vitals = Beats | Answers
 
 
-def watch(vitals: Vitals, pid_of: Callable[[], int | None], silent: Callable[[int], None]) -> None:
+def watch(vitals: Vitals, pid_of: Callable[[], int | None], silent: Callable[[int, str], None]) -> None:
     """Look at a part for ever, from a thread of its own; `silent` is told the process that has fallen
-    silent, as often as it is looked at again."""
+    silent, and what is lacking, as often as it is looked at again."""
 
     def look() -> None:
         pause = threading.Event()
@@ -121,6 +130,6 @@ def watch(vitals: Vitals, pid_of: Callable[[], int | None], silent: Callable[[in
             if pid_of() != pid:
                 pid, silence = pid_of(), Silence(vitals.most)
             if pid is not None and silence.add(vitals.look(pid)):
-                silent(pid)
+                silent(pid, vitals.lacking if silence.heard else "no sign of life since its start")
 
     threading.Thread(target=look, name="vitals", daemon=True).start()

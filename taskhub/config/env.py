@@ -26,15 +26,21 @@ def text(name: str, default: str, about: str) -> str:
 
 
 def secret(name: str, about: str) -> str | None:
-    """The value of `name`, or the contents of the file that `{name}_FILE` names."""
+    """The value of `name`, or the contents of the file that `{name}_FILE` names, without blanks around it. A
+    file that is named is meant: one that is empty or cannot be read is refused."""
     VARIABLES[name] = about
     path = os.environ.get(f"{name}_FILE")
     if path:
         try:
-            return Path(path).read_text().strip()
-        except OSError as error:
-            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}") from None
-    return os.environ.get(name)
+            found = Path(path).read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {why}") from None
+        if not found:
+            raise ImproperlyConfigured(f"{name}_FILE names {path}, which is empty")
+        return found
+    value = os.environ.get(name)
+    return None if value is None else value.strip()
 
 
 def source(name: str) -> str:

@@ -28,6 +28,7 @@ from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKin
 from taskhub.core.states import Door
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.seldom import Seldom
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
 from taskhub.lifecycle.interests import followed_resources
@@ -98,6 +99,7 @@ class Engine:
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
         self.running: dict[int, Running] = {}
+        self._seldom = Seldom(10.0)
         self.servers = Servers(self.lanes)
         self.relays = Relays(self.name, self.servers, self.lanes)
         self._following = asyncio.Lock()
@@ -173,7 +175,8 @@ class Engine:
                         since=None if whole else self._since,
                     )
                 except Unavailable as error:
-                    logger.warning("cannot claim: %s", error)
+                    if self._seldom():
+                        logger.warning("cannot claim: %s", error)
                     await asyncio.sleep(0.5)
                     continue
                 for claim in claimed.tasks:

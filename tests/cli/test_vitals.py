@@ -32,6 +32,9 @@ def beat() -> None:
         ([LIFE, NONE, NONE], False),
         ([LIFE, NONE, NONE, NONE], True),
         ([NONE] * 50, False),  # it is starting
+        ([NONE] * 60, True),  # it never will
+        ([UNKNOWN] * 100, False),
+        ([*[NONE] * 50, LIFE, NONE, NONE], False),
         ([LIFE, NONE, NONE, LIFE, NONE, NONE], False),
         ([LIFE, NONE, NONE, *[UNKNOWN] * 50, NONE, NONE], False),  # the database was away
         ([LIFE, UNKNOWN, NONE, NONE, NONE], True),
@@ -44,14 +47,14 @@ def test_silence_is_so_many_looks_in_a_row_where_there_could_have_been_a_sign(si
 
 def test_a_worker_lives_while_its_heartbeat_moves(transactional_db: None) -> None:
     beats = Beats()
-    assert beats.look(os.getpid()) is UNKNOWN, "it has not begun"
+    assert beats.look(os.getpid()) is NONE, "it has not begun"
     beat()
-    assert beats.look(os.getpid()) is UNKNOWN, "this may be an old one"
+    assert beats.look(os.getpid()) is NONE, "this may be an old one"
     assert beats.look(os.getpid()) is NONE
     beat()
     assert beats.look(os.getpid()) is LIFE
     assert beats.look(os.getpid()) is NONE
-    assert beats.look(os.getpid() + 1) is UNKNOWN
+    assert beats.look(os.getpid() + 1) is NONE
     goodbye(NAME)
     assert beats.look(os.getpid()) is UNKNOWN, "it is ending"
 
@@ -62,7 +65,7 @@ def test_nobody_is_silent_while_the_database_takes_no_heartbeats(
 ) -> None:
     beat()
     beats = Beats()
-    assert [beats.look(os.getpid()), beats.look(os.getpid())] == [UNKNOWN, NONE]
+    assert [beats.look(os.getpid()), beats.look(os.getpid())] == [NONE, NONE]
     with contextlib.ExitStack() as until:
         if how == "cut":
             kill_my_connection()
@@ -78,7 +81,7 @@ def test_nobody_is_silent_while_the_database_takes_no_heartbeats(
         assert beats.look(os.getpid()) is UNKNOWN
     monkeypatch.undo()
     connection.close()
-    assert [beats.look(os.getpid()), beats.look(os.getpid())] == [UNKNOWN, NONE], "counted anew"
+    assert [beats.look(os.getpid()), beats.look(os.getpid())] == [NONE, NONE], "counted anew"
 
 
 def _beside() -> contextlib.AbstractContextManager[psycopg.Connection]:

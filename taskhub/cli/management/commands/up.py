@@ -19,11 +19,12 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection, connections, transaction
 
+from taskhub.cli.alone import alone_in
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
-from taskhub.cli.supervisor import Supervisor
+from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
 from taskhub.core.errors import TaskHubError
 from taskhub.core.spec import ServerSpec, parse_spec
@@ -59,37 +60,48 @@ class Command(BaseCommand):
         specs = self._specs(options["server"])
         self._need_port(host, port)
         data_dir = self._data_dir()
+        supervisor = Supervisor(lambda line: self.stderr.write(f"taskhub: {line}"))
+        supervisor.heed_signals()
+        with alone_in(data_dir):
+            try:
+                self._run(supervisor, specs, data_dir, options)
+            except Stopped:
+                pass
+            except Exception:
+                if not supervisor.stopping:  # Ctrl-C reaches what a step of the start runs, too
+                    raise
+            finally:
+                supervisor.stop()
+        self.stderr.write("taskhub: stopped")
+
+    def _run(self, supervisor: Supervisor, specs: list[ServerSpec], data_dir: Path, options: dict[str, Any]) -> None:
+        host, port = options["host"], options["port"]
         self._secret_key(data_dir)
-        database = self._database(data_dir)
-        supervisor = Supervisor(database, lambda line: self.stderr.write(f"taskhub: {line}"))
-        running = False
-        try:
-            self._migrate()
-            url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
-            fresh = not credentials_file(data_dir).exists()
-            credentials = make_people(data_dir, url)
-            if not options["no_demo"]:
-                add_demo()
-            self._connect(specs)
-            collect_if_changed()
-            connections.close_all()
-            if options["anonymous"]:
-                os.environ["TASKHUB_ANONYMOUS"] = "True"
-            answers = Answers(_reachable(host), port, _own_host())
-            supervisor.add("web", answers, "web", "--host", host, "--port", str(port))
-            for number in range(max(1, options["workers"])):
-                supervisor.add(f"worker {number + 1}", Beats(), "worker")
-            supervisor.start()
-            running = True
-            if self._wait_until_ready(supervisor, host, port):
-                if fresh and not options["no_demo"]:
-                    self._seed()
-                self._announce(url, credentials, data_dir, options)
-            supervisor.watch()
-        finally:
-            supervisor.stop()
-            if running:
-                self.stderr.write("taskhub: stopped")
+        self._database(data_dir, supervisor)
+        supervisor.go_on()
+        self._migrate()
+        supervisor.go_on()
+        url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
+        fresh = not credentials_file(data_dir).exists()
+        credentials = make_people(data_dir, url)
+        if not options["no_demo"]:
+            add_demo()
+        self._connect(specs)
+        collect_if_changed()
+        connections.close_all()
+        if options["anonymous"]:
+            os.environ["TASKHUB_ANONYMOUS"] = "True"
+        answers = Answers(_reachable(host), port, _own_host())
+        supervisor.add("web", answers, "web", "--host", host, "--port", str(port))
+        for number in range(max(1, options["workers"])):
+            supervisor.add(f"worker {number + 1}", Beats(), "worker")
+        supervisor.go_on()
+        supervisor.start()
+        if self._wait_until_ready(supervisor, host, port):
+            if fresh and not options["no_demo"]:
+                self._seed()
+            self._announce(url, credentials, data_dir, options)
+        supervisor.watch()
 
     def _specs(self, texts: list[str]) -> list[ServerSpec]:
         try:
@@ -142,15 +154,15 @@ class Command(BaseCommand):
                 file.write(secrets.token_urlsafe(48))
             settings.SECRET_KEY = path.read_text()
 
-    def _database(self, data_dir: Path) -> Embedded | None:
+    def _database(self, data_dir: Path, supervisor: Supervisor) -> None:
         if not settings.EMBEDDED_DATABASE:
             try:
                 connection.ensure_connection()
             except OperationalError as error:
                 reason = str(error).strip().splitlines()[0]
                 raise CommandError(f"The database of DATABASE_URL is away: {reason}") from None
-            return None
-        embedded = Embedded(data_dir)
+            return
+        embedded = supervisor.database = Embedded(data_dir)
         try:
             url = embedded.start()
         except Exception as error:
@@ -158,7 +170,6 @@ class Command(BaseCommand):
             raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
         (data_dir / "database_url").write_text(url)
         connection.settings_dict["HOST"] = str(embedded.directory())
-        return embedded
 
     def _migrate(self) -> None:
         # DDL may take its time; requests may not.

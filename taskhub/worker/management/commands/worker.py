@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from django.core.management.base import BaseCommand
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+from django.db import OperationalError
+from procrastinate.exceptions import ConnectorException
 
+from taskhub.core.errors import Unavailable
 from taskhub.lib.supervised import follow_supervisor
 from taskhub.worker.engine import Engine
 
@@ -31,10 +35,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until stopped."""
         follow_supervisor()
+        _ = settings.SECRET_KEY  # which seals the audit log: an empty one is refused where it is first read
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
-        uvloop.run(self._run(options["slots"]))
+        try:
+            uvloop.run(self._run(options["slots"]))
+        except (Unavailable, OperationalError, ConnectorException) as error:
+            raise CommandError(f"The database is away: {error}") from None
         # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
         # are settled, so nothing is lost by not waiting.
         sys.stdout.flush()

@@ -106,9 +106,9 @@ class Command:
         """What is on stderr by now, unless that is a terminal."""
         return self._err.read_bytes().decode()
 
-    def interrupt(self) -> None:
-        """Ctrl-C."""
-        self._process.send_signal(signal.SIGINT)
+    def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Ctrl-C, or another signal."""
+        self._process.send_signal(number)
 
     def code(self) -> int:
         """The exit code, once it has ended by itself."""

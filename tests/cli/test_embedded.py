@@ -157,6 +157,25 @@ def test_up_and_its_commands_find_it(somewhere: Path) -> None:
     assert not place_for(data / "pg").exists()
 
 
+@pytest.mark.parametrize(
+    ("number", "seen"),
+    [(signal.SIGINT, "up.lock"), (signal.SIGTERM, "pg/postmaster.pid"), (signal.SIGTERM, "database_url")],
+)
+def test_a_start_that_is_not_wanted_any_more_leaves_nothing_running(
+    somewhere: Path, number: signal.Signals, seen: str
+) -> None:
+    """Whatever it is doing at that moment: making the database, starting it, or what comes after."""
+    data = somewhere / "data"
+    where = {"TASKHUB_DATA_DIR": str(data), "SECRET_KEY": ""}
+    with Command(somewhere / "up", "up", "--no-demo", "--port", _free_port(), environment=where) as up:
+        wait_until((data / seen).exists, "the first steps", 60)
+        up.interrupt(number)
+        assert up.code() == 0, up.err
+        assert "Traceback" not in up.err
+        assert up.err.endswith("taskhub: stopped\n")
+    assert not Embedded(data).running()
+
+
 def _free_port() -> str:
     import socket
 

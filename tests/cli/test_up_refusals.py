@@ -62,3 +62,14 @@ def test_a_derived_name_that_another_server_has_is_refused(hub: RunningHub, tmp_
             "python:tests.conformance.fixture_server:server. Write NAME=SPEC with another name."
         )
     assert there() == before
+
+
+@pytest.mark.processes
+def test_one_directory_has_one_up(hub: RunningHub, tmp_path: Path, free_port: int) -> None:
+    before = (hub.data / "credentials.json").read_bytes()
+    arguments = ("--port", str(free_port), "--data-dir", str(hub.data), "--no-demo")
+    with Command(tmp_path, "up", *arguments, environment=hub.environment) as command:
+        refused = command.refusal()
+    assert refused.startswith("CommandError: Another `up` (process ")
+    assert refused.endswith(f"runs in {hub.data}. Choose another --data-dir.")
+    assert (hub.data / "credentials.json").read_bytes() == before

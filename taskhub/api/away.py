@@ -31,6 +31,5 @@ def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpRespons
     if _seldom():
         log.warning("503 for %s and others: %s", request.path, why)
     response["Retry-After"] = str(RETRY_SECONDS)
-    # Django would log each.
-    response._has_been_logged = True  # type: ignore[attr-defined]
+    response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark, or it would log each
     return response

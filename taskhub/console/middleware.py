@@ -21,10 +21,8 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
 
     def middleware(request: HttpRequest) -> HttpResponse:
         user = request.user
-        request.person = (  # type: ignore[attr-defined]  # console/requests.py types it for views
-            person_of(user.pk, user.get_username()) if user.is_authenticated else None
-        )
-        person: Person | None = request.person  # type: ignore[attr-defined]
+        person: Person | None = person_of(user.pk, user.get_username()) if user.is_authenticated else None
+        request.person = person  # type: ignore[attr-defined]  # console/requests.py types it for views
         # Somebody else knows their password: nothing is shown or done before they chose one.
         if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
             return leave(request, reverse("account_change_password"))

@@ -7,6 +7,7 @@ away costs as much as what is shown.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.db import connection
@@ -93,10 +94,7 @@ def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
         "tasks/list of a busy client": (lambda: handed_out(busy, REVISION, None, PAGE), NEWEST + 100),
         "tasks/list of one session": (lambda: handed_out(context, REVISION, None, PAGE, session_id=1), 100),
         "tabs": (lambda: tab_counts(home, TaskFilter()), 3_000),
-        **{
-            f"the list, {wanted.tab or 'all'}": (lambda wanted=wanted: task_page(home, wanted), 100)  # type: ignore[misc]
-            for wanted in lists
-        },
+        **{f"the list, {wanted.tab or 'all'}": (partial(task_page, home, wanted), 100) for wanted in lists},
         "clients": (lambda: client_page(home), CLIENTS * (counted + 10)),
         "a client": (lambda: client_detail(home, context), counted + 10),
     }

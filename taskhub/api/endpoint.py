@@ -109,11 +109,8 @@ async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> N
 
 def response_of(reply: Reply) -> HttpResponse:
     """The reply in Django's words."""
-    response = HttpResponse(reply.body, status=reply.status)
-    if reply.headers:
-        for name, value in reply.headers.items():
-            response[name] = value
-    else:
+    response = HttpResponse(reply.body, status=reply.status, headers=reply.headers or None)
+    if not reply.headers:
         del response["Content-Type"]
     return response
 

@@ -11,7 +11,6 @@ sends is reset, and the peer never reads why.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from functools import lru_cache
 from typing import Any
@@ -78,7 +77,7 @@ class Guard:
             await self.app(scope, receive, send)
             return
         refusal = self._refusal(scope)
-        if refusal is not None:
+        if refusal:
             if scope["type"] == "http" and not _asks_first(scope):
                 await _read(receive, _Body(0))
             await _refuse(scope, send, *refusal)
@@ -93,10 +92,10 @@ class Guard:
         # Nobody who asks first whether to send it is told to go on, nor is more read than anybody would send.
         unread = announced > self.max_body and (_asks_first(scope) or announced > DRAIN_BYTES)
         if unread or await _read(receive, body):
-            if unread or body.over:
-                await self._refuse_too_large(scope, send, body)
-            elif body.whole:
+            if body.whole and not body.over:
                 await self.app(scope, _replay(body.content(), receive), send)
+            elif unread or body.over:
+                await self._refuse_too_large(scope, send, body)
             else:
                 await _refuse(scope, send, 408, "The body did not arrive in time")
 
@@ -145,23 +144,23 @@ class Guard:
 class _Body:
     """What has arrived of a body: all of it up to `keep` bytes, and of a larger one its two ends."""
 
+    __slots__ = ("_chunks", "_keep", "head", "over", "size", "tail", "whole")
+
     def __init__(self, keep: int) -> None:
         self.size = 0
         self.whole = False
+        self.over = False
+        """Whether it is larger than what is kept."""
         self.head = self.tail = b""
         self._keep = keep
         self._chunks: list[bytes] = []
-
-    @property
-    def over(self) -> bool:
-        """Whether it is larger than what is kept."""
-        return self.size > self._keep
 
     def add(self, chunk: bytes) -> None:
         """The next bytes."""
         self.size += len(chunk)
         self._chunks.append(chunk)
-        if self.over:
+        if self.size > self._keep:
+            self.over = True
             more = self.content()
             self.head += more[: EDGE_BYTES - len(self.head)]
             self.tail = (self.tail + more[-EDGE_BYTES:])[-EDGE_BYTES:]
@@ -175,19 +174,26 @@ class _Body:
 async def _read(receive: Receive, body: _Body) -> bool:
     """Read to the end of the body, or as much of it as comes in time and anybody would send. `False` when
     the peer left."""
-    with contextlib.suppress(TimeoutError):
+    try:
         async with asyncio.timeout(BODY_SECONDS):
-            while not (body.whole or (body.over and body.size > DRAIN_BYTES)):
+            while not body.over or body.size <= DRAIN_BYTES:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     return False
                 body.add(message.get("body", b""))
-                body.whole = not message.get("more_body", False)
+                if not message.get("more_body", False):
+                    body.whole = True
+                    break
+    except TimeoutError:
+        pass
     return True
 
 
 def _announced(scope: Scope) -> int:
-    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value)
+    return 0
 
 
 def _asks_first(scope: Scope) -> bool:

@@ -75,9 +75,9 @@ _all_tools = _list("tools/list", "tools", lambda found: found.tools, wire_tool)
 _plain_tools = _list("tools/list plain", "tools", lambda found: found.plain_tools, wire_tool)
 
 
-async def list_tools(hub: Hub, request: Request) -> Reply:
+def list_tools(hub: Hub, request: Request) -> Awaitable[Reply]:
     """The tools that this request could call: those that require a task only if it declares the extension."""
-    return await (_all_tools if declares_tasks(request.capabilities) else _plain_tools)(hub, request)
+    return (_all_tools if declares_tasks(request.capabilities) else _plain_tools)(hub, request)
 
 
 list_prompts = _list("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)

@@ -238,6 +238,7 @@ class Claim:
     public_id: str
     epoch: int
     tenant_id: int
+    context_id: int
     server_id: int
     server_name: str
     tool_id: int

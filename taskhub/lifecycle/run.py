@@ -59,11 +59,11 @@ def claim_tasks(
     at: every few seconds a claim must go without it, for what was locked or committed late.
     """
     found = call.rows(
-        "SELECT * FROM claim_tasks_v3(%s, %s::int, %s::float8, %s::int, %s::int, %s::timestamptz, %s)",
+        "SELECT * FROM claim_tasks_v4(%s, %s::int, %s::float8, %s::int, %s::int, %s::timestamptz, %s)",
         (worker, limit, lease_seconds, per_context, per_context if share is None else share, since, who(actor)),
     )
-    more = bool(found) and found[0][17]
-    held_back = tuple(found[0][20] or ()) if found else ()
+    more = bool(found) and found[0][18]
+    held_back = tuple(found[0][21] or ()) if found else ()
     announce(*held_back)
     taken = [row for row in found if row[0] is not None]
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
@@ -74,6 +74,7 @@ def claim_tasks(
             public_id=row[1],
             epoch=row[2],
             tenant_id=row[3],
+            context_id=row[17],
             server_id=row[4],
             server_name=row[5],
             tool_id=row[6],
@@ -90,8 +91,8 @@ def claim_tasks(
         )
         for row in taken
     ]
-    since = taken[0][18] if taken else None
-    return Claimed(claims, more, since, bool(found) and found[0][19], held_back)
+    since = taken[0][19] if taken else None
+    return Claimed(claims, more, since, bool(found) and found[0][20], held_back)
 
 
 def announce_running(*task_ids: int) -> None:

@@ -109,6 +109,8 @@ class Engine:
         self._whole_at = 0.0
         self._more = False
         """Whether the last claim left tasks that could run once another ends: only then does an end wake us."""
+        self._held_up = False
+        """The same of tasks announced since, whose client has its share here already."""
         self._ended = 0
         self._stopping = asyncio.Event()
 
@@ -157,6 +159,7 @@ class Engine:
             self._awake.clear()
             free = self.slots - len(self.running)
             self._more = free <= 0
+            self._held_up = False
             patience = 5.0
             ended = self._ended
             if free > 0:
@@ -217,7 +220,7 @@ class Engine:
             if held.news is not None:
                 held.news.cancel()
             self._ended += 1
-            if self._more:
+            if self._more or self._held_up:
                 self.wake()
 
     async def _outcome(self, held: Running) -> Callable[[], Awaitable[bool]] | None:
@@ -338,7 +341,10 @@ class Engine:
     def _on_hint(self, payload: str) -> None:
         kind, *rest = payload.split(" ")
         if kind in ("r", "w"):
-            self.wake()
+            if len(rest) == 4 and self._has_its_share(int(rest[1])):
+                self._held_up = True  # nothing to claim until one of them ends
+            else:
+                self.wake()
         if kind in ("t", "x", "r") and len(rest) == 4:
             held = self.running.get(int(rest[2]))
             if held is not None:
@@ -355,6 +361,9 @@ class Engine:
             self.relays.drop(int(rest[0]))
         elif kind == "i":
             self._soon(self._guarded("interests", self._follow))
+
+    def _has_its_share(self, context_id: int) -> bool:
+        return sum(held.claim.context_id == context_id for held in self.running.values()) >= self.share
 
     def _on_gap(self) -> None:
         self.wake()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from taskhub.core.records import Claim
 from taskhub.lifecycle import run
@@ -78,6 +78,17 @@ def test_between_those_that_are_not_full_the_oldest_goes_first(world: World) -> 
     kit.turn_back(old.id, "runnable_at", 30)
     assert [taken.task_id for taken in claim(limit=1, share=2).tasks] == [old.id]
     assert [taken.task_id for taken in claim(limit=1, share=2).tasks] == [young.id]
+
+
+def test_a_claim_locks_no_more_than_it_takes(world: World) -> None:
+    """Also where its client has room for some of what stands first, and the worker for more."""
+    for _ in range(8):
+        kit.create(world)
+    assert len(claim("w1", limit=8, share=6).tasks) == 6
+    with transaction.atomic(), sql.connect() as other:
+        assert len(claim("w2", limit=8, share=1).tasks) == 1
+        free = other.execute("SELECT id FROM task WHERE state = 'queued' FOR UPDATE SKIP LOCKED").fetchall()
+        assert len(free) == 1
 
 
 @pytest.mark.parametrize("place", ["before", "between", "after"])

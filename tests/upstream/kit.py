@@ -39,6 +39,7 @@ def make_claim(tool: str = "echo", arguments: dict[str, Any] | None = None, **fi
         "public_id": "task-1",
         "epoch": 3,
         "tenant_id": 1,
+        "context_id": 1,
         "server_id": 1,
         "server_name": "the-server",
         "tool_id": 1,

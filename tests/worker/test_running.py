@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
 from taskhub.core.states import State
+from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sweep import sweep
@@ -121,6 +123,36 @@ def test_a_worker_runs_no_more_tools_at_once_than_it_has_slots(hall: Hall) -> No
     wait_until(lambda: len(gates.starts) == 3, "the third")
     assert sorted(gates.starts) == ["a", "b", "c"]
     for task in tasks:
+        request_cancel(task, actor=tool.actor)
+
+
+def test_news_of_a_client_with_its_share_here_waits_for_an_end_and_asks_for_nothing(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims: list[int] = []
+    claim_tasks = lifecycle.claim_tasks
+
+    def counted(**how: Any) -> lifecycle.Claimed:
+        claims.append(how["limit"])
+        return claim_tasks(**how)
+
+    tool = hall.tool(hall.server(), "hold")
+    other = kit.another_client(tool)
+    hall.start(slots=4)
+    running = [call(tool, label=label) for label in "ab"]
+    wait_until(lambda: len(gates.starts) == 2, "its share")
+    monkeypatch.setattr(lifecycle, "claim_tasks", counted)
+    with listening() as ear:
+        waiting = []
+        for n in range(20):
+            waiting.append(call(tool, label=f"later-{n}"))
+            wait_until(lambda: ear.about(waiting[-1], "r"), "its news")
+    theirs = call(other, label="other")
+    wait_until(lambda: "other" in gates.starts, "another client's")
+    assert len(claims) <= 4, "one for the other client; some may have been due by the clock"
+    request_cancel(running[0], actor=tool.actor)
+    wait_until(lambda: "later-0" in gates.starts, "the next of the first client")
+    for task in [*running, *waiting, theirs]:
         request_cancel(task, actor=tool.actor)
 
 

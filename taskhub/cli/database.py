@@ -13,6 +13,20 @@ from psycopg.errors import UndefinedFunction, UndefinedTable
 
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.sockets import NotPrivate
+from taskhub.store.functions import NewerSchemaError, check_newer
+
+
+def refuse_newer() -> None:
+    """Raises `CommandError` where the database belongs to a release this one does not work beside. Says nothing
+    while it is away: whoever starts waits for it."""
+    try:
+        check_newer()
+    except NewerSchemaError as error:
+        raise CommandError(str(error)) from None
+    except OperationalError:
+        pass
+    finally:
+        connection.close()
 
 
 @contextmanager
@@ -38,7 +52,10 @@ def need_database() -> Iterator[None]:
     except OperationalError as error:
         raise CommandError(f"The database is away: {str(error).strip().splitlines()[0]}") from None
     try:
+        check_newer()
         yield
+    except NewerSchemaError as error:
+        raise CommandError(str(error)) from None
     except ProgrammingError as error:
         if isinstance(error.__cause__, (UndefinedTable, UndefinedFunction)):
             raise CommandError("The database is not migrated: run `manage.py migrate`.") from None

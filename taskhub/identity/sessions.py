@@ -30,7 +30,7 @@ def row_key(cookie: str) -> str:
 
 class SessionStore(db.SessionStore):
     """Django's own, but for the key of the row, and that the row names its user: the database ends the
-    sessions of somebody who is locked out or gets another password (`store/sql/0011_sign_ins.sql`).
+    sessions of somebody who is locked out or gets another password (`store/sql/functions/people.sql`).
 
     The class keeps its name: it is part of what signs the stored data. Nothing here runs in an event loop, so
     the `a…` methods are left as they are: they find nothing, and the table refuses what they would write."""

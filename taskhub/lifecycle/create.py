@@ -26,6 +26,7 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
+from taskhub.core.words import waiting_for_approval, words
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
 from taskhub.lifecycle._records import changes, questions, who
@@ -271,6 +272,5 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQues
 def waiting_text(question: NewQuestion) -> str:
     """What the caller is told about a question that people answer."""
     if question.kind is QuestionKind.APPROVAL:
-        by = f" by {question.group}" if question.group else ""
-        return f"Waiting for approval{by}, 0 of {question.quorum}"
-    return "Waiting for an answer by an operator"
+        return waiting_for_approval(question.group, 0, question.quorum)
+    return words("waiting_operator")

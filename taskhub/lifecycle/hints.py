@@ -36,7 +36,7 @@ notices lets more hints share one."""
 
 
 class Hint(NamedTuple):
-    """News of a task, in the words of th_hint (store/sql/0001_guards.sql)."""
+    """News of a task, in the words of th_hint (store/sql/functions/tasks.sql)."""
 
     word: Literal["r", "t"]
     tenant_id: int

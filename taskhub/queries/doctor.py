@@ -6,34 +6,8 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.health import failed_chores, live_workers
+from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
-
-GUARDS = {
-    "auth_user_announced",
-    "auth_user_admin_disabled",
-    "auth_user_signs_out",
-    "membership_admin_leaves",
-    "membership_loses_admin",
-    "membership_announced",
-    "membership_signs_out",
-    "sign_in_ended",
-    "task_guard",
-    "task_keep",
-    "task_record",
-    "task_record_new",
-    "question_guard",
-    "question_matches_task",
-    "task_matches_questions",
-    "task_born_with_questions",
-    "event_append_only",
-    "event_no_truncate",
-    "seal_append_only",
-    "seal_no_truncate",
-    "decision_append_only",
-    "decision_stays",
-    "question_stays",
-    "task_delete_guard",
-}
 
 
 def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
@@ -49,7 +23,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
             found.append((setting, value == "on", f"{value} (off would lose acknowledged tasks in a crash)"))
         cursor.execute("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')")
         present = {row[0] for row in cursor.fetchall()}
-        missing = sorted(GUARDS - present)
+        missing = sorted(trigger_names() - present)
         found.append(("guards", not missing, "all in place" if not missing else f"missing: {', '.join(missing)}"))
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
         (superuser,) = cursor.fetchone()
@@ -63,6 +37,8 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     found.append(("migrations", not pending, f"{len(pending)} pending" if pending else "up to date"))
+    differs = "" if pending else difference()
+    found.append(("functions", not differs, differs or "those of this version"))
     found.append(("secret key", has_secret, "set" if has_secret else "SECRET_KEY is not set"))
     workers = live_workers()
     found.append(("workers", workers > 0, f"{workers} alive"))

@@ -1,6 +1,7 @@
 """The one Django app that owns tables."""
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class StoreConfig(AppConfig):
@@ -9,3 +10,9 @@ class StoreConfig(AppConfig):
     name = "taskhub.store"
     label = "store"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """What the tables' functions and triggers are follows the migrations."""
+        from taskhub.store.functions import load_after_migrate
+
+        post_migrate.connect(load_after_migrate, sender=self)

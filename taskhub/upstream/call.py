@@ -18,6 +18,7 @@ from taskhub.core.capabilities import KINDS, audience_for
 from taskhub.core.elicitation import form_fields, unfit
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.words import words
 from taskhub.lib import jsonx
 from taskhub.lib.addresses import deceit
 from taskhub.lib.schemas import Checked
@@ -334,10 +335,10 @@ def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:
 def waiting_message(questions: list[NewQuestion]) -> str:
     """What is being waited for, in words a caller and an operator both understand."""
     if all(question.audience is Audience.OPERATOR for question in questions):
-        return "Waiting for an answer by an operator"
+        return words("waiting_operator")
     if len(questions) == 1:
-        return str(questions[0].params.get("message") or "Waiting for an answer")[:200]
-    return f"Waiting for {len(questions)} answers"
+        return str(questions[0].params.get("message") or words("waiting_answer"))[:200]
+    return words("waiting_answers", len(questions))
 
 
 def _passed_on(error: MCPError) -> Faulted:

@@ -26,6 +26,7 @@ from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.states import Door
+from taskhub.core.words import words
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.seldom import Seldom
@@ -257,7 +258,7 @@ class Engine:
             if held.lost:
                 return None
             if held.cancelling:
-                message = "Cancelled while it ran" if stopped else "Cancelled; the tool did not confirm that it stopped"
+                message = words("cancelled_running" if stopped else "cancelled_unconfirmed")
                 return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
             return lambda: self.lanes.run(
                 lifecycle.release,

@@ -24,6 +24,7 @@ from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import STATUS
 from taskhub.protocol.revisions.v2026_07_28.methods import KNOWN, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = ROOT / "taskhub" / "store" / "sql" / "functions"
 DOCS = ROOT / "docs"
 API = (DOCS / "api" / "2026-07-28.md").read_text()
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "bench").glob("*.md")])
@@ -258,7 +259,7 @@ def test_the_diagram_is_the_state_machine() -> None:
 
 def test_the_diagram_has_the_births_the_database_allows() -> None:
     born = set(re.findall(r"\[\*\] --> (\w+)", page("dev/state-machine.md")))
-    guard = (ROOT / "taskhub" / "store" / "sql" / "0001_guards.sql").read_text()
+    guard = (FUNCTIONS / "guards.sql").read_text()
     allowed = re.search(r"NEW\.state NOT IN \(([^)]*)\)", guard)
     assert allowed
     assert born == set(re.findall(r"'(\w+)'", allowed[1]))
@@ -269,32 +270,21 @@ def test_every_transition_event_is_explained() -> None:
 
 
 def test_every_refusal_of_the_database_is_explained() -> None:
-    sql = "".join(file.read_text() for file in (ROOT / "taskhub" / "store" / "sql").glob("*.sql"))
+    sql = "".join(file.read_text() for file in FUNCTIONS.glob("*.sql"))
     raised = set(re.findall(r"ERRCODE = '(TH\d+)'", sql))
     assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
 
 
 def test_old_functions_that_stay_and_those_that_are_gone_are_named() -> None:
-    there: set[str] = set()
-    gone: set[str] = set()
-    for file in sorted((ROOT / "taskhub" / "store" / "sql").glob("*.sql")):
-        for verb, name in re.findall(
-            r"^(CREATE|DROP).*? FUNCTION (?:IF EXISTS )?(\w+)\(", file.read_text(), re.MULTILINE
-        ):
-            (there if verb == "CREATE" else gone).add(name)
-            (gone if verb == "CREATE" else there).discard(name)
-
-    def family(name: str) -> tuple[str, int]:
-        base, _, version = name.partition("_v")
-        return (base, int(version)) if version.isdigit() else (name, 1)
-
-    newest = {family(name)[0]: name for name in sorted(there, key=family)}
     page_of = page("run/upgrade.md")
-    told = {(a.strip("`"), b.strip("`")) for a, b, *_ in rows(page_of, "Stays for this release", "New processes use")}
-    assert told == {(name, newest[family(name)[0]]) for name in there if newest[family(name)[0]] != name}
+    stay = re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", (FUNCTIONS / "stays.sql").read_text(), re.MULTILINE)
+    assert [cells[0].strip("`") for cells in rows(page_of, "Stays for this release")] == stay
     sentence = re.search(r"^Gone are (.*?):", page_of, re.MULTILINE | re.DOTALL)
     assert sentence
-    assert set(re.findall(r"`(\w+)`", sentence[1])) == gone
+    dropped = re.search(r"DROP FUNCTION IF EXISTS ([^;]*);", (FUNCTIONS / "gone.sql").read_text())
+    assert dropped
+    called = {name for name in re.findall(r"\w+", dropped[1]) if not name.startswith("th_")}
+    assert set(re.findall(r"`(\w+)`", sentence[1])) == called
 
 
 # Roles, limits, words ---------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.factories import WORKER, make_server, make_tenant
 
 pytestmark = pytest.mark.django_db
 
-SQL = Path(models.__file__).resolve().parents[1] / "sql"
+SQL = Path(models.__file__).resolve().parents[1] / "migrations" / "sql"
 FORBIDDEN = {"execution": {"taskSupport": "forbidden"}}
 """What the TypeScript SDK writes on every tool."""
 SAID: dict[str, tuple[dict[str, Any], TaskMode]] = {
@@ -85,7 +85,7 @@ def test_an_upgrade_reads_the_stored_tools_anew_before_their_servers_are_back(se
     listing(server)
     as_it_was_read_before(server)
     with connection.cursor() as cursor:
-        cursor.execute((SQL / "0008_tool_modes.sql").read_text())
+        cursor.execute((SQL / "0010_tool_modes.sql").read_text())
     assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
 
 

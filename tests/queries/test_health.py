@@ -12,6 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from taskhub.queries import doctor, health
+from taskhub.store.functions import trigger_names
 from taskhub.store.models import Server, Worker
 from tests.factories import make_context, make_server, make_task, make_tenant
 from tests.queries.kit import make_old
@@ -127,7 +128,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
         make_server(tenant, name)
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "fsync", "synchronous_commit", "full_page_writes", "guards", "database role",
-        "migrations", "secret key", "workers", "chores", "server a", "server b",
+        "migrations", "functions", "secret key", "workers", "chores", "server a", "server b",
     ]  # fmt: skip
 
 
@@ -181,7 +182,7 @@ def test_every_trigger_there_is_is_looked_for_by_the_doctor() -> None:
             "SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
             " WHERE NOT tgisinternal AND c.relname NOT LIKE 'procrastinate%'"
         )
-        assert {name for (name,) in cursor.fetchall()} == doctor.GUARDS
+        assert {name for (name,) in cursor.fetchall()} == trigger_names()
 
 
 @pytest.mark.parametrize(

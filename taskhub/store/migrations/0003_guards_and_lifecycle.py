@@ -1,11 +1,10 @@
-"""Loads the guards and the lifecycle functions. The SQL files are versioned, never edited
-after a release; a change is a new file and a new migration."""
+"""What constraints the ORM cannot say, and deletes that cascade in the database."""
 
 from pathlib import Path
 
 from django.db import migrations
 
-SQL = Path(__file__).resolve().parents[1] / "sql"
+SQL = Path(__file__).parent / "sql"
 
 
 class Migration(migrations.Migration):
@@ -15,6 +14,5 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.RunSQL((SQL / "0001_guards.sql").read_text(), migrations.RunSQL.noop),
-        migrations.RunSQL((SQL / "0002_lifecycle.sql").read_text(), migrations.RunSQL.noop),
+        migrations.RunSQL((SQL / "0003_tasks.sql").read_text(), migrations.RunSQL.noop),
     ]

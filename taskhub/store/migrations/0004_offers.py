@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 import taskhub.store.fields
 
-SQL = Path(__file__).resolve().parents[1] / "sql"
+SQL = Path(__file__).parent / "sql"
 
 
 class Migration(migrations.Migration):
@@ -131,5 +131,5 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.RunSQL((SQL / "0003_offers.sql").read_text(), migrations.RunSQL.noop),
+        migrations.RunSQL((SQL / "0004_offers.sql").read_text(), migrations.RunSQL.noop),
     ]

@@ -9,7 +9,7 @@ from django.db import migrations, models
 
 import taskhub.store.fields
 
-SQL = Path(__file__).resolve().parents[1] / "sql"
+SQL = Path(__file__).parent / "sql"
 
 
 class Migration(migrations.Migration):
@@ -218,5 +218,5 @@ class Migration(migrations.Migration):
             model_name="stream",
             index=models.Index(fields=["seen_at"], name="stream_seen"),
         ),
-        migrations.RunSQL((SQL / "0004_sessions.sql").read_text(), migrations.RunSQL.noop),
+        migrations.RunSQL((SQL / "0005_sessions.sql").read_text(), migrations.RunSQL.noop),
     ]

@@ -1,15 +1,11 @@
 """Which tokens belong to one sign-in of a program, where a consent has led before, and hints when a
 person's standing changes."""
 
-from pathlib import Path
-
 import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 from django.conf import settings
 from django.db import migrations, models
-
-SQL = Path(__file__).resolve().parents[1] / "sql"
 
 
 class Migration(migrations.Migration):
@@ -60,5 +56,4 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.RunSQL((SQL / "0005_people.sql").read_text(), migrations.RunSQL.noop),
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 from django.db import migrations, models
 from django.db.models import Q
 
-SQL = Path(__file__).resolve().parents[1] / "sql"
+SQL = Path(__file__).parent / "sql"
 MODES = ["auto", "always", "never", "required"]
 
 
@@ -21,7 +21,7 @@ class Migration(migrations.Migration):
                 condition=Q(policy_mode__isnull=True) | Q(policy_mode__in=MODES), name="tool_mode_known"
             ),
         ),
-        migrations.RunSQL((SQL / "0008_tool_modes.sql").read_text(), migrations.RunSQL.noop),
+        migrations.RunSQL((SQL / "0010_tool_modes.sql").read_text(), migrations.RunSQL.noop),
         migrations.AddConstraint(
             "Tool",
             models.CheckConstraint(

@@ -2,7 +2,6 @@
 digested. Django's own table is left empty: it held what a cookie holds."""
 
 import hashlib
-from pathlib import Path
 
 import django.db.models.deletion
 from django.conf import settings
@@ -10,8 +9,6 @@ from django.contrib.auth import SESSION_KEY
 from django.core.exceptions import ImproperlyConfigured
 from django.db import migrations, models
 from django.utils import timezone
-
-SQL = Path(__file__).resolve().parents[1] / "sql"
 
 
 def digest_keys(apps, schema_editor):
@@ -73,5 +70,4 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.RunPython(digest_keys, migrations.RunPython.noop),
-        migrations.RunSQL((SQL / "0011_sign_ins.sql").read_text(), migrations.RunSQL.noop),
     ]

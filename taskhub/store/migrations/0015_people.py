@@ -1,10 +1,6 @@
 """A tenant keeps an admin; who was given a password by somebody else has to choose their own."""
 
-from pathlib import Path
-
 from django.db import migrations, models
-
-SQL = Path(__file__).resolve().parents[1] / "sql"
 
 
 class Migration(migrations.Migration):
@@ -12,5 +8,4 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.AddField("Membership", "password_due", models.BooleanField(db_default=False, default=False)),
-        migrations.RunSQL((SQL / "0012_people.sql").read_text(), migrations.RunSQL.noop),
     ]

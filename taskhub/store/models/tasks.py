@@ -1,4 +1,4 @@
-"""The task and what hangs on it. Written only by the SQL functions in `store/sql`."""
+"""The task and what hangs on it. Written only by the SQL functions in `store/sql/functions`."""
 
 from django.db import models
 from django.db.models import Q

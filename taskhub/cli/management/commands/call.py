@@ -20,8 +20,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from taskhub.cli.firstrun import read_credentials
 from taskhub.cli.mcpclient import Client
 from taskhub.core.names import PROGRESS
+from taskhub.core.words import WORDS
 
-WAITING = ("Waiting for approval", "Waiting for an answer")
+WAITING = tuple(WORDS[code].partition(",")[0].partition(" by ")[0] for code in ("waiting_approval", "waiting_operator"))
 """How the hub begins a status message when people are waited for."""
 EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 

@@ -20,6 +20,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection, connections, transaction
 
 from taskhub.cli.alone import alone_in
+from taskhub.cli.database import refuse_newer
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
 from taskhub.cli.seed import seed
@@ -172,6 +173,7 @@ class Command(BaseCommand):
         connection.settings_dict["HOST"] = str(embedded.directory())
 
     def _migrate(self) -> None:
+        refuse_newer()
         # DDL may take its time; requests may not.
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")

@@ -11,6 +11,7 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
 from taskhub.lib.supervised import follow_supervisor
@@ -45,6 +46,7 @@ class Command(BaseCommand):
         # wait that long for the interpreter (measured: p99 of tasks/get 80 ms, with this 21 ms).
         sys.setswitchinterval(0.0005)
         follow_supervisor()
+        refuse_newer()
         collect_if_changed()
         from django.utils.module_loading import import_string
 

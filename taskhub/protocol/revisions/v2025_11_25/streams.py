@@ -48,7 +48,7 @@ from taskhub.queries.sessions import asking_tasks, changed_tasks
 from taskhub.queries.tasks import task_by_id
 
 KEEP_ALIVE_SECONDS: Final = 10.0
-"""Well within what th_served allows a stream to be silent (store/sql/0004_sessions.sql)."""
+"""Well within what th_served allows a stream to be silent (store/sql/functions/sessions.sql)."""
 RETRY_MS: Final = 1_000
 """When a client may come back after a stream that this server ended."""
 LOOK_SECONDS: Final = 0.1

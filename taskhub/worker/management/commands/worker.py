@@ -13,11 +13,12 @@ from typing import Any
 import uvloop
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
 from taskhub.lib.supervised import follow_supervisor
+from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
 
 
@@ -40,9 +41,13 @@ class Command(BaseCommand):
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
         try:
+            check_newer()
+            connection.close()
             uvloop.run(self._run(options["slots"]))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None
+        except NewerSchemaError as error:
+            raise CommandError(str(error)) from None
         # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
         # are settled, so nothing is lost by not waiting.
         sys.stdout.flush()

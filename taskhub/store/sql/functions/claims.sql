@@ -1,11 +1,9 @@
--- Claims that leave room for others. Functions are versioned by name and never edited after a release.
--- claim_tasks_v2 stays beside this one: workers of the version before call it until they are restarted.
--- It goes in the release after.
+-- Who gets which task, and who may not have what they wait for.
 
 -- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
 -- is full. p_per_context counts over all workers, p_share over the slots of this one.
 -- Ordered and compared by lease_until, so that the scan stays on the index of leases.
-CREATE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int) RETURNS TABLE (context_id bigint, room int)
+CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int) RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
     WITH leased AS MATERIALIZED (
         SELECT t.context_id, t.worker FROM task t WHERE t.lease_until > '-infinity' ORDER BY t.lease_until
@@ -15,24 +13,102 @@ LANGUAGE sql STABLE AS $$
     FROM leased l GROUP BY l.context_id
 $$;
 
+-- Whether calls of this client may run: nobody locked it out, and behind a program that a person signed in
+-- there still are the person, their role, their consent and the program. (`identity.principals._of_oauth` says
+-- the same of its tokens.)
+CREATE OR REPLACE FUNCTION th_may_call_v1(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
+        SELECT FROM auth_user u
+        JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+        JOIN oauth2_provider_application r ON r.client_id = client.client_id
+        JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
+        JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
+        WHERE u.is_active AND 'user:' || u.id = client.subject))
+$$;
+
+-- Of tasks that a worker is about to take, keeps those from running that must not run as they are: asks for approval
+-- (again) where the tool has changed since people or a rule let the call through, and faults the others with the
+-- reason. An approval holds for the definition that was shown with it; one from before definitions were kept, for
+-- a tool that has not changed since it was asked. A rule that let a call through did so by the definition of that
+-- moment. The caller holds their locks; returns which they were. Every batch passes here, so the long way to a
+-- client's rights is gone only where they hang on a person.
+CREATE OR REPLACE FUNCTION th_hold_back_v1(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    unfit record;
+    before record;
+    why text;
+    held_back bigint[] := '{}';
+BEGIN
+    FOR unfit IN
+        SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id AS approval, o.rejected, CASE
+                   WHEN NOT may.call THEN 'client_locked_out'
+                   WHEN NOT o.enabled THEN 'tool_turned_off'
+                   WHEN o.rejected <> '' THEN 'tool_rejected'
+                   WHEN may.gone THEN 'tool_not_offered'
+                   WHEN a.id IS NULL THEN 'tool_changed'
+                   ELSE 'approved_tool_changed' END AS reason
+        FROM task t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
+        LEFT JOIN LATERAL (
+            SELECT q.id, CASE WHEN q.definition_digest IS NULL THEN o.changed_at > q.opened_at
+                              ELSE q.definition_digest <> decode(o.digest, 'hex') END AS outdated
+            FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+            ORDER BY q.id DESC LIMIT 1) AS a ON true
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call_v1(c) ELSE c.disabled_at IS NULL END AS call,
+                   -- A call that nobody approved goes to the server, which knows best what it has.
+                   a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
+                   CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
+                        ELSE a.outdated END AS outdated) AS may
+        WHERE t.id = ANY (p_ids) AND (NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated)
+    LOOP
+        held_back := held_back || unfit.id;
+        why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected) ELSE th_words(unfit.reason) END;
+        IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
+            SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
+                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name, 'rule', o.approval_when,
+                                                        'changed', true)) AS params,
+                   coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
+            INTO before
+            FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
+            CROSS JOIN LATERAL (SELECT count(*) AS n FROM question
+                                WHERE task_id = unfit.id AND kind = 'approval') AS asked
+            WHERE o.id = unfit.tool_id;
+            PERFORM th_open_questions_v2(unfit.id, unfit.tenant_id, json_build_array(json_build_object(
+                'key', before.key, 'kind', 'approval', 'params', before.params, 'audience', 'operator',
+                'group', before."group", 'quorum', before.quorum)), false);
+            UPDATE task SET state = 'input_required',
+                   message = th_words('waiting_again', th_waiting_for_approval(before."group", 0, before.quorum), why)
+            WHERE id = unfit.id;
+        ELSE
+            why := left(th_words(CASE WHEN unfit.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END, why), 1024);
+            UPDATE task SET state = 'faulted', message = why, ended_at = clock_timestamp(), upstream_state = NULL,
+                   error = th_error(why, CASE unfit.reason WHEN 'tool_rejected' THEN 'tool_not_offered' ELSE unfit.reason END)
+            WHERE id = unfit.id;
+        END IF;
+    END LOOP;
+    RETURN held_back;
+END $$;
+
 -- At most p_limit runnable tasks become this worker's. A context takes part while it runs fewer than
 -- p_per_context tasks in all and fewer than p_share on this worker; what it has beyond that waits its turn.
--- Oldest first, in two looks. The first is at the queue as it stands and is all there is to do while
--- nobody is full. Once a context is, its backlog may fill the front of the queue, so the second look goes
--- from context to context, never touching an entry of one that is full: its cost is the number of contexts
--- that wait, not of tasks. It visits at most 200 of them, from a start that changes with every claim.
+-- Oldest first, in two looks. The first is at the queue as it stands, for as many as every context has room
+-- for: whatever it finds fits, and nothing is locked in vain. Where nobody is full and no more than that is
+-- queued, it is all there is to do. Otherwise one context's backlog may fill the front of the queue, so the
+-- second look goes from context to context, never touching an entry of one that is full: its cost is the
+-- number of contexts that wait, not of tasks. It visits at most 200 of them, from a start that changes with
+-- every claim.
 -- `r_more` tells whether more could run as soon as a task ends; `r_skipped` that somebody held the lock of
 -- a task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
 -- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
 -- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
 -- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
 -- what was locked or committed late.
-CREATE FUNCTION claim_tasks_v3(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_share int,
+CREATE OR REPLACE FUNCTION claim_tasks_v4(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_share int,
                                p_since timestamptz, p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int, given text, server_enabled boolean,
-               r_more boolean, r_since timestamptz, r_skipped boolean, r_held_back bigint[])
+               context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean, r_held_back bigint[])
 -- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
 -- scan, no join that reads a whole index, and what is wanted in the order of an index is read from that one
 -- and not sorted. And no bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
@@ -45,6 +121,7 @@ DECLARE
     chosen bigint[] := '{}';
     batch bigint[];
     seen bigint;
+    look int;
     again boolean := false;
     latest timestamptz;
     full_contexts bigint[];
@@ -56,24 +133,22 @@ BEGIN
 
     LOOP
         IF NOT again THEN
-            -- The first look. Of what it finds and locks, each context keeps what it has room for.
             WITH rooms AS MATERIALIZED (
                 SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
             ), full_up AS MATERIALIZED (
-                SELECT array_agg(r.context_id) AS contexts FROM rooms r WHERE r.room <= 0
+                SELECT array_agg(r.context_id) FILTER (WHERE r.room <= 0) AS contexts,
+                       least(p_limit, p_per_context, p_share, min(r.room)) AS look
+                FROM rooms r
             ), free AS MATERIALIZED (
-                SELECT t.id, t.context_id, t.runnable_at FROM task t
+                SELECT t.id, t.runnable_at FROM task t
                 WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at BETWEEN start AND moment
                   AND (SELECT f.contexts FROM full_up f) IS NULL
-                ORDER BY t.runnable_at, t.id LIMIT p_limit FOR NO KEY UPDATE OF t SKIP LOCKED
-            ), placed AS (
-                SELECT f.id, f.runnable_at, row_number() OVER (PARTITION BY f.context_id ORDER BY f.runnable_at, f.id)
-                       <= coalesce(r.room, least(p_per_context, p_share)) AS fits
-                FROM free f LEFT JOIN rooms r ON r.context_id = f.context_id
+                ORDER BY t.runnable_at, t.id LIMIT (SELECT greatest(f.look, 0) FROM full_up f)
+                FOR NO KEY UPDATE OF t SKIP LOCKED
             )
-            SELECT coalesce(array_agg(p.id) FILTER (WHERE p.fits), '{}'), count(*), max(p.runnable_at),
-                   (SELECT f.contexts FROM full_up f)
-            INTO batch, seen, latest, full_contexts FROM placed p;
+            SELECT coalesce(array_agg(f.id), '{}'), count(*), max(f.runnable_at),
+                   (SELECT u.contexts FROM full_up u), (SELECT u.look FROM full_up u)
+            INTO batch, seen, latest, full_contexts, look FROM free f;
         ELSE
             -- The second look. `waiting` steps through the contexts that have something queued, one entry of the
             -- index each, in the gaps that those which are full leave between them. A context is compared as a
@@ -125,14 +200,14 @@ BEGIN
             INTO batch, seen, full_contexts;
         END IF;
         IF cardinality(batch) > 0 THEN
-            -- Calls may have waited for days: some may not run any more (th_hold_back_v1, 0010_decisions.sql).
+            -- Calls may have waited for days: some may not run any more (th_hold_back_v1).
             held_back := held_back || th_hold_back_v1(batch);
             UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                    lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
             WHERE task.id = ANY (batch) AND task.id <> ALL (held_back);
             chosen := chosen || ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (held_back));
         END IF;
-        EXIT WHEN again OR full_contexts IS NULL AND cardinality(batch) = seen;
+        EXIT WHEN again OR full_contexts IS NULL AND (seen < look OR look = p_limit);
         again := true;
     END LOOP;
     IF again THEN
@@ -169,8 +244,18 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, t.answers::text, s.enabled, more,
+               t.run_seconds, t.answers::text, s.enabled, t.context_id, more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
         FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
         WHERE t.id = ANY (chosen) ORDER BY t.id;
 END $$;
+
+-- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
+-- that is not in the answer is no longer this worker's.
+CREATE OR REPLACE FUNCTION renew_leases_v1(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
+RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
+    UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+    FROM unnest(p_ids, p_epochs) AS held(id, epoch)
+    WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND th_held(t.lease_until)
+    RETURNING t.id, t.cancel_requested_at IS NOT NULL
+$$;

@@ -1,7 +1,15 @@
--- Of several streams that wait for one task's result, one tells how it goes. Functions are versioned by
--- name and never edited after a release.
+-- Sessions of the 2025 wires, and what a stream is to send.
 
-DROP FUNCTION deliver_v1(bigint, int, boolean, bigint);
+-- A session for the context; beyond p_most live ones, the longest unused end.
+CREATE OR REPLACE FUNCTION start_session_v1(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
+                                 p_client_info jsonb, p_client_capabilities jsonb, p_most int) RETURNS bigint
+LANGUAGE sql AS $$
+    UPDATE session SET ended_at = clock_timestamp() WHERE id = ANY (ARRAY(
+        SELECT id FROM session WHERE context_id = p_context AND ended_at IS NULL
+        ORDER BY seen_at DESC OFFSET p_most - 1 FOR UPDATE SKIP LOCKED));
+    INSERT INTO session (public_id, tenant_id, context_id, version, client_info, client_capabilities)
+    VALUES (p_public_id, p_tenant, p_context, p_version, p_client_info, p_client_capabilities) RETURNING id
+$$;
 
 -- Whether somebody serves the stream: its process counts `seen_at` up while it does. Not one whose
 -- request the client has cancelled.
@@ -21,7 +29,7 @@ $$;
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
 -- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
 -- something is due later, in how many seconds.
-CREATE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
+CREATE OR REPLACE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
 RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     mine stream;

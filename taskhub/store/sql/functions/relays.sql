@@ -2,13 +2,10 @@
 -- as a stream, and are worth nothing after a crash: their tables are not logged. Python calls these
 -- from taskhub/lifecycle/relays.py and interests.py; the promise of each stands there.
 
-ALTER TABLE relay SET UNLOGGED;
-ALTER TABLE interest SET UNLOGGED;
-
 -- One request for a worker. Refused, with a word that says why, when no worker lives or the context
 -- has p_most under way. Checking the references writes to logged tables, and a NOTIFY holds up every
 -- other one until its commit is on disk: this commit waits for no disk.
-CREATE FUNCTION add_relay_v1(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
+CREATE OR REPLACE FUNCTION add_relay_v1(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
                              p_capabilities text, p_seconds float8, p_most int)
 RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -28,7 +25,7 @@ BEGIN
 END $$;
 
 -- For each server, up to so many waiting requests become this worker's, oldest first.
-CREATE FUNCTION claim_relays_v1(p_worker text, p_servers bigint[], p_free int[])
+CREATE OR REPLACE FUNCTION claim_relays_v1(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
                seconds float8)
 LANGUAGE plpgsql AS $$
@@ -50,7 +47,7 @@ BEGIN
 END $$;
 
 -- Stores the outcome, unless its caller has left. Rings the caller.
-CREATE FUNCTION finish_relay_v1(p_id bigint, p_worker text, p_outcome text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION finish_relay_v1(p_id bigint, p_worker text, p_outcome text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE relay SET state = 'done', outcome = p_outcome::json
@@ -63,7 +60,7 @@ BEGIN
 END $$;
 
 -- Makes the interests of a holder last; tells the workers of new ones.
-CREATE FUNCTION follow_v1(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
+CREATE OR REPLACE FUNCTION follow_v1(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     fresh boolean;
@@ -85,7 +82,7 @@ BEGIN
 END $$;
 
 -- The server is being listened to for these: rings every stream that waited for it.
-CREATE FUNCTION mark_followed_v1(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mark_followed_v1(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];
 BEGIN

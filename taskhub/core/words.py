@@ -1,0 +1,50 @@
+"""What the hub itself says about a task: its `statusMessage` and the message of its error. Each sentence stands
+here once. The functions in the database say theirs by these codes: `th_words` is made from this table
+(`store.functions`), and fills `%s` as Python does.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+WORDS: Final = MappingProxyType({
+    "waiting_approval": "Waiting for approval, %s of %s",
+    "waiting_approval_by": "Waiting for approval by %s, %s of %s",
+    "waiting_again": "%s: %s",
+    "waiting_operator": "Waiting for an answer by an operator",
+    "waiting_answer": "Waiting for an answer",
+    "waiting_answers": "Waiting for %s answers",
+    "more_answers": "%s more answers needed",
+    "came_along": "Came with the call",
+    "cancel_requested": "Cancel requested",
+    "cancelled_unstarted": "Cancelled before it ran",
+    "cancelled_running": "Cancelled while it ran",
+    "cancelled_unconfirmed": "Cancelled; the tool did not confirm that it stopped",
+    "worker_stopped": "The worker was stopped while the tool ran: outcome unknown",
+    "worker_lost": "The worker was lost while the tool ran: outcome unknown",
+    "worker_lost_often": "The worker was lost %s times: outcome unknown",
+    "worker_lost_requeued": "The worker was lost; queued to run again",
+    "input_timeout": "Nobody answered in time",
+    "expired": "Expired before a worker took it",
+    "not_run": "Not run: %s",
+    "not_continued": "Not continued: %s",
+    "client_locked_out": "its client has been locked out",
+    "tool_turned_off": "the tool has been turned off",
+    "tool_not_offered": "the tool is not offered any more",
+    "tool_rejected": "the tool is not offered any more: %s",
+    "tool_changed": "the tool has changed since it was called",
+    "approved_tool_changed": "the tool has changed since the call was approved",
+})  # fmt: skip
+
+
+def words(code: str, *given: object) -> str:
+    """The sentence of this code, with `given` in its places. Raises `KeyError` for an unknown code."""
+    return WORDS[code] % given
+
+
+def waiting_for_approval(group: str, counted: int, quorum: int) -> str:
+    """Who has to approve, and how many have."""
+    if group:
+        return words("waiting_approval_by", group, counted, quorum)
+    return words("waiting_approval", counted, quorum)

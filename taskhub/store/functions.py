@@ -1,0 +1,156 @@
+"""The functions, views and triggers of the database: `store/sql/functions/*.sql`, each as it is live now, edited
+in place. `migrate` loads them once every migration is applied, in one transaction, when their text has changed.
+
+What a process calls keeps its name as long as it keeps its signature. Another signature is another name: the new
+one is added, the old one moves to `stays.sql`, in terms of the new where that is possible, so that processes
+of the release before work on until they are restarted; a release later its name moves to `gone.sql`. A change
+that no older code survives raises `WORKS_WITH`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+
+from taskhub.core.words import WORDS
+
+VERSION: Final = 18
+"""Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""
+
+WORKS_WITH: Final = 17
+"""The oldest code that works on a database of this version: that of the release before."""
+
+_FILES: Final = Path(__file__).resolve().parent / "sql" / "functions"
+_LAST: Final = ("gone.sql", "triggers.sql")
+_FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
+_TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
+_LOCK: Final = 7_225_941_807_011_217
+"""Of the two that migrate at once, the second waits, and finds everything done."""
+
+
+class NewerSchemaError(Exception):
+    """The database was migrated by a release that this code does not work beside."""
+
+
+def trigger_names() -> frozenset[str]:
+    """All triggers there should be."""
+    return frozenset(_TRIGGER.findall(_text("triggers.sql")))
+
+
+def load() -> bool:
+    """Bring the database's functions and triggers to the text of the files; whether there was anything to do.
+    Does nothing while a migration is still to be applied, or where a newer release has been."""
+    if not _fully_migrated():
+        return False
+    functions, triggers = _digest(_functions()), _digest(_text("triggers.sql"))
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+        cursor.execute("SELECT version, functions, triggers FROM schema_state")
+        version, *loaded = cursor.fetchone() or (0, "", "")
+        if version > VERSION or (version, *loaded) == (VERSION, functions, triggers):
+            return False
+        # What refers to what is settled when all of it is there.
+        cursor.execute("SET LOCAL check_function_bodies = off")
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        cursor.execute(_functions())
+        if loaded[1] != triggers:
+            _drop_triggers(cursor)
+            cursor.execute(_text("triggers.sql"))
+        cursor.execute(_text("gone.sql"))
+        cursor.execute(
+            "UPDATE schema_state SET version = %s, works_with = %s, functions = %s, triggers = %s, live = %s,"
+            " loaded_at = clock_timestamp()",
+            [VERSION, WORKS_WITH, functions, triggers, _live(cursor)],
+        )
+    return True
+
+
+def difference() -> str:
+    """How the database's functions differ from those of this version, in words; empty where they do not."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT version, functions, triggers, live FROM schema_state")
+        version, functions, triggers, live = cursor.fetchone()
+        if version > VERSION:
+            return "they are those of a newer version"
+        if (version, functions, triggers) != (VERSION, _digest(_functions()), _digest(_text("triggers.sql"))):
+            return "they are not those of this version: run `manage.py migrate`"
+        return "" if live == _live(cursor) else "somebody has changed them by hand"
+
+
+def load_after_migrate(**_: Any) -> None:
+    """`load`, as a receiver of `post_migrate`."""
+    load()
+
+
+def check_newer() -> None:
+    """Raises `NewerSchemaError`, with a sentence for the operator, on a database this code does not work with."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('schema_state') IS NOT NULL")
+        if not cursor.fetchone()[0]:
+            return
+        cursor.execute("SELECT version, works_with FROM schema_state")
+        version, works_with = cursor.fetchone()
+    if works_with > VERSION:
+        raise NewerSchemaError(
+            f"The database was migrated by a newer TaskHub (schema {version}; this one knows {VERSION}): run that one."
+        )
+
+
+def _fully_migrated() -> bool:
+    loader = MigrationLoader(connection)
+    return set(loader.graph.leaf_nodes("store")) <= set(loader.applied_migrations)
+
+
+def _live(cursor: Any) -> str:
+    """A digest of our functions as the database has them."""
+    cursor.execute(
+        "SELECT md5(string_agg(concat(proname, prosrc, proconfig::text, prolang), '|' ORDER BY proname)) FROM pg_proc"
+        " WHERE proname = ANY (%s) AND pg_function_is_visible(oid)",
+        [_FUNCTION.findall(_functions())],
+    )
+    return str(cursor.fetchone()[0])
+
+
+def _drop_triggers(cursor: Any) -> None:
+    """All that call a function of ours, those that no file names any more included."""
+    cursor.execute(
+        "SELECT format('DROP TRIGGER %%I ON %%s', t.tgname, t.tgrelid::regclass) FROM pg_trigger t"
+        " JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND p.proname = ANY (%s)",
+        [_FUNCTION.findall(_functions())],
+    )
+    for (statement,) in cursor.fetchall():
+        cursor.execute(statement)
+
+
+@cache
+def _text(name: str) -> str:
+    return (_FILES / name).read_text()
+
+
+@cache
+def _functions() -> str:
+    """Of all files but the last ones, and the hub's sentences as a function."""
+    names = sorted(file.name for file in _FILES.glob("*.sql") if file.name not in _LAST)
+    return "\n".join([_words(), *(_text(name) for name in names)])
+
+
+def _words() -> str:
+    cases = "\n".join(f"        WHEN {_literal(code)} THEN {_literal(text)}" for code, text in WORDS.items())
+    return (
+        "CREATE OR REPLACE FUNCTION th_words(code text, VARIADIC given text[] DEFAULT '{}') RETURNS text\n"
+        f"LANGUAGE sql IMMUTABLE AS $$\n    SELECT format(CASE code\n{cases} END, VARIADIC given)\n$$;\n"
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

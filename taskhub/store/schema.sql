@@ -1,0 +1,1058 @@
+-- The tables, views, indexes, constraints and triggers of TaskHub, as `migrate` leaves them. Functions stand in
+-- sql/functions; the tables of libraries are not shown.
+-- Generated and compared by tests/store/test_schema.py: TASKHUB_WRITE_SCHEMA=1 uv run pytest tests/store/test_schema.py
+
+CREATE TABLE public.event (
+    id bigint NOT NULL,
+    task_id bigint,
+    task_version integer,
+    action character varying(64) NOT NULL,
+    actor character varying(255) NOT NULL,
+    door character varying(8) NOT NULL,
+    address character varying(64) DEFAULT ''::character varying NOT NULL,
+    context_id bigint,
+    user_id bigint,
+    target character varying(255) DEFAULT ''::character varying NOT NULL,
+    reason character varying(1024) DEFAULT ''::character varying NOT NULL,
+    before jsonb,
+    after jsonb,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    xid bigint DEFAULT ((pg_current_xact_id())::text)::bigint NOT NULL,
+    tenant_id bigint
+);
+
+CREATE TABLE public.task (
+    id bigint NOT NULL,
+    public_id character varying(64) NOT NULL,
+    tool_name character varying(160) NOT NULL,
+    revision character varying(32) NOT NULL,
+    arguments jsonb NOT NULL,
+    arguments_digest bytea NOT NULL,
+    answers jsonb,
+    state character varying(16) DEFAULT 'queued'::character varying NOT NULL,
+    message character varying(1024) DEFAULT ''::character varying NOT NULL,
+    progress double precision,
+    total double precision,
+    result text,
+    error text,
+    is_error boolean DEFAULT false NOT NULL,
+    upstream_state text,
+    lease_epoch integer DEFAULT 0 NOT NULL,
+    lease_until timestamp with time zone,
+    worker character varying(128) DEFAULT ''::character varying NOT NULL,
+    crashes integer DEFAULT 0 NOT NULL,
+    max_attempts integer DEFAULT 3 NOT NULL,
+    at_least_once boolean DEFAULT false NOT NULL,
+    runnable_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    run_seconds integer DEFAULT 900 NOT NULL,
+    cancel_requested_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    ttl_ms bigint,
+    expires_at timestamp with time zone,
+    poll_interval_ms integer DEFAULT 1000 NOT NULL,
+    last_polled_at timestamp with time zone,
+    idempotency_key character varying(255),
+    client_info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    client_capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    trace jsonb DEFAULT '{}'::jsonb NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    context_id bigint NOT NULL,
+    rerun_of_id bigint,
+    tenant_id bigint NOT NULL,
+    tool_id bigint NOT NULL,
+    client_task_id text,
+    keep_ms bigint,
+    handle boolean DEFAULT false NOT NULL,
+    progress_token text,
+    request_id text,
+    session_id bigint,
+    tool_digest bytea,
+    CONSTRAINT task_ended_iff_terminal CHECK ((((ended_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) OR ((NOT ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))) AND (ended_at IS NULL)))),
+    CONSTRAINT task_error_iff_faulted CHECK ((((error IS NOT NULL) AND ((state)::text = 'faulted'::text)) OR ((NOT ((state)::text = 'faulted'::text)) AND (error IS NULL)))),
+    CONSTRAINT task_error_is_jsonrpc CHECK (((error IS NULL) OR (((jsonb_typeof(((error)::jsonb -> 'code'::text)) = 'number'::text) AND (jsonb_typeof(((error)::jsonb -> 'message'::text)) = 'string'::text)) IS TRUE))),
+    CONSTRAINT task_keep_range CHECK (((keep_ms IS NULL) OR ((keep_ms >= 1000) AND (keep_ms <= '2592000000'::bigint)))),
+    CONSTRAINT task_lease_only_while_held CHECK (((lease_until IS NULL) OR ((state)::text = ANY ((ARRAY['working'::character varying, 'input_required'::character varying])::text[])))),
+    CONSTRAINT task_poll_interval_range CHECK (((poll_interval_ms >= 100) AND (poll_interval_ms <= 60000))),
+    CONSTRAINT task_result_iff_finished CHECK ((((result IS NOT NULL) AND ((state)::text = 'finished'::text)) OR ((NOT ((state)::text = 'finished'::text)) AND (result IS NULL)))),
+    CONSTRAINT task_state_known CHECK (((state)::text = ANY ((ARRAY['queued'::character varying, 'working'::character varying, 'input_required'::character varying, 'finished'::character varying, 'faulted'::character varying, 'cancelled'::character varying])::text[]))),
+    CONSTRAINT task_times_in_order CHECK ((created_at <= updated_at)),
+    CONSTRAINT task_ttl_range CHECK (((ttl_ms IS NULL) OR ((ttl_ms >= 1000) AND (ttl_ms <= '2592000000'::bigint))))
+);
+
+CREATE TABLE public.auth_context (
+    id bigint NOT NULL,
+    issuer character varying(255) DEFAULT ''::character varying NOT NULL,
+    subject character varying(255) NOT NULL,
+    client_id character varying(255) DEFAULT ''::character varying NOT NULL,
+    name character varying(128) NOT NULL,
+    client_info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    client_capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    last_seen_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    disabled_at timestamp with time zone,
+    tenant_id bigint NOT NULL
+);
+
+CREATE TABLE public.stream (
+    id bigint NOT NULL,
+    kind character varying(8) NOT NULL,
+    request_id text DEFAULT ''::text NOT NULL,
+    progress_token text,
+    attach integer DEFAULT 1 NOT NULL,
+    attached boolean DEFAULT true NOT NULL,
+    opened_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    closed_at timestamp with time zone,
+    cancelled boolean DEFAULT false NOT NULL,
+    session_id bigint NOT NULL,
+    task_id bigint,
+    CONSTRAINT stream_kind_known CHECK (((kind)::text = ANY ((ARRAY['call'::character varying, 'result'::character varying, 'listen'::character varying])::text[]))),
+    CONSTRAINT stream_task_unless_listen CHECK (((((kind)::text = 'listen'::text) AND (task_id IS NULL)) OR ((NOT ((kind)::text = 'listen'::text)) AND (task_id IS NOT NULL))))
+);
+
+CREATE TABLE public.access_token (
+    id bigint NOT NULL,
+    digest bytea NOT NULL,
+    prefix character varying(16) NOT NULL,
+    scopes character varying(64)[] NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    expires_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    last_address character varying(64) DEFAULT ''::character varying NOT NULL,
+    revoked_at timestamp with time zone,
+    context_id bigint NOT NULL,
+    CONSTRAINT access_token_digest_is_sha256 CHECK (((octet_length(digest) = 32) IS TRUE))
+);
+
+ALTER TABLE public.access_token ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.access_token_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.application (
+    id bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    blocked_at timestamp with time zone,
+    registration_id bigint NOT NULL,
+    tenant_id bigint NOT NULL
+);
+
+ALTER TABLE public.application ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.application_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.attempt (
+    id bigint NOT NULL,
+    number integer NOT NULL,
+    worker character varying(128) NOT NULL,
+    started_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    outcome character varying(16) DEFAULT ''::character varying NOT NULL,
+    error text DEFAULT ''::text NOT NULL,
+    task_id bigint NOT NULL
+);
+
+ALTER TABLE public.attempt ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.attempt_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE public.auth_context ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.auth_context_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.consent (
+    id bigint NOT NULL,
+    scopes character varying(64)[] NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    updated_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    application_id bigint NOT NULL,
+    user_id integer NOT NULL,
+    targets character varying(300)[] NOT NULL,
+    CONSTRAINT consent_to_something CHECK ((
+CASE
+    WHEN (scopes IS NULL) THEN NULL::integer
+    ELSE COALESCE(array_length(scopes, 1), 0)
+END > 0))
+);
+
+ALTER TABLE public.consent ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.consent_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.decision (
+    id bigint NOT NULL,
+    actor character varying(255) NOT NULL,
+    verdict character varying(16) NOT NULL,
+    reason character varying(1024) DEFAULT ''::character varying NOT NULL,
+    arguments_digest bytea NOT NULL,
+    door character varying(8) NOT NULL,
+    at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    context_id bigint,
+    user_id integer,
+    question_id bigint NOT NULL,
+    CONSTRAINT decision_verdict_known CHECK (((verdict)::text = ANY ((ARRAY['approve'::character varying, 'reject'::character varying, 'accept'::character varying, 'decline'::character varying, 'cancel'::character varying, 'answer'::character varying])::text[])))
+);
+
+ALTER TABLE public.decision ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.decision_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE public.event ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE UNLOGGED TABLE public.interest (
+    id bigint NOT NULL,
+    holder character varying(64) NOT NULL,
+    uri text NOT NULL,
+    followed_at timestamp with time zone,
+    expires_at timestamp with time zone NOT NULL,
+    server_id bigint NOT NULL
+);
+
+ALTER TABLE public.interest ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.interest_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.membership (
+    id bigint NOT NULL,
+    role character varying(16) NOT NULL,
+    groups character varying(64)[] DEFAULT '{}'::character varying(64)[] NOT NULL,
+    user_id integer NOT NULL,
+    tenant_id bigint NOT NULL,
+    password_due boolean DEFAULT false NOT NULL,
+    CONSTRAINT membership_role_known CHECK (((role)::text = ANY ((ARRAY['viewer'::character varying, 'operator'::character varying, 'approver'::character varying, 'auditor'::character varying, 'admin'::character varying])::text[])))
+);
+
+ALTER TABLE public.membership ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.membership_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.offer (
+    id bigint NOT NULL,
+    kind character varying(8) NOT NULL,
+    key text NOT NULL,
+    exposed_name text NOT NULL,
+    "position" integer DEFAULT 0 NOT NULL,
+    definition json NOT NULL,
+    digest character varying(64) NOT NULL,
+    rejected text DEFAULT ''::text NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    gone_at timestamp with time zone,
+    server_id bigint NOT NULL,
+    CONSTRAINT offer_kind_known CHECK (((kind)::text = ANY ((ARRAY['prompt'::character varying, 'resource'::character varying, 'template'::character varying])::text[])))
+);
+
+ALTER TABLE public.offer ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.offer_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.outbound (
+    id bigint NOT NULL,
+    step integer DEFAULT 0 NOT NULL,
+    method character varying(32) NOT NULL,
+    params json NOT NULL,
+    state character varying(12) DEFAULT 'open'::character varying NOT NULL,
+    opened_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    due_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    sent_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    question_id bigint NOT NULL,
+    task_id bigint NOT NULL,
+    stream_id bigint,
+    CONSTRAINT outbound_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
+    CONSTRAINT outbound_state_known CHECK (((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'withdrawn'::character varying])::text[])))
+);
+
+ALTER TABLE public.outbound ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.outbound_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.question (
+    id bigint NOT NULL,
+    key character varying(64) NOT NULL,
+    upstream_key character varying(256) DEFAULT ''::character varying NOT NULL,
+    kind character varying(16) NOT NULL,
+    params json NOT NULL,
+    audience character varying(8) NOT NULL,
+    "group" character varying(64) DEFAULT ''::character varying NOT NULL,
+    quorum integer DEFAULT 1 NOT NULL,
+    live boolean DEFAULT false NOT NULL,
+    state character varying(12) DEFAULT 'open'::character varying NOT NULL,
+    response text,
+    opened_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    closed_at timestamp with time zone,
+    due_at timestamp with time zone,
+    task_id bigint NOT NULL,
+    tenant_id bigint NOT NULL,
+    definition json,
+    definition_digest bytea,
+    CONSTRAINT question_audience_known CHECK (((audience)::text = ANY ((ARRAY['client'::character varying, 'operator'::character varying, 'either'::character varying])::text[]))),
+    CONSTRAINT question_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
+    CONSTRAINT question_kind_known CHECK (((kind)::text = ANY ((ARRAY['elicitation'::character varying, 'sampling'::character varying, 'roots'::character varying, 'approval'::character varying])::text[]))),
+    CONSTRAINT question_response_iff_answered CHECK ((((response IS NOT NULL) AND ((state)::text = 'answered'::text)) OR ((NOT ((state)::text = 'answered'::text)) AND (response IS NULL)))),
+    CONSTRAINT question_state_known CHECK (((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'superseded'::character varying, 'expired'::character varying])::text[])))
+);
+
+ALTER TABLE public.question ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.question_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE UNLOGGED TABLE public.relay (
+    id bigint NOT NULL,
+    method character varying(32) NOT NULL,
+    params json NOT NULL,
+    capabilities json NOT NULL,
+    state character varying(8) DEFAULT 'waiting'::character varying NOT NULL,
+    outcome json,
+    worker character varying(128) DEFAULT ''::character varying NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    deadline timestamp with time zone NOT NULL,
+    context_id bigint NOT NULL,
+    server_id bigint NOT NULL,
+    CONSTRAINT relay_method_known CHECK (((method)::text = ANY ((ARRAY['resources/read'::character varying, 'prompts/get'::character varying, 'completion/complete'::character varying])::text[]))),
+    CONSTRAINT relay_outcome_iff_done CHECK ((((outcome IS NOT NULL) AND ((state)::text = 'done'::text)) OR ((NOT ((state)::text = 'done'::text)) AND (outcome IS NULL)))),
+    CONSTRAINT relay_state_known CHECK (((state)::text = ANY ((ARRAY['waiting'::character varying, 'running'::character varying, 'done'::character varying])::text[]))),
+    CONSTRAINT relay_worker_iff_claimed CHECK (((((state)::text = 'waiting'::text) AND ((worker)::text = ''::text)) OR ((NOT ((state)::text = 'waiting'::text)) AND (NOT ((worker)::text = ''::text)))))
+);
+
+CREATE TABLE public.schema_state (
+    one boolean DEFAULT true NOT NULL,
+    version integer NOT NULL,
+    works_with integer NOT NULL,
+    functions text NOT NULL,
+    triggers text NOT NULL,
+    live text NOT NULL,
+    loaded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schema_state_one_check CHECK (one)
+);
+
+CREATE TABLE public.seal (
+    id bigint NOT NULL,
+    from_xid bigint NOT NULL,
+    to_xid bigint NOT NULL,
+    count integer NOT NULL,
+    event_ids bigint[] NOT NULL,
+    leaves bytea NOT NULL,
+    root bytea NOT NULL,
+    previous bytea NOT NULL,
+    signature bytea NOT NULL,
+    key_id character varying(16) NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+ALTER TABLE public.seal ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.seal_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.server (
+    id bigint NOT NULL,
+    name character varying(64) NOT NULL,
+    transport character varying(8) NOT NULL,
+    target text NOT NULL,
+    credentials bytea,
+    prefix character varying(64) DEFAULT ''::character varying NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    state character varying(16) DEFAULT 'unknown'::character varying NOT NULL,
+    problem text DEFAULT ''::text NOT NULL,
+    protocol character varying(32) DEFAULT ''::character varying NOT NULL,
+    info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    catalogue_at timestamp with time zone,
+    last_seen_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    tenant_id bigint NOT NULL,
+    capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    incomplete text DEFAULT ''::text NOT NULL,
+    CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
+    CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
+);
+
+ALTER TABLE public.server ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.server_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.session (
+    id bigint NOT NULL,
+    public_id character varying(64) NOT NULL,
+    version character varying(16) NOT NULL,
+    client_info jsonb DEFAULT '{}'::jsonb NOT NULL,
+    client_capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
+    log_level character varying(16) DEFAULT 'debug'::character varying NOT NULL,
+    profile character varying(16) DEFAULT ''::character varying NOT NULL,
+    resources text[] DEFAULT '{}'::text[] NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    context_id bigint NOT NULL,
+    tenant_id bigint NOT NULL
+);
+
+ALTER TABLE public.session ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.session_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.sign_in (
+    digest character varying(64) NOT NULL,
+    session_data text NOT NULL,
+    expire_date timestamp with time zone NOT NULL,
+    user_id integer,
+    CONSTRAINT sign_in_hashed CHECK (((digest)::text ~ '^[0-9a-f]{64}$'::text))
+);
+
+ALTER TABLE public.stream ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.stream_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE public.task ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.task_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.task_log (
+    id bigint NOT NULL,
+    level character varying(16) NOT NULL,
+    text character varying(4096) NOT NULL,
+    progress double precision,
+    total double precision,
+    at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    task_id bigint NOT NULL
+);
+
+ALTER TABLE public.task_log ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.task_log_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE VIEW public.task_view AS
+ SELECT id,
+    public_id,
+    tenant_id,
+    context_id,
+    revision,
+    state,
+    message,
+    progress,
+    total,
+    created_at,
+    updated_at,
+    ended_at,
+    ttl_ms,
+    poll_interval_ms,
+    result,
+    error,
+    is_error,
+    cancel_requested_at,
+    version,
+    tool_name,
+    expires_at,
+    session_id,
+    progress_token,
+    handle,
+    client_task_id,
+    keep_ms,
+        CASE
+            WHEN ((state)::text = 'input_required'::text) THEN ( SELECT json_agg(json_build_object('id', q.id, 'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience, 'group', q."group", 'quorum', q.quorum, 'approvals', ( SELECT count(*) AS count
+                       FROM public.decision d
+                      WHERE ((d.question_id = q.id) AND ((d.verdict)::text = 'approve'::text)))) ORDER BY q.id) AS json_agg
+               FROM public.question q
+              WHERE ((q.task_id = t.id) AND ((q.state)::text = 'open'::text)))
+            ELSE NULL::json
+        END AS open_questions
+   FROM public.task t;
+
+CREATE TABLE public.tenant (
+    id bigint NOT NULL,
+    slug character varying(64) NOT NULL,
+    name character varying(128) NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL
+);
+
+ALTER TABLE public.tenant ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.tenant_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.token_family (
+    id bigint NOT NULL,
+    family uuid NOT NULL,
+    code_checksum character varying(64) NOT NULL,
+    scopes character varying(64)[] NOT NULL,
+    created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    registration_id bigint NOT NULL,
+    user_id integer NOT NULL,
+    CONSTRAINT token_family_hashed CHECK (((code_checksum)::text ~ '^[0-9a-f]{64}$'::text)),
+    CONSTRAINT token_family_of_something CHECK ((
+CASE
+    WHEN (scopes IS NULL) THEN NULL::integer
+    ELSE COALESCE(array_length(scopes, 1), 0)
+END > 0))
+);
+
+ALTER TABLE public.token_family ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.token_family_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.tool (
+    id bigint NOT NULL,
+    name character varying(128) NOT NULL,
+    exposed_name character varying(160) NOT NULL,
+    "position" integer DEFAULT 0 NOT NULL,
+    definition json NOT NULL,
+    digest character varying(64) NOT NULL,
+    rejected text DEFAULT ''::text NOT NULL,
+    hint_mode character varying(8),
+    read_only boolean DEFAULT false NOT NULL,
+    idempotent boolean DEFAULT false NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    changed_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    gone_at timestamp with time zone,
+    enabled boolean DEFAULT true NOT NULL,
+    policy_mode character varying(8),
+    policy_at_least_once boolean,
+    approval boolean DEFAULT false NOT NULL,
+    approval_when jsonb DEFAULT '{}'::jsonb NOT NULL,
+    approval_group character varying(64) DEFAULT ''::character varying NOT NULL,
+    approval_quorum integer DEFAULT 1 NOT NULL,
+    question_audience character varying(8),
+    max_attempts integer DEFAULT 3 NOT NULL,
+    run_seconds integer DEFAULT 900 NOT NULL,
+    server_id bigint NOT NULL,
+    CONSTRAINT tool_hint_known CHECK (((hint_mode IS NULL) OR ((hint_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
+    CONSTRAINT tool_max_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 20))),
+    CONSTRAINT tool_mode_known CHECK (((policy_mode IS NULL) OR ((policy_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
+    CONSTRAINT tool_quorum_positive CHECK ((approval_quorum >= 1)),
+    CONSTRAINT tool_run_seconds_range CHECK (((run_seconds >= 1) AND (run_seconds <= 86400)))
+);
+
+ALTER TABLE public.tool ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.tool_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.worker (
+    id bigint NOT NULL,
+    name character varying(128) NOT NULL,
+    host character varying(255) NOT NULL,
+    pid integer NOT NULL,
+    version character varying(32) NOT NULL,
+    slots integer NOT NULL,
+    busy integer DEFAULT 0 NOT NULL,
+    started_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    heartbeat_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    stopped_at timestamp with time zone
+);
+
+ALTER TABLE public.worker ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.worker_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_digest_unique UNIQUE (digest);
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.application
+    ADD CONSTRAINT application_once_per_tenant UNIQUE (tenant_id, registration_id);
+
+ALTER TABLE ONLY public.application
+    ADD CONSTRAINT application_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.attempt
+    ADD CONSTRAINT attempt_number_unique UNIQUE (task_id, number);
+
+ALTER TABLE ONLY public.attempt
+    ADD CONSTRAINT attempt_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.auth_context
+    ADD CONSTRAINT auth_context_one_principal UNIQUE (tenant_id, issuer, subject, client_id);
+
+ALTER TABLE ONLY public.auth_context
+    ADD CONSTRAINT auth_context_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.consent
+    ADD CONSTRAINT consent_one_answer UNIQUE (application_id, user_id);
+
+ALTER TABLE ONLY public.consent
+    ADD CONSTRAINT consent_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.event
+    ADD CONSTRAINT event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.interest
+    ADD CONSTRAINT interest_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.interest
+    ADD CONSTRAINT interest_unique UNIQUE (holder, server_id, uri);
+
+ALTER TABLE ONLY public.membership
+    ADD CONSTRAINT membership_one_role UNIQUE (tenant_id, user_id);
+
+ALTER TABLE ONLY public.membership
+    ADD CONSTRAINT membership_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.offer
+    ADD CONSTRAINT offer_key_unique UNIQUE (server_id, kind, key);
+
+ALTER TABLE ONLY public.offer
+    ADD CONSTRAINT offer_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outbound
+    ADD CONSTRAINT outbound_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outbound
+    ADD CONSTRAINT outbound_step_once UNIQUE (question_id, step);
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_key_once_per_task UNIQUE (task_id, key);
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.relay
+    ADD CONSTRAINT relay_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.schema_state
+    ADD CONSTRAINT schema_state_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.seal
+    ADD CONSTRAINT seal_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.seal
+    ADD CONSTRAINT seal_to_xid_key UNIQUE (to_xid);
+
+ALTER TABLE ONLY public.server
+    ADD CONSTRAINT server_name_unique UNIQUE (tenant_id, name);
+
+ALTER TABLE ONLY public.server
+    ADD CONSTRAINT server_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.session
+    ADD CONSTRAINT session_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.session
+    ADD CONSTRAINT session_public_id_unique UNIQUE (public_id);
+
+ALTER TABLE ONLY public.sign_in
+    ADD CONSTRAINT sign_in_pkey PRIMARY KEY (digest);
+
+ALTER TABLE ONLY public.stream
+    ADD CONSTRAINT stream_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.task_log
+    ADD CONSTRAINT task_log_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_public_id_unique UNIQUE (public_id);
+
+ALTER TABLE ONLY public.tenant
+    ADD CONSTRAINT tenant_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tenant
+    ADD CONSTRAINT tenant_slug_key UNIQUE (slug);
+
+ALTER TABLE ONLY public.token_family
+    ADD CONSTRAINT token_family_code_checksum_key UNIQUE (code_checksum);
+
+ALTER TABLE ONLY public.token_family
+    ADD CONSTRAINT token_family_family_key UNIQUE (family);
+
+ALTER TABLE ONLY public.token_family
+    ADD CONSTRAINT token_family_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tool
+    ADD CONSTRAINT tool_name_unique UNIQUE (server_id, name);
+
+ALTER TABLE ONLY public.tool
+    ADD CONSTRAINT tool_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.worker
+    ADD CONSTRAINT worker_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.worker
+    ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
+
+CREATE INDEX access_token_context_id_13ad2c15 ON public.access_token USING btree (context_id);
+
+CREATE INDEX application_registration_id_b751f713 ON public.application USING btree (registration_id);
+
+CREATE INDEX application_tenant_id_0bfad398 ON public.application USING btree (tenant_id);
+
+CREATE INDEX auth_context_tenant_id_430ef527 ON public.auth_context USING btree (tenant_id);
+
+CREATE INDEX consent_application_id_4a02fb7e ON public.consent USING btree (application_id);
+
+CREATE INDEX consent_user_id_7de67718 ON public.consent USING btree (user_id);
+
+CREATE INDEX decision_context_id_61084668 ON public.decision USING btree (context_id);
+
+CREATE UNIQUE INDEX decision_one_per_person ON public.decision USING btree (question_id, user_id) WHERE (user_id IS NOT NULL);
+
+CREATE INDEX decision_question_id_9b233cf0 ON public.decision USING btree (question_id);
+
+CREATE INDEX decision_user_id_769870b7 ON public.decision USING btree (user_id);
+
+CREATE INDEX event_by_task ON public.event USING btree (task_id, id) WHERE (task_id IS NOT NULL);
+
+CREATE INDEX event_by_transaction ON public.event USING btree (xid, id);
+
+CREATE INDEX event_newest ON public.event USING btree (tenant_id, id DESC);
+
+CREATE INDEX event_newest_by_action ON public.event USING btree (tenant_id, action, id DESC);
+
+CREATE INDEX interest_server ON public.interest USING btree (server_id);
+
+CREATE INDEX interest_server_id_02acac6a ON public.interest USING btree (server_id);
+
+CREATE INDEX membership_tenant_id_5206de02 ON public.membership USING btree (tenant_id);
+
+CREATE INDEX membership_user_id_3409a104 ON public.membership USING btree (user_id);
+
+CREATE INDEX offer_server_id_76d910c1 ON public.offer USING btree (server_id);
+
+CREATE INDEX outbound_open ON public.outbound USING btree (task_id) WHERE ((state)::text = 'open'::text);
+
+CREATE INDEX outbound_stream_id_d4657d06 ON public.outbound USING btree (stream_id);
+
+CREATE INDEX outbound_task_id_ea1bde75 ON public.outbound USING btree (task_id);
+
+CREATE INDEX question_open ON public.question USING btree (tenant_id, opened_at) WHERE ((state)::text = 'open'::text);
+
+CREATE INDEX relay_context_id_0d00d933 ON public.relay USING btree (context_id);
+
+CREATE INDEX relay_server_id_3f10b153 ON public.relay USING btree (server_id);
+
+CREATE INDEX relay_waiting ON public.relay USING btree (server_id, created_at) WHERE ((state)::text = 'waiting'::text);
+
+CREATE INDEX server_tenant_id_33e7d38d ON public.server USING btree (tenant_id);
+
+CREATE INDEX session_live ON public.session USING btree (context_id, seen_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX session_seen ON public.session USING btree (seen_at);
+
+CREATE INDEX sign_in_digest_4d447855_like ON public.sign_in USING btree (digest varchar_pattern_ops);
+
+CREATE INDEX sign_in_expire_date_8e8092bd ON public.sign_in USING btree (expire_date);
+
+CREATE INDEX sign_in_user_id_26218422 ON public.sign_in USING btree (user_id);
+
+CREATE INDEX stream_seen ON public.stream USING btree (seen_at);
+
+CREATE INDEX stream_session_id_2d512fc2 ON public.stream USING btree (session_id);
+
+CREATE INDEX stream_task_id_aaee6349 ON public.stream USING btree (task_id);
+
+CREATE INDEX task_asking_by_session ON public.task USING btree (session_id) WHERE ((session_id IS NOT NULL) AND ((state)::text = 'input_required'::text));
+
+CREATE INDEX task_by_session ON public.task USING btree (session_id, updated_at) WHERE (session_id IS NOT NULL);
+
+CREATE INDEX task_ended ON public.task USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX task_handed_out ON public.task USING btree (context_id, revision, expires_at) WHERE handle;
+
+CREATE UNIQUE INDEX task_idempotency_key_unique ON public.task USING btree (context_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+
+CREATE INDEX task_leased ON public.task USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+
+CREATE INDEX task_live_by_context ON public.task USING btree (context_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX task_log_task_id_5afda5be ON public.task_log USING btree (task_id);
+
+CREATE INDEX task_newest ON public.task USING btree (tenant_id, id DESC);
+
+CREATE INDEX task_newest_by_context ON public.task USING btree (context_id, id DESC);
+
+CREATE INDEX task_newest_by_state ON public.task USING btree (tenant_id, state, id DESC);
+
+CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (is_error AND ((state)::text = 'finished'::text));
+
+CREATE INDEX task_rerun_of ON public.task USING btree (rerun_of_id) WHERE (rerun_of_id IS NOT NULL);
+
+CREATE INDEX task_runnable ON public.task USING btree (runnable_at, id) WHERE ((state)::text = 'queued'::text);
+
+CREATE INDEX task_runnable_by_context ON public.task USING btree (context_id, runnable_at, id) WHERE ((state)::text = 'queued'::text);
+
+CREATE INDEX task_tool_id_82475f9e ON public.task USING btree (tool_id);
+
+CREATE INDEX tenant_slug_812ad82d_like ON public.tenant USING btree (slug varchar_pattern_ops);
+
+CREATE INDEX token_family_code_checksum_af2021db_like ON public.token_family USING btree (code_checksum varchar_pattern_ops);
+
+CREATE INDEX token_family_registration_id_d73f201b ON public.token_family USING btree (registration_id);
+
+CREATE INDEX token_family_user_id_460af141 ON public.token_family USING btree (user_id);
+
+CREATE INDEX tool_server_id_7d35b1bd ON public.tool USING btree (server_id);
+
+CREATE INDEX worker_name_b0f1579c_like ON public.worker USING btree (name varchar_pattern_ops);
+
+CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON public.auth_user FOR EACH ROW WHEN ((old.is_active AND (NOT new.is_active))) EXECUTE FUNCTION public.auth_user_keeps_admin_v1();
+
+CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON public.auth_user FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people_v1();
+
+CREATE TRIGGER auth_user_signs_out AFTER UPDATE OF is_active, password ON public.auth_user FOR EACH ROW WHEN (((old.is_active IS DISTINCT FROM new.is_active) OR ((old.password)::text IS DISTINCT FROM (new.password)::text))) EXECUTE FUNCTION public.end_sign_ins_v1();
+
+CREATE TRIGGER decision_append_only BEFORE UPDATE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER decision_stays BEFORE DELETE ON public.decision FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
+
+CREATE TRIGGER event_append_only BEFORE DELETE OR UPDATE ON public.event FOR EACH ROW EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON public.event FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER membership_admin_leaves AFTER DELETE ON public.membership FOR EACH ROW WHEN (((old.role)::text = 'admin'::text)) EXECUTE FUNCTION public.membership_keeps_admin_v1();
+
+CREATE TRIGGER membership_announced AFTER DELETE OR UPDATE ON public.membership FOR EACH STATEMENT EXECUTE FUNCTION public.announce_people_v1();
+
+CREATE TRIGGER membership_loses_admin AFTER UPDATE ON public.membership FOR EACH ROW WHEN ((((old.role)::text = 'admin'::text) AND ((((old.role)::text IS DISTINCT FROM (new.role)::text) OR (old.tenant_id IS DISTINCT FROM new.tenant_id)) OR (old.user_id IS DISTINCT FROM new.user_id)))) EXECUTE FUNCTION public.membership_keeps_admin_v1();
+
+CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id ON public.membership FOR EACH ROW EXECUTE FUNCTION public.end_sign_ins_of_member_v1();
+
+CREATE TRIGGER question_guard BEFORE UPDATE ON public.question FOR EACH ROW EXECUTE FUNCTION public.question_guard();
+
+CREATE CONSTRAINT TRIGGER question_matches_task AFTER INSERT OR DELETE OR UPDATE ON public.question DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.input_required_check();
+
+CREATE TRIGGER question_stays BEFORE DELETE ON public.question FOR EACH ROW EXECUTE FUNCTION public.goes_with_its_parent();
+
+CREATE TRIGGER seal_append_only BEFORE DELETE OR UPDATE ON public.seal FOR EACH ROW EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON public.seal FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
+
+CREATE TRIGGER sign_in_ended AFTER DELETE ON public.sign_in REFERENCING OLD TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION public.announce_sign_outs_v1();
+
+CREATE CONSTRAINT TRIGGER task_born_with_questions AFTER INSERT ON public.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.state)::text = 'input_required'::text)) EXECUTE FUNCTION public.input_required_check();
+
+CREATE TRIGGER task_delete_guard BEFORE DELETE ON public.task FOR EACH ROW EXECUTE FUNCTION public.task_delete_guard();
+
+CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON public.task FOR EACH ROW EXECUTE FUNCTION public.task_guard();
+
+CREATE TRIGGER task_keep BEFORE UPDATE ON public.task FOR EACH ROW WHEN (((new.keep_ms IS NOT NULL) AND (old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.task_keep();
+
+CREATE CONSTRAINT TRIGGER task_matches_questions AFTER UPDATE ON public.task DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((((old.state)::text IS DISTINCT FROM (new.state)::text) AND (((old.state)::text = 'input_required'::text) OR ((new.state)::text = 'input_required'::text)))) EXECUTE FUNCTION public.input_required_check();
+
+CREATE TRIGGER task_record AFTER UPDATE ON public.task REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_record();
+
+CREATE TRIGGER task_record_new AFTER INSERT ON public.task REFERENCING NEW TABLE AS new_tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_record();
+
+ALTER TABLE ONLY public.access_token
+    ADD CONSTRAINT access_token_context_id_13ad2c15_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.application
+    ADD CONSTRAINT application_registration_id_b751f713_fk_oauth2_pr FOREIGN KEY (registration_id) REFERENCES public.oauth2_provider_application(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.application
+    ADD CONSTRAINT application_tenant_id_0bfad398_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.attempt
+    ADD CONSTRAINT attempt_task_id_e51ebc25_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.auth_context
+    ADD CONSTRAINT auth_context_tenant_id_430ef527_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.consent
+    ADD CONSTRAINT consent_application_id_4a02fb7e_fk_application_id FOREIGN KEY (application_id) REFERENCES public.application(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.consent
+    ADD CONSTRAINT consent_user_id_7de67718_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_context_id_61084668_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_question_id_9b233cf0_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.decision
+    ADD CONSTRAINT decision_user_id_769870b7_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.interest
+    ADD CONSTRAINT interest_server_id_02acac6a_fk_server_id FOREIGN KEY (server_id) REFERENCES public.server(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.membership
+    ADD CONSTRAINT membership_tenant_id_5206de02_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.membership
+    ADD CONSTRAINT membership_user_id_3409a104_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.offer
+    ADD CONSTRAINT offer_server_id_76d910c1_fk_server_id FOREIGN KEY (server_id) REFERENCES public.server(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.outbound
+    ADD CONSTRAINT outbound_question_id_7c95aaa3_fk_question_id FOREIGN KEY (question_id) REFERENCES public.question(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.outbound
+    ADD CONSTRAINT outbound_stream_id_d4657d06_fk_stream_id FOREIGN KEY (stream_id) REFERENCES public.stream(id) ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.outbound
+    ADD CONSTRAINT outbound_task_id_ea1bde75_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_task_id_703d4710_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.question
+    ADD CONSTRAINT question_tenant_id_dc03d1aa_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.relay
+    ADD CONSTRAINT relay_context_id_0d00d933_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.relay
+    ADD CONSTRAINT relay_server_id_3f10b153_fk_server_id FOREIGN KEY (server_id) REFERENCES public.server(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.server
+    ADD CONSTRAINT server_tenant_id_33e7d38d_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.session
+    ADD CONSTRAINT session_context_id_8ba793b9_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.session
+    ADD CONSTRAINT session_tenant_id_781b6e0e_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.sign_in
+    ADD CONSTRAINT sign_in_user_id_26218422_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.stream
+    ADD CONSTRAINT stream_session_id_2d512fc2_fk_session_id FOREIGN KEY (session_id) REFERENCES public.session(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.stream
+    ADD CONSTRAINT stream_task_id_aaee6349_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_context_id_ea3a7dbf_fk_auth_context_id FOREIGN KEY (context_id) REFERENCES public.auth_context(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task_log
+    ADD CONSTRAINT task_log_task_id_5afda5be_fk_task_id FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_rerun_of_id_f0f8f431_fk_task_id FOREIGN KEY (rerun_of_id) REFERENCES public.task(id) ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_session_id_fd25165e_fk_session_id FOREIGN KEY (session_id) REFERENCES public.session(id) ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_tenant_id_148e90da_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.task
+    ADD CONSTRAINT task_tool_id_82475f9e_fk_tool_id FOREIGN KEY (tool_id) REFERENCES public.tool(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.token_family
+    ADD CONSTRAINT token_family_registration_id_d73f201b_fk_oauth2_pr FOREIGN KEY (registration_id) REFERENCES public.oauth2_provider_application(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.token_family
+    ADD CONSTRAINT token_family_user_id_460af141_fk_auth_user_id FOREIGN KEY (user_id) REFERENCES public.auth_user(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.tool
+    ADD CONSTRAINT tool_server_id_7d35b1bd_fk_server_id FOREIGN KEY (server_id) REFERENCES public.server(id) DEFERRABLE INITIALLY DEFERRED;
+-- PostgreSQL database dump complete

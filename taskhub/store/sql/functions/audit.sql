@@ -1,0 +1,84 @@
+-- What stays on record: an event for every change of a task, and the bytes of an event that a seal covers.
+
+-- What an event keeps of a task.
+CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
+$$;
+
+-- What was called, as an event keeps it: a task has the digest of the tool's definition as its caller was
+-- offered it, an approval that of the definition people were shown. `came_along`: answers that came with the call.
+CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object(
+        'arguments_sha256', encode(arguments, 'hex'), 'definition_sha256', encode(definition, 'hex'),
+        'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
+$$;
+
+-- History and hints: an event for each changed row, written once for all that a statement changed,
+-- because starting an INSERT costs more than a row. `th.who` is the actor; a statement on behalf of
+-- several names each under "tasks", by public id.
+CREATE OR REPLACE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
+-- Without it, a plan made for one row would compare every old row with every new one.
+SET enable_nestloop = off AS $$
+DECLARE
+    who jsonb := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
+                           target, reason, after)
+        SELECT n.tenant_id, n.id, n.version, 'task.created', coalesce(w ->> 'name', session_user),
+               coalesce(w ->> 'door', 'sql'), coalesce(w ->> 'address', ''),
+               coalesce((w ->> 'context_id')::bigint, n.context_id), (w ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(w ->> 'reason', ''), 1024), th_shown(n.state, n.message, n.lease_epoch)
+               || th_digests(n.arguments_digest, n.tool_digest, n.answers)
+        FROM new_tasks n CROSS JOIN LATERAL (SELECT coalesce(who -> 'tasks' -> n.public_id, who)) AS actor(w)
+        ORDER BY n.id;
+    ELSE
+        INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
+                           target, reason, before, after)
+        SELECT n.tenant_id, n.id, n.version, verb, coalesce(who ->> 'name', session_user),
+               coalesce(who ->> 'door', 'sql'), coalesce(who ->> 'address', ''),
+               coalesce((who ->> 'context_id')::bigint, n.context_id), (who ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(who ->> 'reason', ''), 1024),
+               jsonb_build_object('state', o.state), th_shown(n.state, n.message, n.lease_epoch)
+        FROM new_tasks n JOIN old_tasks o ON o.id = n.id AND o.version <> n.version
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN n.state = 'working' AND o.state = 'queued' THEN 'task.claimed'
+            WHEN n.state = 'input_required' AND o.state <> n.state THEN 'task.asked'
+            -- A queued task whose lease was still held came back from its worker instead.
+            WHEN o.state = 'input_required' AND (n.state = 'working' OR n.state = 'queued' AND o.lease_until IS NULL)
+                THEN 'task.answered'
+            WHEN n.state = 'queued' AND o.state <> n.state THEN 'task.released'
+            WHEN n.state <> o.state THEN 'task.' || n.state
+            WHEN n.cancel_requested_at IS DISTINCT FROM o.cancel_requested_at THEN 'task.cancel.requested'
+            END) AS news(verb)
+        WHERE verb IS NOT NULL ORDER BY n.id;
+    END IF;
+    -- The application announces its own changes right after the commit (lifecycle/hints.py): a
+    -- NOTIFY inside would make every commit wait for every other's fsync. Anybody else's change,
+    -- from psql or the sweep, is announced here.
+    IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
+        IF TG_OP = 'INSERT' THEN
+            PERFORM pg_notify('taskhub', th_hint(n)) FROM new_tasks t JOIN task n ON n.id = t.id;
+        ELSE
+            PERFORM pg_notify('taskhub', th_hint(n)) FROM new_tasks t JOIN old_tasks o ON o.id = t.id
+                AND o.version <> t.version JOIN task n ON n.id = t.id;
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- A write that came too late leaves a trace and nothing else.
+CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
+    SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name,
+           jsonb_build_object('write', p_what, 'epoch', p_epoch, 'current', t.lease_epoch, 'state', t.state)
+    FROM task t WHERE t.id = p_id
+$$;
+
+-- The bytes a seal covers. Versioned: a later column gets a later function.
+CREATE OR REPLACE FUNCTION event_digest_v1(e event) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT sha256(convert_to(jsonb_build_array(
+        e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
+        e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
+$$;

@@ -1,0 +1,179 @@
+-- The guards: what no statement may do, whoever sends it. SQLSTATEs:
+--   TH001 immutable column   TH002 terminal task      TH003 illegal transition
+--   TH004 lease epoch        TH005 cancel request     TH006 closed question
+--   TH007 input_required <> open question             TH008 append-only table
+--   TH009 the last admin of a tenant
+-- The pairs repeat taskhub.core.states.PAIRS; a test compares the two.
+
+CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT nullif(current_setting('th.who', true), '')::jsonb ->> part
+$$;
+
+CREATE OR REPLACE FUNCTION task_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        IF NEW.state NOT IN ('queued', 'input_required') THEN
+            RAISE EXCEPTION 'a task is born queued or input_required, not %', NEW.state USING ERRCODE = 'TH003';
+        END IF;
+        IF NEW.public_id !~ '^[A-Za-z0-9_-]{22,64}$' THEN
+            RAISE EXCEPTION 'public_id must be 22 to 64 url-safe characters' USING ERRCODE = 'TH001';
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF (NEW.id, NEW.public_id, NEW.tenant_id, NEW.context_id, NEW.tool_id, NEW.tool_name, NEW.revision,
+        NEW.arguments_digest, NEW.tool_digest, NEW.created_at)
+       IS DISTINCT FROM
+       (OLD.id, OLD.public_id, OLD.tenant_id, OLD.context_id, OLD.tool_id, OLD.tool_name, OLD.revision,
+        OLD.arguments_digest, OLD.tool_digest, OLD.created_at)
+       OR NEW.arguments IS DISTINCT FROM OLD.arguments OR NEW.answers IS DISTINCT FROM OLD.answers
+       OR NEW.idempotency_key IS DISTINCT FROM OLD.idempotency_key THEN
+        RAISE EXCEPTION 'identity, owner, tool and arguments of a task never change' USING ERRCODE = 'TH001';
+    END IF;
+    IF OLD.ended_at IS NOT NULL AND
+       (NEW.state, NEW.message, NEW.result, NEW.error, NEW.is_error, NEW.ended_at, NEW.lease_epoch,
+        NEW.lease_until, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.upstream_state)
+       IS DISTINCT FROM
+       (OLD.state, OLD.message, OLD.result, OLD.error, OLD.is_error, OLD.ended_at, OLD.lease_epoch,
+        OLD.lease_until, OLD.progress, OLD.total, OLD.cancel_requested_at, OLD.upstream_state) THEN
+        RAISE EXCEPTION 'task % is %: nothing about it changes any more', OLD.public_id, OLD.state
+            USING ERRCODE = 'TH002';
+    END IF;
+    IF NEW.state <> OLD.state AND (OLD.state || '>' || NEW.state) NOT IN (
+        'queued>working', 'queued>input_required', 'queued>faulted', 'queued>cancelled',
+        'working>queued', 'working>input_required', 'working>finished', 'working>faulted',
+        'working>cancelled',
+        'input_required>queued', 'input_required>working', 'input_required>finished',
+        'input_required>faulted', 'input_required>cancelled'
+    ) THEN
+        RAISE EXCEPTION 'a task cannot go from % to %', OLD.state, NEW.state USING ERRCODE = 'TH003';
+    END IF;
+    IF NEW.lease_epoch < OLD.lease_epoch OR NEW.lease_epoch > OLD.lease_epoch + 1 THEN
+        RAISE EXCEPTION 'lease_epoch goes from % to % only', OLD.lease_epoch, OLD.lease_epoch + 1
+            USING ERRCODE = 'TH004';
+    END IF;
+    IF OLD.cancel_requested_at IS NOT NULL THEN
+        IF NEW.cancel_requested_at IS DISTINCT FROM OLD.cancel_requested_at THEN
+            RAISE EXCEPTION 'a cancel request is made once and stays' USING ERRCODE = 'TH005';
+        END IF;
+        IF NEW.state = 'working' AND OLD.state = 'queued' THEN
+            RAISE EXCEPTION 'a task with a cancel request is not claimed' USING ERRCODE = 'TH005';
+        END IF;
+    END IF;
+    -- However it ends, its owner has at least an hour to read how.
+    IF NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.expires_at < NEW.ended_at + interval '1 hour' THEN
+        NEW.expires_at := NEW.ended_at + interval '1 hour';
+        NEW.ttl_ms := least(2592000000, (extract(epoch FROM NEW.expires_at - NEW.created_at) * 1000)::bigint);
+    END IF;
+    -- Polling marks and ttl slides are not changes that a client sees as news. One question more is,
+    -- and no column shows it: who asks counts the version up.
+    IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
+       OR (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
+       IS DISTINCT FROM
+       (OLD.state, OLD.message, OLD.progress, OLD.total, OLD.cancel_requested_at, OLD.lease_epoch) THEN
+        NEW.version := OLD.version + 1;
+        NEW.updated_at := greatest(clock_timestamp(), OLD.updated_at);
+    ELSIF (NEW.version, NEW.updated_at) IS DISTINCT FROM (OLD.version, OLD.updated_at) THEN
+        RAISE EXCEPTION 'version and updated_at mark visible changes and nothing else' USING ERRCODE = 'TH001';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- A question is closed once; what was asked, and shown with it, never changes.
+CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.state <> 'open' OR
+       (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW.audience, NEW."group", NEW.quorum,
+        NEW.opened_at, NEW.definition::text, NEW.definition_digest)
+       IS DISTINCT FROM
+       (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD.audience, OLD."group", OLD.quorum,
+        OLD.opened_at, OLD.definition::text, OLD.definition_digest)
+    THEN
+        RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- input_required if and only if a question is open, at commit. Locking the task is what
+-- makes it hold: without it two answers to two questions each see the other still open.
+CREATE OR REPLACE FUNCTION input_required_check() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    subject bigint;
+    found_state text;
+    open_questions bigint;
+BEGIN
+    IF TG_TABLE_NAME = 'task' THEN
+        subject := NEW.id;
+    ELSIF TG_OP = 'DELETE' THEN
+        subject := OLD.task_id;
+    ELSE
+        subject := NEW.task_id;
+    END IF;
+    SELECT state INTO found_state FROM task WHERE id = subject FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT count(*) INTO open_questions FROM question WHERE task_id = subject AND state = 'open';
+    IF (found_state = 'input_required') <> (open_questions > 0) THEN
+        RAISE EXCEPTION 'task % is % with % open questions', subject, found_state, open_questions
+            USING ERRCODE = 'TH007';
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'TH008';
+END $$;
+
+-- What hangs on a task goes with it and never alone.
+CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_TABLE_NAME = 'decision' AND EXISTS (SELECT 1 FROM question WHERE id = (to_jsonb(OLD) ->> 'question_id')::bigint)
+       OR TG_TABLE_NAME = 'question' AND EXISTS (SELECT 1 FROM task WHERE id = (to_jsonb(OLD) ->> 'task_id')::bigint) THEN
+        RAISE EXCEPTION '% is deleted with its task only', TG_TABLE_NAME USING ERRCODE = 'TH008';
+    END IF;
+    RETURN OLD;
+END $$;
+
+-- A live task is never deleted; purge removes ended ones.
+CREATE OR REPLACE FUNCTION task_delete_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.ended_at IS NULL THEN
+        RAISE EXCEPTION 'task % is live and cannot be deleted', OLD.public_id USING ERRCODE = 'TH002';
+    END IF;
+    RETURN OLD;
+END $$;
+
+-- A task of SEP-1686 is kept for a time from its end, not from its creation (T1686-16).
+CREATE OR REPLACE FUNCTION task_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.expires_at := NEW.ended_at + NEW.keep_ms * interval '1 millisecond';
+    RETURN NEW;
+END $$;
+
+-- A tenant that has an admin who may sign in keeps one, whoever changes what: the console, a shell or by hand.
+CREATE OR REPLACE FUNCTION keep_an_admin_v1(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    -- One at a time in each tenant: of two admins who lock each other out, the second finds nobody left. A change
+    -- and no mere lock, so that a transaction with an older view of the rows fails instead of not noticing.
+    UPDATE tenant SET name = name WHERE id = wanted;
+    IF NOT EXISTS (SELECT 1 FROM membership m JOIN auth_user u ON u.id = m.user_id AND u.is_active
+                   WHERE m.tenant_id = wanted AND m.role = 'admin') THEN
+        RAISE EXCEPTION 'this is the only admin; make somebody else admin first' USING ERRCODE = 'TH009';
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION membership_keeps_admin_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    -- A disabled admin was no help before either.
+    IF EXISTS (SELECT 1 FROM auth_user WHERE id = OLD.user_id AND is_active) THEN
+        PERFORM keep_an_admin_v1(OLD.tenant_id);
+    END IF;
+    RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION auth_user_keeps_admin_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM keep_an_admin_v1(tenant_id) FROM membership WHERE user_id = OLD.id AND role = 'admin' ORDER BY tenant_id;
+    RETURN NULL;
+END $$;

@@ -1,0 +1,158 @@
+-- What a task waits for: questions to people and clients, and their answers.
+
+-- An approval is about the tool as it is defined at this moment: kept with it, to be shown, to be
+-- compared when the task is claimed, and named by the event of the decision.
+CREATE OR REPLACE FUNCTION th_open_questions_v2(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
+RETURNS void LANGUAGE sql AS $$
+    INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
+                          definition, definition_digest)
+    SELECT p_task, p_tenant, q ->> 'key', coalesce(q ->> 'upstream_key', ''), q ->> 'kind', q -> 'params',
+           q ->> 'audience', coalesce(q ->> 'group', ''), coalesce((q ->> 'quorum')::int, 1), p_live,
+           clock_timestamp() + make_interval(secs => coalesce((q ->> 'due_seconds')::float8, 86400)),
+           o.definition, decode(nullif(o.digest, ''), 'hex')
+    FROM json_array_elements(p_questions) q LEFT JOIN task t ON q ->> 'kind' = 'approval' AND t.id = p_task
+        LEFT JOIN tool o ON o.id = t.tool_id
+$$;
+
+-- Opens questions. Parked (p_live false): the lease ends and the tool is called again with
+-- the answers. Live: the tool itself waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit questions opened here: an array of
+-- {key, response, verdict}. They are the client's decisions, stored and recorded like every other; where
+-- nothing is left open the task is runnable again.
+CREATE OR REPLACE FUNCTION ask_v2(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
+                       p_live boolean, p_given json, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    owner record;
+    given record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT tenant_id, context_id, cancel_requested_at INTO owner FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) AND ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'ask');
+        RETURN false;
+    END IF;
+    IF owner.cancel_requested_at IS NOT NULL AND NOT p_live THEN
+        -- The tool has stopped to ask; with the answers it would not be called again.
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'cancelled', message = th_words('cancelled_running'), ended_at = clock_timestamp(),
+               lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+        RETURN true;
+    END IF;
+    PERFORM th_open_questions_v2(p_id, owner.tenant_id, p_questions, p_live);
+    UPDATE task SET state = 'input_required', message = left(p_message, 1024), version = version + 1,
+           upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
+           lease_until = CASE WHEN p_live THEN lease_until END
+    WHERE id = p_id;
+    IF NOT p_live THEN
+        PERFORM th_close_attempt(p_id, p_epoch, 'asked', '');
+    END IF;
+    FOR given IN SELECT g ->> 'key' AS key, g ->> 'response' AS response, g ->> 'verdict' AS verdict, c.name
+                 FROM json_array_elements(coalesce(p_given, '[]')) g JOIN auth_context c ON c.id = owner.context_id
+    LOOP
+        PERFORM answer_v2(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL, owner.context_id, NULL,
+            json_build_object('name', given.name, 'door', 'client', 'context_id', owner.context_id)::text);
+    END LOOP;
+    RETURN true;
+END $$;
+
+-- Stores one answer. Returns what became of it: 'answered', 'counted' (an approval below the
+-- quorum), 'late' (the question was closed before), 'twice' (this person decided already) or
+-- 'unknown'. First valid answer wins: the task row is locked first by everybody. Its event names the digests
+-- of what was decided.
+CREATE OR REPLACE FUNCTION answer_v2(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
+                          p_user bigint, p_context bigint, p_final_result text, p_who text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    owner record;
+    asked record;
+    left_open bigint;
+    held boolean;
+    approvals bigint;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name INTO owner
+    FROM task WHERE id = p_task FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    SELECT id, state, quorum, kind, "group", definition_digest INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF asked.state <> 'open' THEN
+        RETURN 'late';
+    END IF;
+    IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
+        RETURN 'twice';
+    END IF;
+    INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, door, at)
+    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(p_reason, 1024),
+            owner.arguments_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
+    VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
+            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
+            owner.tool_name, left(p_reason, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
+            || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest)));
+    IF asked.kind = 'approval' AND p_verdict = 'approve' THEN
+        SELECT count(*) INTO approvals FROM decision WHERE question_id = asked.id AND verdict = 'approve';
+        IF approvals < asked.quorum THEN
+            UPDATE task SET message = th_waiting_for_approval(asked."group", approvals, asked.quorum) WHERE id = p_task;
+            RETURN 'counted';
+        END IF;
+    END IF;
+    UPDATE question SET state = 'answered', response = p_response, closed_at = clock_timestamp() WHERE id = asked.id;
+    IF p_final_result IS NOT NULL THEN
+        -- An approver said no: the tool never runs, the caller reads why.
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_task AND state = 'open';
+        UPDATE task SET state = 'finished', result = p_final_result, is_error = true, ended_at = clock_timestamp(),
+               message = left(p_reason, 1024) WHERE id = p_task;
+        RETURN 'answered';
+    END IF;
+    SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';
+    IF left_open = 0 THEN
+        held := owner.lease_until IS NOT NULL;
+        UPDATE task SET state = CASE WHEN held THEN 'working' ELSE 'queued' END, message = '',
+               runnable_at = clock_timestamp() WHERE id = p_task;
+        IF NOT held THEN
+            PERFORM th_wake_workers();
+        END IF;
+    ELSE
+        UPDATE task SET message = th_words('more_answers', left_open::text) WHERE id = p_task;
+    END IF;
+    RETURN 'answered';
+END $$;
+
+-- The client answered a question with an error: the call fails with it (CH-05). Returns what
+-- became of it: 'answered', 'late' or 'unknown', as answer_v2.
+CREATE OR REPLACE FUNCTION refuse_v1(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+    asked record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT tenant_id, context_id, tool_name, lease_epoch INTO held FROM task WHERE id = p_task FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    SELECT state, kind INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF asked.state <> 'open' THEN
+        RETURN 'late';
+    END IF;
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
+    VALUES (held.tenant_id, p_task, 'question.refused', coalesce(th_who('name'), session_user),
+            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), held.context_id, held.tool_name,
+            left(p_message, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind));
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_task AND state = 'open';
+    UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024), ended_at = clock_timestamp(),
+           lease_until = NULL, upstream_state = NULL WHERE id = p_task;
+    PERFORM th_close_attempt(p_task, held.lease_epoch, 'faulted', p_message);
+    RETURN 'answered';
+END $$;

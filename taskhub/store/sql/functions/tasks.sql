@@ -1,0 +1,381 @@
+-- The changes of a task, one function each: lock, check, change, record once. Python calls
+-- them from taskhub/lifecycle; the promise of each stands there.
+
+-- A hint about a task: what kind of news, and ids only. Whoever runs a cancelled task must hear of it, also
+-- where the cancellation ended it at once.
+CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
+                               WHEN t.cancel_requested_at IS NOT NULL AND (t.ended_at IS NULL OR t.state = 'cancelled') THEN 'x'
+                               ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
+$$;
+
+-- The error of a task that the hub itself ends, as JSON text: a sentence for people, a word for programs.
+CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT json_build_object('code', -32603, 'message', message, 'data', json_build_object('reason', reason))::text
+$$;
+
+-- As core.words.waiting_for_approval.
+CREATE OR REPLACE FUNCTION th_waiting_for_approval("group" text, counted bigint, quorum int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN "group" <> '' THEN th_words('waiting_approval_by', "group", counted::text, quorum::text)
+                ELSE th_words('waiting_approval', counted::text, quorum::text) END
+$$;
+
+-- Whether a worker holds the task. Not spelled `IS NOT NULL`: a plan would then look for the one
+-- task in the index of leases, which seems tiny and is full of dead entries, and not by its id.
+CREATE OR REPLACE FUNCTION th_held(lease_until timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(lease_until, '-infinity') > '-infinity'
+$$;
+
+-- The durable wake-up: one job is enough for any number of waiting tasks, because a worker
+-- that runs it claims everything runnable. A burst therefore costs one job. Should a task
+-- commit just after a worker fetched the job it relied on, the hint in its own transaction
+-- wakes the worker, and the sweep finds it in any case.
+CREATE OR REPLACE FUNCTION th_wake_workers() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM procrastinate_jobs
+                   WHERE status = 'todo' AND queue_name = 'taskhub' AND task_name = 'taskhub.run') THEN
+        PERFORM procrastinate_defer_jobs_v1(ARRAY[ROW('taskhub', 'taskhub.run', 0, NULL, NULL, '{}'::jsonb,
+            clock_timestamp() + interval '1 second')]::procrastinate_job_to_defer_v1[]);
+    END IF;
+END $$;
+
+-- What every projection reads, as one row. `open_questions` is null when nothing is open.
+CREATE OR REPLACE VIEW task_view AS
+SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.message, t.progress, t.total,
+       t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
+       t.cancel_requested_at, t.version, t.tool_name, t.expires_at, t.session_id, t.progress_token, t.handle,
+       t.client_task_id, t.keep_ms,
+       CASE WHEN t.state = 'input_required' THEN (
+           SELECT json_agg(json_build_object(
+                      'id', q.id, 'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
+                      'group', q."group", 'quorum', q.quorum,
+                      'approvals', (SELECT count(*) FROM decision d
+                                    WHERE d.question_id = q.id AND d.verdict = 'approve'))
+                  ORDER BY q.id)
+           FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
+FROM task t;
+
+-- Makes the tasks of p_wanted (what a task is born with; n numbers them) durable, in one statement
+-- for all of them. A key that its context used before makes nothing: the row names the earlier task
+-- and r_existed, or r_reused when that was another call.
+CREATE OR REPLACE FUNCTION create_tasks_v3(p_wanted json, p_who text)
+RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    made record;
+    queued boolean := false;
+    missing int[] := '{}';
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    FOR made IN
+        WITH wanted AS MATERIALIZED (
+            SELECT * FROM json_to_recordset(p_wanted) AS i(
+                n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
+                arguments jsonb, digest text, tool_digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int,
+                key text, client_info jsonb, client_capabilities jsonb, trace jsonb, rerun_of bigint,
+                max_attempts int, at_least_once boolean, run_seconds int,
+                session bigint, request_id text, progress_token text, handle boolean, client_task_id text, keep_ms bigint)
+        ), made AS (
+            INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
+                              arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at, poll_interval_ms,
+                              idempotency_key, client_info, client_capabilities, trace, rerun_of_id, max_attempts,
+                              at_least_once, run_seconds, session_id, request_id, progress_token, handle,
+                              client_task_id, keep_ms, created_at, updated_at)
+            SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'), decode(nullif(tool_digest, ''), 'hex'), answers,
+                   CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
+                   clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
+                   client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
+                   session, request_id, progress_token, handle, client_task_id, keep_ms, statement_timestamp(), statement_timestamp()
+            -- In one order for everybody, or two batches could wait for each other's keys.
+            FROM wanted ORDER BY context, key, n
+            ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+            RETURNING id, public_id, created_at
+        )
+        SELECT w.n, w.tenant, w.questions, m.id, m.created_at FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
+    LOOP
+        IF made.id IS NULL THEN
+            missing := missing || made.n;
+            CONTINUE;
+        END IF;
+        IF made.questions IS NULL THEN
+            queued := true;
+        ELSE
+            PERFORM th_open_questions_v2(made.id, made.tenant, made.questions, false);
+        END IF;
+        RETURN QUERY SELECT made.n, false, false, made.id, made.created_at;
+    END LOOP;
+    IF queued THEN
+        PERFORM th_wake_workers();
+    END IF;
+    IF cardinality(missing) > 0 THEN
+        -- Whoever made them has committed, because the index made us wait.
+        RETURN QUERY
+            SELECT i.n, true, t.arguments_digest <> decode(i.digest, 'hex') OR t.tool_id <> i.tool, t.id, t.created_at
+            FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
+            JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION note_v1(p_id bigint, p_epoch int, p_lines jsonb, p_keep int) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    latest jsonb;
+BEGIN
+    SELECT l INTO latest FROM jsonb_array_elements(p_lines) WITH ORDINALITY AS e(l, n)
+    WHERE l ->> 'level' = 'progress' ORDER BY n DESC LIMIT 1;
+    -- The lines go first: whoever reads the task after the hint finds them.
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF (SELECT count(*) FROM task_log WHERE task_id = p_id) < p_keep THEN
+        INSERT INTO task_log (task_id, level, text, progress, total, at)
+        SELECT p_id, l ->> 'level', left(l ->> 'text', 4096), (l ->> 'progress')::float8, (l ->> 'total')::float8,
+               clock_timestamp()
+        FROM jsonb_array_elements(p_lines) l;
+    END IF;
+    IF latest IS NOT NULL THEN
+        UPDATE task SET progress = (latest ->> 'progress')::float8, total = (latest ->> 'total')::float8,
+               message = left(coalesce(nullif(latest ->> 'text', ''), message), 1024)
+        WHERE id = p_id;
+    END IF;
+    RETURN true;
+END $$;
+
+-- The tools of p_ended are done: an array of {id, epoch, result, is_error, message}. Returns the ids of
+-- the tasks that are finished now; one that is missing was not this worker's any more. One statement
+-- for all of them: opening the table's indexes and reading its CHECKs costs more than a row.
+CREATE OR REPLACE FUNCTION finish_tasks_v1(p_ended json, p_who text) RETURNS SETOF bigint
+-- A plan made for an empty table must not hurt later.
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    ended record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    FOR ended IN
+        WITH given AS MATERIALIZED (
+            SELECT * FROM json_to_recordset(p_ended)
+                AS i(id bigint, epoch int, result text, is_error boolean, message text)
+        ), held AS MATERIALIZED (
+            -- In one order for everybody, or two batches could wait for each other.
+            SELECT g.*, t.state FROM given g JOIN task t ON t.id = g.id
+            WHERE t.lease_epoch = g.epoch AND th_held(t.lease_until) ORDER BY t.id FOR UPDATE OF t
+        ), unanswered AS (
+            UPDATE question q SET state = 'superseded', closed_at = clock_timestamp() FROM held h
+            WHERE h.state = 'input_required' AND q.task_id = h.id AND q.state = 'open'
+        ), closed AS (
+            UPDATE attempt a SET ended_at = clock_timestamp(), outcome = 'finished', error = '' FROM held h
+            WHERE a.task_id = h.id AND a.number = h.epoch AND a.ended_at IS NULL
+        ), finished AS (
+            UPDATE task t SET state = 'finished', result = h.result, is_error = h.is_error,
+                   message = left(h.message, 1024), ended_at = clock_timestamp(), lease_until = NULL,
+                   upstream_state = NULL
+            FROM held h WHERE t.id = h.id RETURNING t.id
+        )
+        SELECT g.id, g.epoch, f.id IS NOT NULL AS done FROM given g LEFT JOIN finished f ON f.id = g.id
+    LOOP
+        IF ended.done THEN
+            RETURN NEXT ended.id;
+        ELSE
+            PERFORM th_record_stale(ended.id, ended.epoch, 'finish');
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION fault_v1(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'fault');
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024),
+           ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL
+    WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_message);
+    RETURN true;
+END $$;
+
+-- The worker stopped a task whose cancellation was asked for.
+CREATE OR REPLACE FUNCTION settle_cancel_v1(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until)
+        AND cancel_requested_at IS NOT NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'cancelled', message = left(p_message, 1024), ended_at = clock_timestamp(),
+           lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+    RETURN true;
+END $$;
+
+-- Gives a task back: the server was not there, or the worker stops. A tool that had started and
+-- may not run twice is faulted instead, so that a person decides.
+CREATE OR REPLACE FUNCTION release_v1(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8, p_reason text, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT at_least_once, cancel_requested_at INTO held FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    IF held.cancel_requested_at IS NOT NULL THEN
+        -- Nobody would take it again, and nobody would end it.
+        UPDATE task SET state = 'cancelled', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = th_words(CASE WHEN p_started THEN 'cancelled_unconfirmed' ELSE 'cancelled_unstarted' END)
+        WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', p_reason);
+        RETURN true;
+    END IF;
+    IF p_started AND NOT held.at_least_once THEN
+        UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = th_words('worker_stopped'), error = th_error(th_words('worker_stopped'), 'outcome_unknown')
+        WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'lost', p_reason);
+        RETURN true;
+    END IF;
+    UPDATE task SET state = 'queued', lease_until = NULL, worker = '', message = left(p_reason, 1024),
+           runnable_at = clock_timestamp() + make_interval(secs => p_delay_seconds) WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, p_epoch, 'released', p_reason);
+    PERFORM th_wake_workers();
+    RETURN true;
+END $$;
+
+CREATE OR REPLACE FUNCTION th_close_attempt(p_id bigint, p_epoch int, p_outcome text, p_error text) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE attempt SET ended_at = clock_timestamp(), outcome = p_outcome, error = p_error
+    WHERE task_id = p_id AND number = p_epoch AND ended_at IS NULL
+$$;
+
+-- Records the wish. A task nobody runs ends at once; a running one is told through its lease.
+-- Returns the state after: 'unknown' when there is no such task.
+CREATE OR REPLACE FUNCTION request_cancel_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT state, lease_until, cancel_requested_at, ended_at INTO held FROM task WHERE id = p_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF held.ended_at IS NOT NULL OR held.cancel_requested_at IS NOT NULL THEN
+        RETURN held.state;
+    END IF;
+    IF held.lease_until IS NULL THEN
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'cancelled', cancel_requested_at = clock_timestamp(), ended_at = clock_timestamp(),
+               message = th_words('cancelled_unstarted'), upstream_state = NULL WHERE id = p_id;
+        RETURN 'cancelled';
+    END IF;
+    UPDATE task SET cancel_requested_at = clock_timestamp(), message = th_words('cancel_requested') WHERE id = p_id;
+    RETURN held.state;
+END $$;
+
+-- Ends the task as cancelled before it returns, also where a worker runs it: what the worker does from
+-- here on is dropped. Returns 'unknown', the state it had ended in before, or 'cancelled'.
+CREATE OR REPLACE FUNCTION cancel_now_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT state, lease_epoch, lease_until, cancel_requested_at, ended_at INTO held FROM task WHERE id = p_id FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'unknown';
+    END IF;
+    IF held.ended_at IS NOT NULL THEN
+        RETURN held.state;
+    END IF;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    UPDATE task SET state = 'cancelled', ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
+           cancel_requested_at = coalesce(held.cancel_requested_at, clock_timestamp()),
+           message = th_words(CASE WHEN held.lease_until IS NULL THEN 'cancelled_unstarted' ELSE 'cancelled_running' END)
+    WHERE id = p_id;
+    PERFORM th_close_attempt(p_id, held.lease_epoch, 'cancelled', '');
+    RETURN '';
+END $$;
+
+-- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
+CREATE OR REPLACE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    t record;
+    changed int := 0;
+BEGIN
+    PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
+    -- Leases that ran out, and cancelled tools that did not stop within the grace period.
+    FOR t IN
+        SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at, lease_until < clock_timestamp() AS lost
+        FROM task
+        WHERE lease_until IS NOT NULL
+          AND (lease_until < clock_timestamp()
+               OR cancel_requested_at < clock_timestamp() - make_interval(secs => p_grace_seconds))
+        ORDER BY lease_until LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
+        IF t.cancel_requested_at IS NOT NULL THEN
+            UPDATE task SET state = 'cancelled', message = th_words('cancelled_unconfirmed'),
+                   ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'cancelled', '');
+        ELSIF t.at_least_once AND t.crashes + 1 < t.max_attempts THEN
+            UPDATE task SET state = 'queued', crashes = crashes + 1, lease_until = NULL, worker = '',
+                   message = th_words('worker_lost_requeued'), runnable_at = clock_timestamp()
+            WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
+            PERFORM th_wake_workers();
+        ELSE
+            UPDATE task SET state = 'faulted', crashes = crashes + 1, lease_until = NULL, ended_at = clock_timestamp(),
+                   message = th_words('worker_lost'), upstream_state = NULL,
+                   error = th_error(CASE WHEN t.at_least_once THEN th_words('worker_lost_often', t.max_attempts::text)
+                                         ELSE th_words('worker_lost') END, 'outcome_unknown')
+            WHERE id = t.id;
+            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
+        END IF;
+    END LOOP;
+    -- Questions nobody answered in time.
+    FOR t IN
+        SELECT id, lease_epoch FROM task WHERE state = 'input_required' AND EXISTS (
+            SELECT 1 FROM question q WHERE q.task_id = task.id AND q.state = 'open' AND q.due_at < clock_timestamp())
+        LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE question SET state = CASE WHEN due_at < clock_timestamp() THEN 'expired' ELSE 'superseded' END,
+               closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
+        UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
+               message = th_words('input_timeout'), error = th_error(th_words('input_timeout'), 'input_timeout')
+        WHERE id = t.id;
+        PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
+    END LOOP;
+    -- The time to live slides while people are being waited for.
+    UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
+           ttl_ms = least(2592000000, (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
+            AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    -- Past its time and never run: it will not be.
+    FOR t IN
+        SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp() LIMIT p_limit FOR UPDATE SKIP LOCKED
+    LOOP
+        changed := changed + 1;
+        UPDATE task SET state = 'faulted', ended_at = clock_timestamp(), message = th_words('expired'),
+               error = th_error(th_words('expired'), 'expired')
+        WHERE id = t.id;
+    END LOOP;
+    -- Runnable tasks always have a wake-up.
+    IF EXISTS (SELECT 1 FROM task WHERE state = 'queued' AND runnable_at < clock_timestamp() - interval '5 seconds') THEN
+        PERFORM pg_notify('taskhub', 'w');
+        PERFORM th_wake_workers();
+    END IF;
+    RETURN changed;
+END $$;

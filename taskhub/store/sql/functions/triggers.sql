@@ -1,0 +1,66 @@
+-- Which function guards or records which table. Whoever loads this drops all of our triggers before.
+
+CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_guard();
+
+CREATE TRIGGER task_record_new AFTER INSERT ON task REFERENCING NEW TABLE AS new_tasks
+    FOR EACH STATEMENT EXECUTE FUNCTION task_record();
+
+CREATE TRIGGER task_record AFTER UPDATE ON task REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
+    FOR EACH STATEMENT EXECUTE FUNCTION task_record();
+
+CREATE TRIGGER question_guard BEFORE UPDATE ON question FOR EACH ROW EXECUTE FUNCTION question_guard();
+
+CREATE CONSTRAINT TRIGGER question_matches_task AFTER INSERT OR UPDATE OR DELETE ON question
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION input_required_check();
+
+CREATE CONSTRAINT TRIGGER task_matches_questions AFTER UPDATE ON task
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (OLD.state IS DISTINCT FROM NEW.state AND (OLD.state = 'input_required' OR NEW.state = 'input_required'))
+    EXECUTE FUNCTION input_required_check();
+
+CREATE CONSTRAINT TRIGGER task_born_with_questions AFTER INSERT ON task
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.state = 'input_required')
+    EXECUTE FUNCTION input_required_check();
+CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE ON event FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON event FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+CREATE TRIGGER seal_append_only BEFORE UPDATE OR DELETE ON seal FOR EACH ROW EXECUTE FUNCTION append_only();
+CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION append_only();
+
+CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
+
+CREATE TRIGGER decision_stays BEFORE DELETE ON decision FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+
+CREATE TRIGGER question_stays BEFORE DELETE ON question FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+
+CREATE TRIGGER task_delete_guard BEFORE DELETE ON task FOR EACH ROW EXECUTE FUNCTION task_delete_guard();
+
+CREATE TRIGGER task_keep BEFORE UPDATE ON task FOR EACH ROW
+    WHEN (NEW.keep_ms IS NOT NULL AND OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL)
+    EXECUTE FUNCTION task_keep();
+
+CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON auth_user
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_people_v1();
+
+CREATE TRIGGER membership_announced AFTER DELETE OR UPDATE ON membership
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_people_v1();
+
+CREATE TRIGGER auth_user_signs_out AFTER UPDATE OF is_active, password ON auth_user
+    FOR EACH ROW WHEN (OLD.is_active IS DISTINCT FROM NEW.is_active OR OLD.password IS DISTINCT FROM NEW.password)
+    EXECUTE FUNCTION end_sign_ins_v1();
+
+CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id ON membership
+    FOR EACH ROW EXECUTE FUNCTION end_sign_ins_of_member_v1();
+
+CREATE TRIGGER sign_in_ended AFTER DELETE ON sign_in REFERENCING OLD TABLE AS ended
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_sign_outs_v1();
+
+CREATE TRIGGER membership_loses_admin AFTER UPDATE ON membership
+    FOR EACH ROW WHEN (OLD.role = 'admin' AND (OLD.role, OLD.tenant_id, OLD.user_id)
+                       IS DISTINCT FROM (NEW.role, NEW.tenant_id, NEW.user_id))
+    EXECUTE FUNCTION membership_keeps_admin_v1();
+
+CREATE TRIGGER membership_admin_leaves AFTER DELETE ON membership
+    FOR EACH ROW WHEN (OLD.role = 'admin') EXECUTE FUNCTION membership_keeps_admin_v1();
+
+CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON auth_user
+    FOR EACH ROW WHEN (OLD.is_active AND NOT NEW.is_active) EXECUTE FUNCTION auth_user_keeps_admin_v1();

@@ -47,7 +47,9 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = 10.0) -
 class RunningHub:
     """Started by the constructor; ready when it returns. `stop` proves a clean end."""
 
-    def __init__(self, *options: str, servers: Sequence[str] = (FIXTURES, EXTRA), **environment: str) -> None:
+    def __init__(
+        self, *options: str, servers: Sequence[str] = (FIXTURES, EXTRA), source: Path = ROOT, **environment: str
+    ) -> None:
         self.database = f"hub_{secrets.token_hex(6)}"
         self._admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
         self.directory = Path(tempfile.mkdtemp(prefix="taskhub-hub-"))
@@ -76,7 +78,7 @@ class RunningHub:
             command += ["--server", spec]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, *options], cwd=ROOT, env=self.environment, stdout=log, stderr=log
+                [*command, *options], cwd=source, env=self.environment, stdout=log, stderr=log
             )
         try:
             wait_until(self._listed, f"a ready hub:\n{self.log.read_text()}", START_SECONDS)
@@ -107,6 +109,13 @@ class RunningHub:
 
     def stop(self) -> None:
         """SIGTERM, and the proof: an end within ten seconds and no process left behind."""
+        try:
+            self.end()
+        finally:
+            self.drop()
+
+    def end(self) -> None:
+        """As `stop`, but its database and directory stay."""
         family = [self.process_of(self.process.pid), *self.process_of(self.process.pid).children(recursive=True)]
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -117,8 +126,11 @@ class RunningHub:
             for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
-            self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
-            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def drop(self) -> None:
+        """Leave nothing of it."""
+        self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     @staticmethod
     def process_of(pid: int) -> psutil.Process:

@@ -9,7 +9,6 @@ from django.db import connection, transaction
 
 from taskhub.core.records import Claim
 from taskhub.lifecycle import run
-from taskhub.store import call
 from taskhub.store.models import Task
 from tests.factories import WORKER
 from tests.lifecycle import kit
@@ -147,10 +146,3 @@ def test_the_backlog_of_a_full_client_is_not_walked_over(world: World) -> None:
     looked = rows_looked_at("task", lambda: taken.append(claim(limit=8, share=4)))
     assert (taken[1].tasks, taken[1].more, taken[1].skipped) == ([], True, False)
     assert looked < 60
-
-
-def test_the_claim_of_the_version_before_still_works_beside_it(world: World) -> None:
-    """During an upgrade, workers of both run."""
-    task = kit.create(world)
-    found = call.rows("SELECT id FROM claim_tasks_v2('old', 4, 30::float8, 32, NULL, '{}')")
-    assert found == [(task.id,)]

@@ -1,0 +1,277 @@
+#!/usr/bin/env python
+"""Seed mutants at random and see whether the tests notice.
+
+    uv run tools/mutants.py [--count 50] [--seed N] [--jobs 2] [--room core ...] [--list]
+
+A mutant is one small change that a person could make by mistake: a bound off by one, a condition turned round,
+a statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol` and the functions in the database (`sql`) get
+the same number each. A mutant is tried in a copy of the working tree, first against the tests of its own room, then
+against those of the rooms that use it; the first failure kills it. Every run has a limit of time. At the end stand
+those that survived, with their places: each is a hole in the tests, or changes nothing that could be told.
+Exit status: 0 where at least 90 % were killed and none hung, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from pathlib import Path
+from queue import SimpleQueue
+
+ROOT = Path(__file__).resolve().parents[1]
+SQL = "taskhub/store/sql/functions"
+USERS = {
+    "core": ["tests/core", "tests/lifecycle tests/upstream", "tests/protocol tests/queries", "tests/console"],
+    "lib": ["tests/lib", "tests/lifecycle tests/upstream", "tests/protocol tests/api tests/worker"],
+    "lifecycle": ["tests/lifecycle", "tests/worker tests/queries", "tests/protocol tests/identity"],
+    "protocol": ["tests/protocol", "tests/push tests/api"],
+    "sql": ["tests/store tests/lifecycle", "tests/worker tests/queries", "tests/protocol"],
+}  # fmt: skip
+"""Which tests see a room, nearest first."""
+TEST_SECONDS = 60
+"""For one test: a mutant that loops is stopped there, and counts as killed."""
+RUN_SECONDS = 900
+"""For one run of tests. A mutant that is not done by then hung."""
+GOOD = 0.9
+SKIPPED_SQL = ("gone.sql", "triggers.sql", "stays.sql")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Characters `start` to `end` of the file become `put`."""
+
+    room: str
+    file: str
+    start: int
+    end: int
+    put: str
+    what: str
+
+    def applied(self, text: str) -> str:
+        """The file with it."""
+        return text[: self.start] + self.put + text[self.end :]
+
+    def __str__(self) -> str:
+        text = (ROOT / self.file).read_text()
+        line = text.count("\n", 0, self.start) + 1
+        was = " ".join(text[self.start : self.end].split())
+        return f"{self.file}:{line}: {self.what}: {was[:90]} -> {' '.join(self.put.split())[:90] or 'nothing'}"
+
+
+# ---------------------------------------------------------------------------- Python
+
+_COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
+}  # fmt: skip
+_RECKONED: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add}
+_SAID = ("logger", "warnings")
+"""What goes to people's logs is not the tests' affair."""
+
+
+def of_python(room: str, path: Path) -> Iterator[Mutant]:
+    """All there are of one module."""
+    text = path.read_text()
+    lines = [0]
+    for line in text.encode().splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    raw = text.encode()
+
+    def mutant(node: ast.expr | ast.stmt, put: str, what: str) -> Mutant:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = len(raw[: lines[node.lineno - 1] + node.col_offset].decode())
+        end = len(raw[: lines[node.end_lineno - 1] + node.end_col_offset].decode())
+        return Mutant(room, str(path.relative_to(ROOT)), start, end, put, what)
+
+    for node in _live_code(ast.parse(text)):
+        match node:
+            case ast.Compare(ops=[op], left=left, comparators=[right]) if type(op) in _COMPARED:
+                turned = ast.Compare(left, [_COMPARED[type(op)]()], [right])
+                yield mutant(node, f"({ast.unparse(turned)})", "another comparison")
+            case ast.BoolOp(op=op, values=values):
+                turned_op = ast.Or() if isinstance(op, ast.And) else ast.And()
+                yield mutant(node, f"({ast.unparse(ast.BoolOp(turned_op, values))})", "and for or")
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                yield mutant(node, f"({ast.unparse(operand)})", "not left out")
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _RECKONED and not _is_text(node):
+                turned_sum = ast.BinOp(left, _RECKONED[type(operator)](), right)
+                yield mutant(node, f"({ast.unparse(turned_sum)})", "another sum")
+            case ast.Constant(value=bool() as value):
+                yield mutant(node, str(not value), "the other of the two")
+            case ast.Constant(value=int() as number):
+                yield mutant(node, str(number + 1), "one more")
+            case ast.If(test=test) | ast.IfExp(test=test):
+                yield mutant(test, f"(not ({ast.unparse(test)}))", "condition turned round")
+            case ast.Raise():
+                yield mutant(node, "pass", "raise left out")
+            case ast.Expr(value=ast.Call() | ast.Await()) if not ast.unparse(node).startswith(_SAID):
+                yield mutant(node, "pass", "call left out")
+            case ast.Return(value=ast.Name() | ast.Call() | ast.Attribute()):
+                yield mutant(node, "return None", "nothing returned")
+
+
+def _live_code(tree: ast.AST) -> Iterator[ast.AST]:
+    """All nodes but annotations, names for type checkers, and texts that explain."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, (ast.Import, ast.ImportFrom, ast.arguments, ast.JoinedStr)):
+            continue
+        if isinstance(child, ast.Assert):  # for type checkers: nobody may rely on it
+            continue
+        if isinstance(child, ast.AnnAssign):
+            if child.value is not None:
+                yield child.value
+                yield from _live_code(child.value)
+            continue
+        yield child
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for statement in child.body:
+                yield statement
+                yield from _live_code(statement)
+            continue
+        yield from _live_code(child)
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    """A sum of texts or lists cannot be subtracted: such a mutant could not even run."""
+    parts = (node.left, node.right)
+    return any(
+        isinstance(part, (ast.JoinedStr, ast.List, ast.Tuple, ast.Dict))
+        or (isinstance(part, ast.Constant) and isinstance(part.value, (str, bytes)))
+        for part in parts
+    )
+
+
+# ------------------------------------------------------------------------------- SQL
+
+_TURNED = (
+    (re.compile(r"(?<![<>=!|:-])<(?![<>=])"), "<=", "another comparison"),
+    (re.compile(r"(?<![<>=!|:-])>(?![<>=])"), ">=", "another comparison"),
+    (re.compile(r"<="), "<", "another comparison"),
+    (re.compile(r">="), ">", "another comparison"),
+    (re.compile(r"<>"), "=", "another comparison"),
+    (re.compile(r"(?<=\w )=(?= (?:'|p_|[a-z]\.)\w*)"), "<>", "another comparison"),
+    (re.compile(r"\bIS NOT NULL\b"), "IS NULL", "null for not null"),
+    (re.compile(r"\bIS NULL\b"), "IS NOT NULL", "null for not null"),
+    (re.compile(r"\bAND NOT\b"), "AND", "not left out"),
+    (re.compile(r"\bIF NOT\b"), "IF", "not left out"),
+    (re.compile(r"(?<!BETWEEN moment )\bAND\b(?! moment)"), "OR", "and for or"),
+    (re.compile(r"\bOR\b(?! REPLACE)"), "AND", "and for or"),
+    (re.compile(r"^ +PERFORM (?!set_config)[^;]*;", re.MULTILINE), "", "statement left out"),
+    (re.compile(r"^ +RETURN (?:true|false);", re.MULTILINE), " RETURN NULL;", "nothing returned"),
+    (re.compile(r" \+ 1\b"), " + 2", "one more"),
+)
+_SILENT = re.compile(r"--.*|'(?:[^']|'')*'|RAISE EXCEPTION [^;]*;|^(?:CREATE|LANGUAGE|RETURNS|SET) .*", re.MULTILINE)
+
+
+def of_sql(path: Path) -> Iterator[Mutant]:
+    """All there are of one file of functions."""
+    text = path.read_text()
+    silent = [found.span() for found in _SILENT.finditer(text)]
+    for pattern, put, what in _TURNED:
+        for found in pattern.finditer(text):
+            if not any(start <= found.start() < end for start, end in silent):
+                yield Mutant("sql", str(path.relative_to(ROOT)), found.start(), found.end(), put, what)
+
+
+# --------------------------------------------------------------------------- a trial
+
+
+def of_room(room: str) -> list[Mutant]:
+    """All there are of a room."""
+    if room == "sql":
+        files = [path for path in sorted((ROOT / SQL).glob("*.sql")) if path.name not in SKIPPED_SQL]
+        return [mutant for path in files for mutant in of_sql(path)]
+    return [mutant for path in sorted((ROOT / "taskhub" / room).rglob("*.py")) for mutant in of_python(room, path)]
+
+
+def chosen(rooms: list[str], count: int, seed: int) -> list[Mutant]:
+    """So many, in turns of the rooms; the same for the same seed and tree."""
+    shuffled = []
+    for room in rooms:
+        found = of_room(room)
+        random.Random(f"{seed}/{room}").shuffle(found)
+        shuffled.append(found)
+    turns = (mutant for turn in zip_longest(*shuffled) for mutant in turn if mutant is not None)
+    return list(islice(turns, count))
+
+
+def tried(mutant: Mutant, tree: Path) -> str:
+    """`killed by …`, `survived` or `hung`."""
+    file = tree / mutant.file
+    whole = file.read_text()
+    file.write_text(mutant.applied(whole))
+    try:
+        for tests in USERS[mutant.room]:
+            command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly"]
+            command += [f"--timeout={TEST_SECONDS}", *tests.split()]
+            try:
+                done = subprocess.run(
+                    command, cwd=tree, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
+                )
+            except subprocess.TimeoutExpired:
+                return "hung"
+            if done.returncode != 0:
+                last = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+                return f"killed by {last[0].partition(' - ')[0][7:] if last else f'exit code {done.returncode}'}"
+        return "survived"
+    finally:
+        file.write_text(whole)
+
+
+def main() -> int:
+    """Choose, try, tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.randrange(10_000))
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--room", action="append", choices=[*USERS])
+    parser.add_argument("--list", action="store_true", help="show them and try none")
+    options = parser.parse_args()
+    mutants = chosen(options.room or [*USERS], options.count, options.seed)
+    print(f"seed {options.seed}: {len(mutants)} mutants", flush=True)
+    if options.list:
+        print(*mutants, sep="\n")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="taskhub-mutants-") as place:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for n in range(options.jobs):
+            ignored = shutil.ignore_patterns(".venv", ".git", ".taskhub", "*_cache", "__pycache__", "node_modules")
+            trees.put(shutil.copytree(ROOT, Path(place) / str(n), ignore=ignored))
+
+        def trial(mutant: Mutant) -> str:
+            tree, began = trees.get(), time.monotonic()
+            try:
+                outcome = tried(mutant, tree)
+            finally:
+                trees.put(tree)
+            print(f"{time.monotonic() - began:5.0f} s  {outcome}\n         {mutant}", flush=True)
+            return outcome
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            outcomes = list(pool.map(trial, mutants))
+    killed = sum(outcome.startswith("killed") for outcome in outcomes)
+    hung = outcomes.count("hung")
+    print(f"\n{killed} of {len(mutants)} killed ({killed / len(mutants):.0%}), {hung} hung. Left:")
+    for mutant, outcome in zip(mutants, outcomes, strict=True):
+        if not outcome.startswith("killed"):
+            print(f"  {outcome}: {mutant}")
+    return 0 if killed >= GOOD * len(mutants) and not hung else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """The lean handler: `/mcp` and its mounts without Django's per-request machinery.
 
-Django's ASGI handler costs three thread hops and two tasks per request (design section 8). For
+Django's ASGI handler costs three thread hops and two tasks per request: about 1,600 requests a
+second of nothing where uvicorn alone serves 35,000. For
 these paths the guard has already read and limited the body and checked Host and Origin, so the
 handler builds Django's own request object, calls the async django-ninja view in the running loop
 and sends what it returns. Every other path goes through Django's ordinary handler.

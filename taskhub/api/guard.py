@@ -1,8 +1,8 @@
 """The outermost ASGI wrapper: what is refused before anything else runs.
 
 Host and Origin for HTTP and WebSocket alike (Django checks Host only where `get_host` is
-called, Channels never: reliability V10, V11), header and body limits before a byte of body
-reaches Django (V08), and time limits for slow senders (V09).
+called, Channels never), header and body limits before a byte of body reaches Django (which reads
+all of it before anybody is asked), and time limits for slow senders (uvicorn has none).
 
 A refused body is read all the same, and thrown away: a connection that is closed while its peer still
 sends is reset, and the peer never reads why.
@@ -229,7 +229,7 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4403, "reason": why})
         return
-    # -32600 in JSON on every path: a client of /mcp must never meet HTML (protocol.md 3.3).
+    # -32600 in JSON on every path: a client of /mcp must never meet HTML.
     body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"' + why.encode() + b'"}}'
     await _close_with(send, status, body)
 

@@ -1,5 +1,5 @@
 """uvicorn's HTTP protocol with the limits it lacks: a time within which the request line and headers must
-have arrived (reliability V09), and how large they may become on their way. The guard sees a request when
+have arrived, and how large they may become on their way. The guard sees a request when
 its headers are complete: it is finer about them, and limits the body."""
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def _whole(value: Any) -> int | None:
 def checked_response(kind: QuestionKind, params: dict[str, Any], response: Any) -> dict[str, Any]:
     """A client's or operator's answer to a question, reduced to what was asked for.
 
-    Extra properties of a form are dropped (reliability D5). Raises `Invalid` naming the field.
+    Extra properties of a form are dropped: clients send them. Raises `Invalid` naming the field.
     """
     if not isinstance(response, dict):
         raise Invalid("An answer is an object.")

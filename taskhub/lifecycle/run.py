@@ -1,5 +1,5 @@
 """What a worker does with a task. Every write carries the claim's epoch: a worker that lost
-its lease changes nothing, and its late write leaves an event (reliability V01, I14)."""
+its lease changes nothing, and its late write leaves an event."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
     """Store the tool's result: the task is finished. `False`: too late, nothing changed.
 
     Text that Postgres or JSON cannot carry is repaired (U+FFFD), never refused: finished work
-    is not lost to encoding (reliability D7).
+    is not lost to encoding.
     """
     (done,) = finish_tasks([(claim, result)], actor=actor)
     if isinstance(done, Exception):

@@ -115,7 +115,7 @@ def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 
 
 
 def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa: A002 - the wire's word
-    """A JSON-RPC error; the id is left out when it could not be read (reliability D8)."""
+    """A JSON-RPC error; the id is left out when it could not be read (B26-05)."""
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":' + jsonx.encode(id) + b","
     return head + b'"error":' + jsonx.encode(error) + b"}"
 

@@ -51,7 +51,7 @@ _STATUS: Final = {
 
 
 def http_status(code: int) -> int:
-    """The status of a code on the modern wire; 200 for what handlers say (protocol.md 3.5)."""
+    """The status of a code on the modern wire; 200 for what handlers say, where the text leaves it open."""
     return _STATUS.get(code, 200)
 
 

@@ -79,7 +79,7 @@ def _doors(mount: str, versions: tuple[str, ...]) -> tuple[tuple[Door, ...], Doo
 
 
 def door_of(message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]) -> Door:
-    """The revision this message speaks (protocol.md 3.3), of those on its mount. A client whose
+    """The revision this message speaks, of those on its mount. A client whose
     revision is switched off learns which there are instead of being left to guess."""
     older, newest, served = _doors(mount, versions)
     door = next((door for door in older if door.speaks(message, headers)), newest)

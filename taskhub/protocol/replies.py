@@ -21,7 +21,7 @@ def error_reply(
     error: WireError,
     status_of: Callable[[int], int] = http_status,
 ) -> Reply:
-    """A JSON error: never HTML, never empty (protocol.md 3.3 rule 5)."""
+    """A JSON error, never HTML and never empty: who looks for a version to share reads the code in it."""
     headers = dict(JSON)
     if error.retry_after:
         headers["Retry-After"] = str(error.retry_after)

@@ -262,7 +262,7 @@ class Connection:
             message.params = {**params, "_meta": {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}}
 
     def _forget(self, refused: str) -> None:
-        """The server knows the session no more (B25 wants a new one), and has refused a message of this
+        """The server knows the session no more (B25-06: a new one is wanted), and has refused a message of this
         method for it: whatever runs may still end."""
         self.forgotten = True
         self.refused_call = self.refused_call or refused == "tools/call"

@@ -469,7 +469,7 @@ class Engine:
 
 async def _run_jobs() -> None:
     """procrastinate's own worker, for the durable wake-up and the hourly chores. It gives up when
-    the database stays away (reliability V03), so it is started again."""
+    the database stays away for long, so it is started again."""
     async with jobs.app().open_async() as app:
         await app.run_worker_async(queues=[QUEUE], concurrency=2, install_signal_handlers=False)
 

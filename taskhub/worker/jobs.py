@@ -1,5 +1,5 @@
 """procrastinate's side: the durable wake-up and the hourly chores. A job is only a wake-up; the
-truth is the task row (reliability V01)."""
+truth is the task row, since a stalled worker can finish the job of another."""
 
 from __future__ import annotations
 

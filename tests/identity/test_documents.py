@@ -151,7 +151,6 @@ def test_a_stranger_makes_this_server_call_nobody(documents: Documents, ada: Per
     assert documents.asked == []
 
 
-@pytest.mark.req("A22")
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "0177.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0"]
 )
@@ -170,7 +169,6 @@ def _carries_another(address: Any) -> bool:
     return address.version == 6 and bool(address.sixtofour or address.teredo)
 
 
-@pytest.mark.req("A22")
 @given(st.ip_addresses().filter(lambda found: not found.is_global and not _carries_another(found)))
 def test_no_address_that_is_not_public_is_ever_called(address: Any) -> None:
     host = f"[{address}]" if address.version == 6 else str(address)
@@ -178,7 +176,6 @@ def test_no_address_that_is_not_public_is_ever_called(address: Any) -> None:
         Fetcher().fetch(f"https://{host}/client.json")
 
 
-@pytest.mark.req("A22")
 @pytest.mark.parametrize(
     "url",
     [

@@ -431,7 +431,6 @@ def test_with_the_server_off_there_is_nothing(program: Program, settings: Any) -
 # --- nothing in the clear
 
 
-@pytest.mark.req("A62", "I26")
 def test_no_token_code_or_secret_is_stored(program: Program, ada: Person, tenant: Tenant) -> None:
     code = program.code()
     tokens = program.sign_in()
@@ -446,7 +445,6 @@ def test_no_token_code_or_secret_is_stored(program: Program, ada: Person, tenant
                 assert clear not in text, table
 
 
-@pytest.mark.req("I26")
 def test_the_database_refuses_a_clear_token_whatever_the_settings_say(program: Program) -> None:
     program.sign_in()
     program.code()

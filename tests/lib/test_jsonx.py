@@ -1,4 +1,4 @@
-"""Strict JSON in, compact JSON out: reliability V13, B rows about bytes, D7."""
+"""Strict JSON in, compact JSON out."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ def test_renewing_and_polling_announce_nothing(world: World, ear: Ear) -> None:
 
 
 def test_many_hints_together_fit_into_a_notification() -> None:
-    """Postgres refuses 8,000 bytes, and with it the whole transaction (V14)."""
+    """Postgres refuses 8,000 bytes, and with it the whole transaction."""
     longest = " ".join(["r", *[str(2**63 - 1)] * 3, "x" * 64])
     assert len(longest) < 200
     assert len(";".join([longest] * hints.BATCH)) < 8_000

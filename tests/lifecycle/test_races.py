@@ -1,4 +1,4 @@
-"""Two or more connections at the same moment, many rounds each: reliability V15, V17, I09.
+"""Two or more connections at the same moment, many rounds each.
 
 Which side wins a free round is luck, and on a busy machine one side may win all of them: that a class
 of outcomes was not seen there proves nothing and fails nothing. What must never happen is checked in
@@ -95,7 +95,7 @@ def test_of_two_answers_to_one_question_exactly_one_is_stored(world: World, crew
 
 @crew_of(2)
 def test_two_answers_to_two_questions_never_leave_the_task_stuck(world: World, crew: Crew) -> None:
-    """V15: without the lock on the task 208 of 300 were stuck. Here not one may be."""
+    """Without the lock on the task 208 of 300 were stuck. Here not one may be."""
     for _ in range(ROUNDS):
         task = asking(world, "a", "b")
         outcomes = crew.race(partial(answer, task, "a", "ada"), partial(answer, task, "b", "bob"))

@@ -1,7 +1,7 @@
 """What the 2025 wires may look like: every message a test receives goes through here.
 
 What the SDK has of the published schemas is checked against its models; tasks, which it leaves out,
-against the shapes below, written from protocol.md 2.2.
+against the shapes below, written from the rules (T25-*).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `/mcp/sep-2557` may look like: every message a test receives goes through here.
 
-Task-bearing messages are checked against `schemas/sep_2557_*.json`, written from protocol.md 2.3, and all
+Task-bearing messages are checked against `schemas/sep_2557_*.json`, written from the rules (T2557-*), and all
 of them for words of the published extension.
 """
 

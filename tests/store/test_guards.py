@@ -1,4 +1,4 @@
-"""What the database refuses, whoever asks: reliability section 3, SQLSTATEs TH001 to TH008."""
+"""What the database refuses, whoever asks: SQLSTATEs TH001 to TH008."""
 
 from __future__ import annotations
 

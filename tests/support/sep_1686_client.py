@@ -1,4 +1,4 @@
-"""A client of SEP-1686 as it was written (protocol.md 2.4), knowing nothing of what became of it.
+"""A client of SEP-1686 as it was written (T1686-*), knowing nothing of what became of it.
 
 It makes its own task ids, reads `notifications/tasks/created` before anything else, and races the
 ordinary response against polling.

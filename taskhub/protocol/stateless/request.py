@@ -1,5 +1,5 @@
-"""A request on the stateless wire of 2026, whichever revision of that wire it speaks (protocol.md 3.1):
-each says everything, in its headers and in its `_meta`."""
+"""A request on the stateless wire of 2026, whichever revision of that wire it speaks:
+each says everything, in its headers and in its `_meta` (B26-13, B26-20..28)."""
 
 from __future__ import annotations
 

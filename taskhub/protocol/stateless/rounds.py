@@ -58,7 +58,7 @@ async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]
 async def answered(
     hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], wording: Wording, *, handle: bool
 ) -> Reply | Stream:
-    """The answer to a call; `handle` tells whether its caller may get one (design section 5)."""
+    """The answer to a call; `handle` tells whether its caller may get one (T26-04)."""
     responses = input_responses(request)
     log_level, token = _log_level(request), progress_token(request.meta)
     state = request.params.get("requestState")

@@ -1,4 +1,4 @@
-"""Questions as tasks that the client hosts (protocol.md 5, CH-*)."""
+"""Questions as tasks that the client hosts (CH-*)."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """See design section 4."""
+        """What can be said on the command line."""
         parser.add_argument("tool")
         parser.add_argument("arguments", nargs="*", metavar="key=value")
         parser.add_argument("--token", help="bearer token; default $TASKHUB_TOKEN, then agent-a of the data directory")

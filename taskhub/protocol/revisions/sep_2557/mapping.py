@@ -20,7 +20,7 @@ STATUS: Final[dict[State, str]] = {
 
 
 def status(task: TaskRecord) -> str:
-    """`input_required` only while the client itself can move the task on (design section 5)."""
+    """`input_required` only while the client itself can move the task on: others would cancel it."""
     if task.state is State.INPUT_REQUIRED and not for_client(task):
         return "working"
     return STATUS[task.state]

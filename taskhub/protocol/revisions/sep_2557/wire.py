@@ -1,4 +1,4 @@
-"""Names and request checks of SEP-2557 (protocol.md 2.3)."""
+"""Names and request checks of SEP-2557 (T2557-*)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Tasks that the client hosts: it is asked with a task, says that it has begun, is polled, and hands
-over its answer in the end (protocol.md 5). Each step is a request of ours in the database, so that
+over its answer in the end (CH-*). Each step is a request of ours in the database, so that
 any process goes on with it, also after a restart.
 
 The client's ids are its own: they stand in the params of those requests and nowhere else (CH-06).

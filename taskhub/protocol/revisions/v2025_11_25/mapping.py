@@ -36,7 +36,7 @@ TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
 
 def status(task: TaskRecord) -> str:
     """A tool error is a failed task here (T25-42); what waits for people shows as `working`, or
-    clients would cancel it (design section 5)."""
+    clients that cannot answer would cancel it."""
     if task.state is State.INPUT_REQUIRED and not for_client(task):
         return "working"
     if task.state is State.FINISHED and task.is_error:

@@ -1,5 +1,5 @@
 """Names, shapes and request checks of 2025-11-25 and the two revisions its `initialize` also agrees
-to (protocol.md 2.2, 3.2). They share a wire; tasks exist in 2025-11-25 alone."""
+to (T25-*, B25-*). They share a wire; tasks exist in 2025-11-25 alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Request:
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
     """Whether this message is of the session era: by its version header, or by having neither that
-    nor the `_meta` of the later one (protocol.md 3.3 rules 1 and 2)."""
+    nor the `_meta` of the later one."""
     header = headers.get("mcp-protocol-version")
     if header is not None and header not in ERA:
         return False

@@ -1,4 +1,4 @@
-"""Names and request checks of 2026-07-28 (protocol.md 3.1)."""
+"""Names and request checks of 2026-07-28 (B26-*)."""
 
 from __future__ import annotations
 

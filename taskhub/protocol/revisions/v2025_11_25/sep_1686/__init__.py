@@ -1,7 +1,7 @@
 """SEP-1686 as it was written, before it was edited into 2025-11-25: the client makes the task's id.
 
 No protocol version of its own: it rides on a session of any of these versions, by its key in `_meta`
-(protocol.md 2.4). Where the text is silent or contradicts itself:
+(T1686-*). Where the text is silent or contradicts itself:
 
 - `tools/call` is the only request that becomes a task; on others, and on tools that never run as a
   task, the key is ignored (T1686-02).

@@ -25,7 +25,7 @@ STATUS: Final[dict[State, str]] = {
 
 def status(task: TaskRecord) -> str:
     """`input_required` only while the client itself can move the task on: what waits for people
-    shows as `working`, or clients would cancel it (design section 5)."""
+    shows as `working`, or clients that cannot answer would cancel it."""
     if task.state is State.INPUT_REQUIRED and not for_client(task):
         return "working"
     return STATUS[task.state]

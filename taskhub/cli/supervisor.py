@@ -54,6 +54,7 @@ class Supervisor:
         self.say = say
         self.parts: list[Part] = []
         self.stopping = False
+        self._changed: dict[str, str] = {}
 
     def heed_signals(self) -> None:
         """From here on SIGINT and SIGTERM end nothing at once: they are seen by `go_on` and `watch`."""
@@ -81,8 +82,16 @@ class Supervisor:
             self.check()
             time.sleep(0.25)
 
+    def changed(self, file: str, everywhere: bool) -> None:
+        """This file is not what the web server, or `everywhere` what any part runs on: at the next look such
+        a part is started anew. Called from any thread."""
+        for part in self.parts:
+            if everywhere or part.name == "web":
+                self._changed[part.name] = file
+
     def check(self) -> None:
         """One look at everything."""
+        self._reload()
         if self.database is not None and not self.database.running() and not self.stopping:
             self.say("Postgres is gone; starting it again")
             try:
@@ -104,6 +113,17 @@ class Supervisor:
                 part.process.wait()
                 self._again(part, f"hung ({part.lacking}) and was killed")
 
+    def _reload(self) -> None:
+        """What was changed for it ends a part as `stop` does, and forgives how often it died before."""
+        stale = {part.name: self._changed.pop(part.name) for part in self.parts if part.name in self._changed}
+        if not stale or self.stopping:
+            return
+        parts = [part for part in self.parts if part.name in stale]
+        self.say(f"{stale[parts[0].name]} changed; starting {', '.join(stale)} again")
+        _end([part.process for part in parts if part.process is not None])
+        for part in parts:
+            part.process, part.silent, part.starts, part.not_before = None, None, [], 0.0
+
     def _again(self, part: Part, what: str) -> None:
         recent = [at for at in part.starts if at > time.monotonic() - 60]
         pause = 0.0 if len(recent) < 3 else min(2.0 ** (len(recent) - 2), 20.0)
@@ -114,16 +134,7 @@ class Supervisor:
     def stop(self) -> None:
         """End every part within the grace period, then the database."""
         self.stopping = True
-        alive = [part.process for part in self.parts if part.process is not None and part.process.poll() is None]
-        for process in alive:
-            process.terminate()
-        deadline = time.monotonic() + STOP_SECONDS
-        for process in alive:
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        _end([part.process for part in self.parts if part.process is not None])
         if self.database is not None:
             self.database.stop()
 
@@ -135,3 +146,17 @@ class Supervisor:
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """All of them within the grace period."""
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    deadline = time.monotonic() + STOP_SECONDS
+    for process in alive:
+        try:
+            process.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

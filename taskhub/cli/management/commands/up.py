@@ -23,6 +23,7 @@ from taskhub.cli.alone import alone_in
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
+from taskhub.cli.reload import follow_changes
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
 from taskhub.cli.supervisor import Stopped, Supervisor
@@ -52,6 +53,7 @@ class Command(BaseCommand):
             "--server", action="append", default=[], metavar="[NAME=]SPEC", help="an MCP server to stand in front of"
         )
         parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
+        parser.add_argument("--reload", action="store_true", help="start parts anew when their sources change")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start, say so, watch, stop."""
@@ -96,6 +98,8 @@ class Command(BaseCommand):
         supervisor.add("web", answers, "web", "--host", host, "--port", str(port))
         for number in range(max(1, options["workers"])):
             supervisor.add(f"worker {number + 1}", Beats(), "worker")
+        if options["reload"]:
+            follow_changes(supervisor.changed)
         supervisor.go_on()
         supervisor.start()
         if self._wait_until_ready(supervisor, host, port):

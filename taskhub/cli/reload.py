@@ -1,0 +1,33 @@
+"""Reload while developing: what changes among the sources makes `up` start parts anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+FOLDERS: Final = ("taskhub", "templates", "static")
+
+
+def follow_changes(changed: Callable[[str, bool], None]) -> None:
+    """From now on call `changed` with a file that did, and whether it is Python: what web and workers run.
+    All other files are the web server's. A change of SQL needs a migration: only a new start does that."""
+    try:
+        from watchfiles import DefaultFilter, watch
+    except ImportError:
+        raise CommandError("--reload needs watchfiles, which comes with the tools of developers: uv sync") from None
+
+    ours = DefaultFilter()
+    base = Path(settings.BASE_DIR)
+
+    def look() -> None:
+        for changes in watch(*(base / folder for folder in FOLDERS), watch_filter=ours, raise_interrupt=False):
+            files = sorted(path for _, path in changes)
+            python = [path for path in files if path.endswith(".py")]
+            changed(str(Path((python or files)[0]).relative_to(base)), bool(python))
+
+    threading.Thread(target=look, name="reload", daemon=True).start()

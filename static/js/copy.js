@@ -5,7 +5,11 @@ document.addEventListener("click", async (event) => {
   let text = button.dataset.copy;
   if (text.startsWith("#")) text = document.querySelector(text)?.textContent ?? "";
   let said = "Copied";
-  try { await navigator.clipboard.writeText(text); } catch { said = "Copying is not allowed here"; }
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    said = "Copying is not allowed here";
+  }
   const live = document.getElementById("said");
   if (live) live.textContent = said;
   button.dataset.copied = "";

@@ -22,7 +22,9 @@ function placeOf(element, event) {
   const actions = pressed.closest(".form-actions") ?? form?.querySelector(".form-actions");
   const cell = pressed.closest("th, td");
   const strip = pressed.closest("nav, header");
-  let box = (actions ?? cell ?? form ?? strip?.parentElement ?? pressed.parentElement).querySelector(":scope > .failed");
+  let box = (actions ?? cell ?? form ?? strip?.parentElement ?? pressed.parentElement).querySelector(
+    ":scope > .failed",
+  );
   if (!box) {
     box = document.createElement("div");
     box.className = "failed";
@@ -48,7 +50,9 @@ function say({ box, pressed, form }, kind, what, then, offer = "") {
   box.replaceChildren(notice);
   box.dataset.said = offer;
   // A button that was disabled during the request has lost the focus.
-  setTimeout(() => { if (document.activeElement === document.body && pressed.isConnected) pressed.focus({ preventScroll: true }); });
+  setTimeout(() => {
+    if (document.activeElement === document.body && pressed.isConnected) pressed.focus({ preventScroll: true });
+  });
   box.scrollIntoView({ block: "nearest" });
 }
 
@@ -56,7 +60,13 @@ const kept = () => (begun() ? "What you typed is still here." : "");
 const UNKNOWN = "Nobody can tell from here whether it counted: look again before you press again.";
 
 function signedOut(place) {
-  say(place, "warning", "You are signed out, so it did not count.", `${kept()} Sign in in a new tab, come back and press again.`, "sign-in");
+  say(
+    place,
+    "warning",
+    "You are signed out, so it did not count.",
+    `${kept()} Sign in in a new tab, come back and press again.`,
+    "sign-in",
+  );
 }
 
 async function failed(event, how) {
@@ -64,7 +74,14 @@ async function failed(event, how) {
   const { xhr } = request;
   const status = how === "answer" ? xhr.status : 0;
   if (!byPerson(request)) {
-    behind.set(event.target, status ? `the server answered ${status}` : how === "time" ? "the server does not answer" : "the connection is away");
+    behind.set(
+      event.target,
+      status
+        ? `the server answered ${status}`
+        : how === "time"
+          ? "the server does not answer"
+          : "the connection is away",
+    );
     tell();
     return;
   }
@@ -94,16 +111,26 @@ async function failed(event, how) {
 // What became of it: the part of the page that tells is fetched again, and nothing else.
 async function look(place) {
   const told = document.querySelector(place.form?.dataset.look);
-  if (!told) { location.reload(); return; }
+  if (!told) {
+    location.reload();
+    return;
+  }
   let response;
   try {
-    response = await fetch(told.getAttribute("hx-get"), { headers: { "HX-Request": "true" }, signal: AbortSignal.timeout(htmx.config.timeout) });
+    response = await fetch(told.getAttribute("hx-get"), {
+      headers: { "HX-Request": "true" },
+      signal: AbortSignal.timeout(htmx.config.timeout),
+    });
   } catch (error) {
-    const why = error.name === "TimeoutError" ? `there was no answer within ${seconds()} seconds` : "there is no connection";
+    const why =
+      error.name === "TimeoutError" ? `there was no answer within ${seconds()} seconds` : "there is no connection";
     say(place, "error", `Looking failed: ${why}.`, `${UNKNOWN} ${kept()}`, "look");
     return;
   }
-  if (leadsToSignIn(response.headers.get("HX-Redirect"))) { signedOut(place); return; }
+  if (leadsToSignIn(response.headers.get("HX-Redirect"))) {
+    signedOut(place);
+    return;
+  }
   if (!response.ok) {
     say(place, "error", `Looking failed: the server answered ${response.status}.`, `${UNKNOWN} ${kept()}`, "look");
     return;
@@ -127,17 +154,35 @@ async function renew() {
   if (!response.ok || !headers || !body.dataset.person) return "unknown";
   if (body.dataset.person !== document.body.dataset.person) return "another";
   document.body.setAttribute("hx-headers", headers);
-  for (const field of document.querySelectorAll("input[name=csrfmiddlewaretoken]")) field.value = JSON.parse(headers)["X-CSRFToken"];
+  for (const field of document.querySelectorAll("input[name=csrfmiddlewaretoken]"))
+    field.value = JSON.parse(headers)["X-CSRFToken"];
   return "same";
 }
 
 async function signedInAnew(place) {
   let now;
-  try { now = await renew(); } catch { now = "unknown"; }
-  if (now === "same") say(place, "info", "You have signed in anew since this page was opened, so it did not count.", `${kept()} Press again.`);
+  try {
+    now = await renew();
+  } catch {
+    now = "unknown";
+  }
+  if (now === "same")
+    say(
+      place,
+      "info",
+      "You have signed in anew since this page was opened, so it did not count.",
+      `${kept()} Press again.`,
+    );
   else if (now === "out") signedOut(place);
-  else if (now === "another") say(place, "warning", "Somebody else has signed in here since this page was opened, so it did not count.", "Reload the page to go on as that person.");
-  else say(place, "error", "This page is older than your sign-in, so it did not count.", "Reload it and send it again.");
+  else if (now === "another")
+    say(
+      place,
+      "warning",
+      "Somebody else has signed in here since this page was opened, so it did not count.",
+      "Reload the page to go on as that person.",
+    );
+  else
+    say(place, "error", "This page is older than your sign-in, so it did not count.", "Reload it and send it again.");
 }
 
 // Who comes back from signing in elsewhere may press again at once.
@@ -146,17 +191,26 @@ addEventListener("focus", async () => {
   if (!box) return;
   const form = box.closest("form");
   const place = { box, form, pressed: form?.querySelector("button:not([data-offer])") ?? box };
-  try { if (await renew() === "same") say(place, "success", "You are signed in again.", `${kept()} Press again.`); } catch { /* the next press tells */ }
+  try {
+    if ((await renew()) === "same") say(place, "success", "You are signed in again.", `${kept()} Press again.`);
+  } catch {
+    /* the next press tells */
+  }
 });
 
 // A form that somebody has begun to fill in: to lead away from it would lose what they typed.
 function begun() {
   const changed = (field) => {
     if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
-    if (field.matches("select")) return ![...field.options].every((option) => option.selected === option.defaultSelected) && field.selectedIndex > 0;
+    if (field.matches("select"))
+      return (
+        ![...field.options].every((option) => option.selected === option.defaultSelected) && field.selectedIndex > 0
+      );
     return field.type !== "hidden" && "defaultValue" in field && field.value !== field.defaultValue;
   };
-  return [...document.querySelectorAll("main form[method=post]")].find((form) => [...form.elements].some(changed) || form.querySelector("[aria-invalid=true]"));
+  return [...document.querySelectorAll("main form[method=post]")].find(
+    (form) => [...form.elements].some(changed) || form.querySelector("[aria-invalid=true]"),
+  );
 }
 
 document.addEventListener("htmx:beforeRequest", (event) => {
@@ -167,7 +221,10 @@ document.addEventListener("htmx:sendError", (event) => failed(event, "network"))
 document.addEventListener("htmx:timeout", (event) => failed(event, "time"));
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   const request = event.detail;
-  if (request.xhr.status < 400) { behind.delete(event.target); tell(); }
+  if (request.xhr.status < 400) {
+    behind.delete(event.target);
+    tell();
+  }
   if (!leadsToSignIn(request.xhr.getResponseHeader("HX-Redirect"))) return;
   const pressed = byPerson(request) && request.requestConfig.verb !== "get";
   const form = pressed ? event.target : begun();

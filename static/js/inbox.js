@@ -3,7 +3,10 @@ document.addEventListener("htmx:afterSettle", (event) => {
   const inbox = event.detail.elt;
   if (inbox?.id !== "inbox") return;
   const wrong = inbox.querySelector("[aria-invalid=true]");
-  if (wrong) { wrong.focus(); return; }
+  if (wrong) {
+    wrong.focus();
+    return;
+  }
   scrollTo({ top: 0 });
   const title = inbox.querySelector("#decision-title");
   if (title) title.focus({ preventScroll: true });

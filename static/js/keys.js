@@ -4,8 +4,15 @@ const GO = JSON.parse(document.body.dataset.go ?? "{}");
 const help = document.getElementById("keys-help");
 let pendingG = 0;
 
-const on = () => { try { return localStorage.getItem(STORE) !== "off"; } catch { return true; } };
-const typing = (target) => target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]");
+const on = () => {
+  try {
+    return localStorage.getItem(STORE) !== "off";
+  } catch {
+    return true;
+  }
+};
+const typing = (target) =>
+  target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]");
 
 const rows = () => [...document.querySelectorAll("[data-rows] a.row-link")].filter((a) => a.offsetParent !== null);
 function move(step) {
@@ -39,11 +46,16 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.key === "g") {
     clearTimeout(pendingG);
-    pendingG = setTimeout(() => { pendingG = 0; }, 1200);
+    pendingG = setTimeout(() => {
+      pendingG = 0;
+    }, 1200);
     return;
   }
   const action = KEYS[event.key];
-  if (action) { event.preventDefault(); action(); }
+  if (action) {
+    event.preventDefault();
+    action();
+  }
 });
 
 for (const button of document.querySelectorAll("[data-keys-open]")) {
@@ -54,20 +66,29 @@ const toggle = document.querySelector("[data-keys-toggle]");
 if (toggle) {
   toggle.checked = on();
   toggle.addEventListener("change", () => {
-    try { localStorage.setItem(STORE, toggle.checked ? "on" : "off"); } catch { /* this page only */ }
+    try {
+      localStorage.setItem(STORE, toggle.checked ? "on" : "off");
+    } catch {
+      /* this page only */
+    }
   });
 }
 
 // A filter form sends itself when a choice changes; its button is for those without scripts.
 for (const form of document.querySelectorAll("form[data-autosubmit]")) {
   form.querySelector("[data-nojs]")?.setAttribute("hidden", "");
-  form.addEventListener("change", (event) => { if (event.target.matches("select")) form.requestSubmit(); });
+  form.addEventListener("change", (event) => {
+    if (event.target.matches("select")) form.requestSubmit();
+  });
 }
 // Confirmations open in place; without scripts the link leads to a page with the same form.
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
   const dialog = opener && document.getElementById(opener.dataset.dialog);
-  if (dialog) { event.preventDefault(); dialog.showModal(); }
+  if (dialog) {
+    event.preventDefault();
+    dialog.showModal();
+  }
   const closer = event.target.closest("[data-close]");
   if (closer) closer.closest("dialog")?.close();
 });

@@ -12,7 +12,7 @@ let delay = 1000;
 let lostAt = 0;
 let polling = 0;
 
-const eventName = (hint) => "hint-" + hint.replace(":", "-");
+const eventName = (hint) => `hint-${hint.replace(":", "-")}`;
 
 function send(names) {
   document.body.dispatchEvent(new CustomEvent("hint", { detail: { hints: [...names] } }));
@@ -25,7 +25,10 @@ function hint(names) {
   if (flushing) return;
   flushing = true;
   send(take());
-  setTimeout(() => { flushing = false; if (waiting.size) hint([]); }, FLUSH_MS);
+  setTimeout(() => {
+    flushing = false;
+    if (waiting.size) hint([]);
+  }, FLUSH_MS);
 }
 
 function take() {
@@ -45,7 +48,9 @@ function resync() {
 
 function startPolling() {
   if (polling) return;
-  polling = setInterval(() => { if (!document.hidden) resync(); }, POLL_MS);
+  polling = setInterval(() => {
+    if (!document.hidden) resync();
+  }, POLL_MS);
 }
 
 function stopPolling() {
@@ -61,8 +66,10 @@ function lost(event) {
   lostAt ||= Date.now();
   startPolling();
   // A short blink needs no banner.
-  setTimeout(() => { if (lostAt) banner?.removeAttribute("hidden"); }, 2500);
-  setTimeout(connect, delay + Math.random() * delay / 2);
+  setTimeout(() => {
+    if (lostAt) banner?.removeAttribute("hidden");
+  }, 2500);
+  setTimeout(connect, delay + (Math.random() * delay) / 2);
   delay = Math.min(delay * 2, 30000);
 }
 
@@ -70,11 +77,18 @@ function connect() {
   if (socket) return;
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
   socket = new WebSocket(`${scheme}//${location.host}/ws/hints`);
-  socket.addEventListener("open", () => { delay = 1000; stopPolling(); });
+  socket.addEventListener("open", () => {
+    delay = 1000;
+    stopPolling();
+  });
   socket.addEventListener("close", lost);
   socket.addEventListener("message", (event) => {
     let message;
-    try { message = JSON.parse(event.data); } catch { return; }
+    try {
+      message = JSON.parse(event.data);
+    } catch {
+      return;
+    }
     if (message.resync) resync();
     if (Array.isArray(message.hints)) hint(message.hints.map(eventName));
   });
@@ -83,11 +97,18 @@ function connect() {
 document.body.addEventListener("resync", resync);
 if (enabled) {
   connect();
-  document.addEventListener("visibilitychange", () => { if (!document.hidden && polling) resync(); });
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden && polling) resync();
+  });
 }
 
 // Relative times age without a request.
-const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const UNITS = [
+  ["d", 86400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
 function age() {
   const now = Date.now();
   for (const element of document.querySelectorAll("time[data-ago]")) {
@@ -99,4 +120,6 @@ function age() {
     if (element.textContent !== text) element.textContent = text;
   }
 }
-setInterval(() => { if (!document.hidden) age(); }, 1000);
+setInterval(() => {
+  if (!document.hidden) age();
+}, 1000);

@@ -7,7 +7,11 @@
     else delete root.dataset.theme;
   };
   const stored = () => {
-    try { return localStorage.getItem("taskhub.theme") ?? "system"; } catch { return "system"; }
+    try {
+      return localStorage.getItem("taskhub.theme") ?? "system";
+    } catch {
+      return "system";
+    }
   };
   apply(stored());
   document.addEventListener("DOMContentLoaded", () => {
@@ -16,7 +20,11 @@
       select.value = stored();
       select.closest("[hidden]")?.removeAttribute("hidden");
       select.addEventListener("change", () => {
-        try { localStorage.setItem("taskhub.theme", select.value); } catch { /* private window: this page only */ }
+        try {
+          localStorage.setItem("taskhub.theme", select.value);
+        } catch {
+          /* private window: this page only */
+        }
         apply(select.value);
         for (const other of selects) other.value = select.value;
       });

@@ -256,6 +256,44 @@ def test_numbers_that_nobody_can_reckon_with_do_not_pass_the_check(number: float
         jsonx.check({"a": [{"b": number}]})
 
 
+def nested(depth: int, *, inner: str = "0", objects: bool = False) -> bytes:
+    """One document of that many levels, of lists or of objects."""
+    opened, closed = ('{"a":', "}") if objects else ("[", "]")
+    return (opened * depth + inner + closed * depth).encode()
+
+
+@pytest.mark.parametrize("objects", [False, True], ids=["lists", "objects"])
+def test_the_deepest_document_is_read_and_one_level_more_is_not(objects: bool) -> None:
+    deepest = jsonx.decode(nested(jsonx.MAX_DEPTH, objects=objects))
+    jsonx.check(deepest)
+    assert jsonx.encode(deepest) == nested(jsonx.MAX_DEPTH, objects=objects)
+    with pytest.raises(JsonError, match=f"nested deeper than {jsonx.MAX_DEPTH}"):
+        jsonx.decode(nested(jsonx.MAX_DEPTH + 1, objects=objects))
+    with pytest.raises(JsonError, match=f"nested deeper than {jsonx.MAX_DEPTH}"):
+        jsonx.check({"a": deepest} if objects else [deepest])
+
+
+def test_levels_are_counted_and_not_brackets() -> None:
+    wide = b"[" + b",".join([nested(jsonx.MAX_DEPTH - 1)] * 3) + b"]"
+    jsonx.check(jsonx.decode(wide))
+    with pytest.raises(JsonError, match="nested deeper"):
+        jsonx.decode(b"[0," + wide + b"]")
+
+
+def test_an_empty_list_is_a_level() -> None:
+    jsonx.decode(nested(jsonx.MAX_DEPTH, inner=""))
+    with pytest.raises(JsonError, match="nested deeper"):
+        jsonx.decode(nested(jsonx.MAX_DEPTH + 1, inner=""))
+
+
+def test_a_document_holds_as_many_values_as_are_allowed_and_no_more() -> None:
+    most: list[int] = [0] * (jsonx.MAX_NODES - 1)  # the list is one itself
+    jsonx.check(most)
+    assert jsonx.decode(jsonx.encode(most)) == most
+    with pytest.raises(JsonError, match=f"more than {jsonx.MAX_NODES} values"):
+        jsonx.decode(jsonx.encode([*most, 0]))
+
+
 def test_what_is_nested_too_deep_or_too_much_does_not_pass_the_check() -> None:
     deep: list[Any] = []
     for _ in range(5000):
@@ -263,7 +301,7 @@ def test_what_is_nested_too_deep_or_too_much_does_not_pass_the_check() -> None:
     with pytest.raises(JsonError, match="nested deeper"):
         jsonx.check(deep)
     with pytest.raises(JsonError, match="more than"):
-        jsonx.check([0] * (jsonx.MAX_NODES + 1))
+        jsonx.check([0] * jsonx.MAX_NODES)
 
 
 def test_ordinary_values_pass_the_check() -> None:

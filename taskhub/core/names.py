@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Final
 
 HINT_CHANNEL: Final = "taskhub"
@@ -35,21 +34,6 @@ TaskHub to another address keeps its tasks."""
 
 MAX_URI: Final = 1_024
 """Characters of a resource's uri or a template that are kept."""
-
-
-def relay_topic(relay_id: int | str) -> str:
-    """What rings when a relayed request has its outcome."""
-    return f"relay:{relay_id}"
-
-
-def follow_topic(holder: str) -> str:
-    """What rings when a worker follows what a stream wants."""
-    return f"follow:{holder}"
-
-
-def resource_topic(server_id: int, uri: str) -> str:
-    """What rings when a resource has changed: hints carry no uris, which may hold anything."""
-    return f"resource:{server_id}:{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def told_apart(server_name: str, name: str) -> str:

@@ -11,14 +11,15 @@ from typing import Any, Final
 from django.contrib.auth import get_user_model
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.hints import StandingChanged
 from taskhub.core.records import Actor
 from taskhub.core.states import Role
 from taskhub.identity.oauth.consents import forget_person
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.store.models import Membership, Tenant
 
 MAX_GROUPS: Final = 20
@@ -70,7 +71,7 @@ def add_person(
             actor=actor,
             after={"role": wanted, "groups": names},
         )
-        _announce()
+        notify(StandingChanged())
     return int(user.pk), password
 
 
@@ -101,7 +102,7 @@ def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] |
             before=before,
             after=after,
         )
-        _announce()
+        notify(StandingChanged())
     return True
 
 
@@ -149,7 +150,7 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
             actor=actor,
             before={"role": found.role, "groups": list(found.groups)},
         )
-        _announce()
+        notify(StandingChanged())
     return str(user.get_username())
 
 
@@ -190,7 +191,7 @@ def _set_active(tenant_id: int, user_id: int, *, active: bool, actor: Actor) -> 
             before={"active": not active},
             after={"active": active},
         )
-        _announce()
+        notify(StandingChanged())
     return True
 
 
@@ -238,11 +239,6 @@ def _groups(groups: Sequence[str]) -> list[str]:
     if len(names) > MAX_GROUPS:
         raise Invalid(f"A person is in at most {MAX_GROUPS} groups.", field="groups")
     return names
-
-
-def _announce() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, 'p')", [HINT_CHANNEL])
 
 
 def has_people(tenant_id: int) -> bool:

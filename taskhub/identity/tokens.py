@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
-from taskhub.core.names import HINT_CHANNEL, SCOPES
+from taskhub.core.hints import StandingChanged
+from taskhub.core.names import SCOPES
 from taskhub.core.records import Actor
 from taskhub.lib import ids
+from taskhub.lifecycle.hints import notify
 from taskhub.store.models import AccessToken, AuthContext, Event
 
 MAX_LIVE_TOKENS = 50
@@ -67,7 +69,7 @@ def revoke_token(*, tenant_id: int, token_id: int, actor: Actor) -> None:
             row.revoked_at = datetime.now(UTC)
             row.save(update_fields=["revoked_at"])
             _record("token.revoked", row.context, actor, after={"prefix": row.prefix})
-        _announce()
+        notify(StandingChanged())
 
 
 def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, actor: Actor) -> None:
@@ -80,12 +82,7 @@ def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, act
             context.disabled_at = datetime.now(UTC) if disabled else None
             context.save(update_fields=["disabled_at"])
             _record("client.disabled" if disabled else "client.enabled", context, actor)
-        _announce()
-
-
-def _announce() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, 'p')", [HINT_CHANNEL])
+        notify(StandingChanged())
 
 
 def _record(action: str, context: AuthContext, actor: Actor, after: dict[str, object] | None = None) -> None:

@@ -10,14 +10,16 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
 from taskhub.core.errors import Refused
-from taskhub.core.names import HINT_CHANNEL, told_apart
+from taskhub.core.hints import CatalogueChanged
+from taskhub.core.names import told_apart
 from taskhub.core.records import Actor, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
 from taskhub.queries.servers import redacted
 from taskhub.store.models import Server, Tool
@@ -127,7 +129,7 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
                 before=before,
                 after={"transport": transport, "target": redacted(transport, target)},
             )
-            _announce()
+            notify(CatalogueChanged())
     return int(server.pk)
 
 
@@ -236,7 +238,7 @@ def store_snapshot(
             ]
         )
         if changed:
-            _announce()
+            notify(CatalogueChanged())
     return changed
 
 
@@ -249,12 +251,7 @@ def store_problem(server_id: int, problem: str) -> None:
                 _record(server, "server.unreachable", server.name, {"state": server.state}, {"problem": problem[:500]})
             server.state, server.problem = "unreachable", problem[:1000]
             server.save(update_fields=["state", "problem"])
-            _announce()
-
-
-def _announce() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, 'c')", [HINT_CHANNEL])
+            notify(CatalogueChanged())
 
 
 def _record(server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any]) -> None:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import psycopg
 from django.conf import settings
 
 from taskhub.core.conditions import met
 from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
+from taskhub.core.hints import TaskChanged, TaskHint, TaskQueued
 from taskhub.core.records import (
     Actor,
     Audience,
@@ -30,7 +31,7 @@ from taskhub.core.words import waiting_for_approval, words
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
 from taskhub.lifecycle._records import changes, questions, who
-from taskhub.lifecycle.hints import Hint, announce_created
+from taskhub.lifecycle.hints import announce_created
 from taskhub.queries.tasks import task_by_id
 from taskhub.store import call
 
@@ -167,9 +168,9 @@ def _who(drafts: Sequence[_Draft]) -> str:
     return f'{{"tasks":{{{each}}}}}'
 
 
-def _hint(draft: _Draft, task_id: int) -> Hint:
-    word: Literal["r", "t"] = "r" if draft.approval is None else "t"
-    return Hint(word, draft.new.tenant_id, draft.new.context_id, task_id, draft.public_id)
+def _hint(draft: _Draft, task_id: int) -> TaskHint:
+    news = TaskQueued if draft.approval is None else TaskChanged
+    return news(draft.new.tenant_id, draft.new.context_id, task_id, draft.public_id)
 
 
 def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -> Created:

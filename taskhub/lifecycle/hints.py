@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
-from typing import Literal, NamedTuple
 
 import psycopg
 from django.db import connection, transaction
 
 from taskhub.core.errors import Unavailable
+from taskhub.core.hints import Hint, TaskHint, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.store import call
 
@@ -33,19 +33,6 @@ BATCH = 50
 PAUSE_SECONDS = 0.001
 """Between two notifications. Each wakes a thread in every process: under load, a pause that nobody
 notices lets more hints share one."""
-
-
-class Hint(NamedTuple):
-    """News of a task, in the words of th_hint (store/sql/functions/tasks.sql)."""
-
-    word: Literal["r", "t"]
-    tenant_id: int
-    context_id: int
-    task_id: int
-    public_id: str
-
-    def __str__(self) -> str:
-        return " ".join(map(str, self))
 
 
 _queue: SimpleQueue[int] = SimpleQueue()
@@ -60,16 +47,23 @@ def announce(*task_ids: int) -> None:
         transaction.on_commit(lambda: _enqueue(task_ids))
 
 
-def announce_created(created: Sequence[Hint]) -> None:
+def notify(*hints: Hint) -> None:
+    """Tell everybody with the commit of the running transaction, which waits for the other commits that
+    notify: for what people do now and then."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, encode(*hints)])
+
+
+def announce_created(created: Sequence[TaskHint]) -> None:
     """Wake the workers for new tasks once the running transaction (if any) commits. In this very
     thread: a task waits for its worker, and the turn to the announcing thread is what it waits for."""
     if created:
         transaction.on_commit(lambda: _send_now(created))
 
 
-def _send_now(created: Sequence[Hint]) -> None:
+def _send_now(created: Sequence[TaskHint]) -> None:
     for start in range(0, len(created), BATCH):
-        payload = ";".join(str(hint) for hint in created[start : start + BATCH])
+        payload = encode(*created[start : start + BATCH])
         try:
             # The setting is read at the commit, which follows at once: nobody waits for a disk.
             call.rows(

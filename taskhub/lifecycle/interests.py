@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from taskhub.core.names import HINT_CHANNEL, resource_topic
+from taskhub.core.hints import ResourceChanged, encode, resource_topic
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.lifecycle.hints import BATCH
 from taskhub.store import call
 
 INTEREST_SECONDS = 180.0
 """How long an interest lasts without being renewed."""
-
-BATCH = 50
-"""Hints in one notification; see `lifecycle.hints`."""
 
 
 def follow(holder: str, wanted: Collection[tuple[int, str]]) -> None:
@@ -52,9 +51,9 @@ def mark_followed(server_id: int, uris: Iterable[str]) -> None:
 def announce_updates(server_id: int, uris: Iterable[str]) -> None:
     """The server says that these have changed: ring whoever follows them. In a transaction of its own
     that waits for no disk."""
-    hints = [f"u {resource_topic(server_id, uri)}" for uri in uris]
+    hints = [ResourceChanged(resource_topic(server_id, uri)) for uri in uris]
     for start in range(0, len(hints), BATCH):
         call.rows(
             "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)::text",
-            (HINT_CHANNEL, ";".join(hints[start : start + BATCH])),
+            (HINT_CHANNEL, encode(*hints[start : start + BATCH])),
         )

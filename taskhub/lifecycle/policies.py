@@ -1,8 +1,7 @@
 """Changes to servers and to the policies of their tools.
 
 Each operation is one transaction: lock, check, change, record with before and after, announce.
-The announcements leave with the commit: `c` (catalogue and policies changed: drop caches) and
-`s <id>` (connect to this server anew and read its tools).
+The hints leave with the commit.
 """
 
 from __future__ import annotations
@@ -11,16 +10,17 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.names import HINT_CHANNEL
+from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
 from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import vault
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.queries.servers import POLICY_FIELDS, policy_mark, redacted
 from taskhub.store.models import Server, Tool
 
@@ -90,7 +90,7 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: 
             before=before,
             after={name: wanted[name] for name in changed},
         )
-        _announce("c")
+        notify(CatalogueChanged())
     return True
 
 
@@ -136,7 +136,7 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
                 "token": credentials is not None,
             },
         )
-        _announce("c", f"s {server.pk}")
+        notify(CatalogueChanged(), ServerStale(server.pk))
     return int(server.pk)
 
 
@@ -161,7 +161,7 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
             before=before,
             after={"token": credentials is not None},
         )
-        _announce("c", f"s {server_id}")
+        notify(CatalogueChanged(), ServerStale(server_id))
 
 
 def _locked_token(transport: str, token: str) -> bytes | None:
@@ -196,7 +196,7 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
             before=before,
             after={"enabled": enabled, "state": server.state},
         )
-        _announce("c", f"s {server_id}")
+        notify(CatalogueChanged(), ServerStale(server_id))
 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
@@ -208,7 +208,7 @@ def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
         if not server.enabled:
             raise Refused(f"{server.name} is disabled; enable it first.")
         record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
-        _announce(f"s {server_id}")
+        notify(ServerStale(server_id))
 
 
 def check_policy(policy: ToolPolicy) -> None:
@@ -242,9 +242,3 @@ def _locked(tenant_id: int, server_id: int) -> Server:
     if server is None:
         raise NotFound("No such server.")
     return server
-
-
-def _announce(*hints: str) -> None:
-    with connection.cursor() as cursor:
-        for hint in hints:
-            cursor.execute("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, hint])

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db import transaction
 
+from taskhub.core.hints import SessionChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import State
@@ -52,7 +53,7 @@ def end_session(session_id: int, public_id: str) -> None:
     call.rows(
         "WITH ended AS (UPDATE session SET ended_at = clock_timestamp() WHERE id = %s AND ended_at IS NULL"
         " RETURNING id) SELECT pg_notify(%s, %s)::text FROM ended",
-        (session_id, HINT_CHANNEL, f"n {public_id}"),
+        (session_id, HINT_CHANNEL, encode(SessionChanged(public_id))),
     )
 
 
@@ -68,7 +69,7 @@ def follow_resource(session_id: int, public_id: str, uri: str, *, most: int) -> 
         " ELSE resources || %s::text END"
         " WHERE id = %s AND (%s = ANY (resources) OR cardinality(resources) < %s) RETURNING id)"
         " SELECT pg_notify(%s, %s)::text FROM changed",
-        (uri, uri, session_id, uri, most, HINT_CHANNEL, f"n {public_id}"),
+        (uri, uri, session_id, uri, most, HINT_CHANNEL, encode(SessionChanged(public_id))),
     )
     return bool(found)
 
@@ -78,7 +79,7 @@ def unfollow_resource(session_id: int, public_id: str, uri: str) -> None:
     call.rows(
         "WITH changed AS (UPDATE session SET resources = array_remove(resources, %s::text)"
         " WHERE id = %s AND %s = ANY (resources) RETURNING id) SELECT pg_notify(%s, %s)::text FROM changed",
-        (uri, session_id, uri, HINT_CHANNEL, f"n {public_id}"),
+        (uri, session_id, uri, HINT_CHANNEL, encode(SessionChanged(public_id))),
     )
 
 

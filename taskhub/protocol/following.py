@@ -6,7 +6,8 @@ import asyncio
 import secrets
 from collections.abc import Iterable
 
-from taskhub.core.names import MAX_URI, follow_topic, resource_topic
+from taskhub.core.hints import follow_topic, resource_topic
+from taskhub.core.names import MAX_URI
 from taskhub.lifecycle.interests import INTEREST_SECONDS, follow, unconfirmed, unfollow
 from taskhub.protocol import calls
 from taskhub.protocol.hub import Bell, Hub

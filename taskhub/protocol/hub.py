@@ -17,14 +17,6 @@ from taskhub.lifecycle.create import create_tasks
 from taskhub.queries.sessions import live_sessions
 from taskhub.queries.tasks import owned_tasks
 
-CATALOGUE = "catalogue"
-"""The topic that rings when any tool, server or policy changed."""
-
-
-def context_topic(context_id: int) -> str:
-    """The topic that rings when any task of the context changed."""
-    return f"context:{context_id}"
-
 
 class Bell(asyncio.Event):
     """Set by a ring. It also knows which topics rang, for who watches several and must tell them apart."""
@@ -53,9 +45,8 @@ class Hints:
 
     @contextmanager
     def watch(self, *topics: str, bell: Bell | None = None) -> Iterator[Bell]:
-        """An event that is set whenever one of the topics (a task's public id, `CATALOGUE`, or one of
-        `core.names`) rings; `bell` itself, if it is given, for what it watches besides. Watch first,
-        then read: nothing can slip between."""
+        """An event that is set whenever one of the topics (see `core.hints`) rings; `bell` itself,
+        if it is given, for what it watches besides. Watch first, then read: nothing can slip between."""
         bell = bell or Bell()
         for topic in topics:
             self._waiting[topic].add(bell)

@@ -13,7 +13,8 @@ from typing import Any, Final
 from taskhub.core.capabilities import KINDS, can_answer
 from taskhub.core.elicitation import checked_response
 from taskhub.core.errors import Invalid
-from taskhub.core.names import MAX_URI, relay_topic
+from taskhub.core.hints import relay_topic
+from taskhub.core.names import MAX_URI
 from taskhub.core.records import OfferRecord, Upstream
 from taskhub.core.relays import COMPLETE, GET_PROMPT, READ, Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
 from taskhub.lib import jsonx

@@ -8,9 +8,9 @@ from collections import defaultdict
 
 from channels.layers import get_channel_layer
 
-from taskhub.core.names import follow_topic, relay_topic
+from taskhub.core.hints import CatalogueChanged, SignedOut, StandingChanged, TaskHint, decode
 from taskhub.identity.principals import forget_principals
-from taskhub.protocol.hub import CATALOGUE, Hub, context_topic
+from taskhub.protocol.hub import Hub
 from taskhub.queries.catalogue import forget_catalogues
 from taskhub.store.listener import listen
 
@@ -36,38 +36,27 @@ class Feeder:
             group.create_task(self._tell_consoles())
 
     def on_hint(self, payload: str) -> None:
-        """One hint: `r|x|t tenant context id public_id` for a task, `c` catalogue, `p` principals, `n session`
-        a session ended, `a id` a relayed request is answered, `f holder` a stream's resources are followed,
-        `u topic` one changed, `o user` a browser session of that person ended."""
-        kind, *rest = payload.split(" ")
-        if kind in ("r", "x", "t") and len(rest) == 4:
-            tenant, context, _, public_id = rest
-            self.hub.hints.ring(public_id)
-            self.hub.hints.ring(context_topic(int(context)))
-            self._note(tenant, {f"task:{public_id}", "tasks"})
-        elif kind == "c":
-            forget_catalogues()
-            self.hub.cache.clear()
-            self.hub.hints.ring(CATALOGUE)
-            self._note("*", {"servers"})
-        elif kind == "p":
-            forget_principals()
-            # Streams look whether their token is still good: revocation ends them at once.
-            self.hub.hints.ring_all()
-            self._note("*", {"clients"})
-        elif kind == "n" and rest:
-            self.hub.hints.ring(f"session:{rest[0]}")
-        elif kind == "a" and rest:
-            self.hub.hints.ring(relay_topic(rest[0]))
-        elif kind == "f" and rest:
-            self.hub.hints.ring(follow_topic(rest[0]))
-        elif kind == "u" and rest:
-            self.hub.hints.ring(rest[0])
-        elif kind == "k":
-            self._note("*", {"workers"})
-        elif kind == "o" and rest:
-            self._left.add(f"person.{rest[0]}")
-            self._due.set()
+        """One hint: rings whoever waits for it here, and tells the consoles."""
+        hint = decode(payload)
+        if hint is None:
+            return
+        match hint:
+            case TaskHint():
+                self._note(str(hint.tenant_id), hint.in_tenant())
+            case CatalogueChanged():
+                forget_catalogues()
+                self.hub.cache.clear()
+            case StandingChanged():
+                forget_principals()
+                # Streams look whether their token is still good: revocation ends them at once.
+                self.hub.hints.ring_all()
+            case SignedOut(user_id):
+                self._left.add(f"person.{user_id}")
+                self._due.set()
+        for topic in hint.rings():
+            self.hub.hints.ring(topic)
+        if hint.everywhere:
+            self._note("*", hint.everywhere)
 
     def on_gap(self) -> None:
         """Hints may have been lost: everybody looks again."""
@@ -75,12 +64,12 @@ class Feeder:
         forget_catalogues()
         self.hub.cache.clear()
         self.hub.hints.ring_all(lost=True)
-        self._note("*", {"resync"})
+        self._note("*", ("resync",))
 
-    def _note(self, tenant: str, topics: set[str]) -> None:
+    def _note(self, tenant: str, topics: tuple[str, ...]) -> None:
         news = self._news[tenant]
         if len(news) < 200:
-            news |= topics
+            news.update(topics)
         else:
             news.add("resync")
         self._due.set()

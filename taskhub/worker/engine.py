@@ -23,6 +23,18 @@ from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.capabilities import audience_for
 from taskhub.core.errors import TaskHubError, Unavailable
+from taskhub.core.hints import (
+    CatalogueChanged,
+    InterestsChanged,
+    RelayDropped,
+    RelayWaiting,
+    ServerStale,
+    TaskCancelled,
+    TaskHint,
+    TaskQueued,
+    TasksWaiting,
+    decode,
+)
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.states import Door
@@ -340,28 +352,26 @@ class Engine:
             held.answered.clear()
 
     def _on_hint(self, payload: str) -> None:
-        kind, *rest = payload.split(" ")
-        if kind in ("r", "w"):
-            if len(rest) == 4 and self._has_its_share(int(rest[1])):
+        hint = decode(payload)
+        if isinstance(hint, TaskHint) and (held := self.running.get(hint.task_id)) is not None:
+            held.answered.set()
+            if isinstance(hint, TaskCancelled):
+                self._cancel(held)
+        match hint:
+            case TaskQueued() if self._has_its_share(hint.context_id):
                 self._held_up = True  # nothing to claim until one of them ends
-            else:
+            case TaskQueued() | TasksWaiting():
                 self.wake()
-        if kind in ("t", "x", "r") and len(rest) == 4:
-            held = self.running.get(int(rest[2]))
-            if held is not None:
-                held.answered.set()
-                if kind == "x":
-                    self._cancel(held)
-        elif kind == "c":
-            self._soon(self._reload_servers())
-        elif kind == "s" and rest:
-            self.servers.look_again(int(rest[0]))
-        elif kind == "q":
-            self.relays.wake()
-        elif kind == "g" and rest and rest[0].isdigit():
-            self.relays.drop(int(rest[0]))
-        elif kind == "i":
-            self._soon(self._guarded("interests", self._follow))
+            case CatalogueChanged():
+                self._soon(self._reload_servers())
+            case ServerStale(server_id):
+                self.servers.look_again(server_id)
+            case RelayWaiting():
+                self.relays.wake()
+            case RelayDropped(relay_id):
+                self.relays.drop(relay_id)
+            case InterestsChanged():
+                self._soon(self._guarded("interests", self._follow))
 
     def _has_its_share(self, context_id: int) -> bool:
         return sum(held.claim.context_id == context_id for held in self.running.values()) >= self.share

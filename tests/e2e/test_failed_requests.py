@@ -241,7 +241,7 @@ def test_a_part_that_is_not_fetched_anew_is_said_once_and_asks_again(
     page = visits.of("approver")
     go(page, "/inbox/")
     with locked(hub):
-        page.evaluate("document.body.dispatchEvent(new CustomEvent('hint-inbox'))")
+        page.evaluate("document.body.dispatchEvent(new CustomEvent('hint-tasks'))")
         expect(page.locator("#stale")).to_have_text(
             re.compile(r"^This page may be out of date: the server answered 50\d\. It asks again by itself\.$")
         )

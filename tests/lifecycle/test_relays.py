@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from taskhub.core.errors import LimitReached, Unavailable
-from taskhub.core.names import resource_topic
+from taskhub.core.hints import resource_topic
 from taskhub.core.relays import Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
 from taskhub.lifecycle import interests, relays
 from taskhub.lifecycle.workers import heartbeat

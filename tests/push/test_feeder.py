@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection
 
-from taskhub.core.names import follow_topic, relay_topic, resource_topic
+from taskhub.core.hints import CATALOGUE, follow_topic, relay_topic, resource_topic
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.principals import cached_principal, principal_of
 from taskhub.identity.tokens import issue_token, revoke_token, set_context_disabled
-from taskhub.protocol.hub import CATALOGUE
 from taskhub.push.listener import COALESCE_SECONDS, Feeder
 from taskhub.queries.catalogue import cached_catalogue, catalogue
 from taskhub.store.models import Tenant

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from taskhub.protocol.hub import CATALOGUE, Hints
+from taskhub.core.hints import CATALOGUE
+from taskhub.protocol.hub import Hints
 
 
 def test_a_ring_wakes_who_watches_that_topic_and_nobody_else() -> None:

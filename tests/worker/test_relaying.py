@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connection
 
-from taskhub.core.names import resource_topic
+from taskhub.core.hints import resource_topic
 from taskhub.core.relays import Answered, Failed, NewRelay, RelayOutcome
 from taskhub.lifecycle import interests, relays
 from taskhub.store.models import Relay, Server

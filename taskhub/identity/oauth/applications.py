@@ -12,11 +12,13 @@ from django.db import transaction
 from oauth2_provider.models import clear_expired
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
+from taskhub.core.hints import StandingChanged
 from taskhub.core.records import Actor
-from taskhub.identity.oauth.consents import RefreshToken, Registration, announce, shown_name
+from taskhub.identity.oauth.consents import RefreshToken, Registration, shown_name
 from taskhub.identity.oauth.documents import redirect_allowed
 from taskhub.lib.chores import run_each
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
@@ -78,7 +80,7 @@ def remove_application(*, tenant_id: int, application_id: int, actor: Actor) -> 
         row, registration = _manual(tenant_id, application_id)
         _record("application.removed", row, registration, actor, before=_facts(registration))
         registration.delete()
-        announce()
+        notify(StandingChanged())
 
 
 def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Actor) -> None:
@@ -89,7 +91,7 @@ def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Ac
             row.blocked_at = datetime.now(UTC) if blocked else None
             row.save(update_fields=["blocked_at"])
             _record("application.blocked" if blocked else "application.unblocked", row, registration, actor)
-        announce()
+        notify(StandingChanged())
 
 
 def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from oauth2_provider.models import (
     get_access_token_model,
     get_application_model,
@@ -15,11 +15,13 @@ from oauth2_provider.models import (
 )
 
 from taskhub.core.errors import NotFound
-from taskhub.core.names import HINT_CHANNEL, OAUTH_ISSUER, SCOPES
+from taskhub.core.hints import StandingChanged
+from taskhub.core.names import OAUTH_ISSUER, SCOPES
 from taskhub.core.records import Actor
 from taskhub.identity import gate
 from taskhub.lib import addresses
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.store.models import Application, AuthContext, Consent, Membership, TokenFamily
 
 MAX_TARGET: Final = 300
@@ -40,12 +42,6 @@ class Standing:
     tenant_id: int
     scopes: tuple[str, ...]
     context: AuthContext
-
-
-def announce() -> None:
-    """Every process forgets its cached principals when the transaction commits."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, 'p')", [HINT_CHANNEL])
 
 
 def subject_of(user_id: int) -> str:
@@ -117,7 +113,7 @@ def remember(
             before={"scopes": sorted(before)},
             after={"client_id": registration.client_id, "scopes": scopes, "leads_back_to": target},
         )
-        announce()
+        notify(StandingChanged())
 
 
 def refuse(application: Application, *, registration: Any, asked: tuple[str, ...], actor: Actor) -> None:
@@ -154,7 +150,7 @@ def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool =
             actor=actor,
             before={"person": consent.user.get_username(), "scopes": list(consent.scopes)},
         )
-        announce()
+        notify(StandingChanged())
         return shown_name(registration)
 
 

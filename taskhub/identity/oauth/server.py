@@ -15,13 +15,15 @@ from django.db import transaction
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749 import errors
 
+from taskhub.core.hints import StandingChanged
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.address import canonical
-from taskhub.identity.oauth.consents import AccessToken, Grant, RefreshToken, announce, shown_name, standing
+from taskhub.identity.oauth.consents import AccessToken, Grant, RefreshToken, shown_name, standing
 from taskhub.identity.oauth.documents import redirect_allowed
 from taskhub.lib import ids
 from taskhub.lifecycle.events import record_event
+from taskhub.lifecycle.hints import notify
 from taskhub.store.models import TokenFamily
 
 ACCESS_PREFIX: Final = "thua_"
@@ -185,7 +187,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 "seconds": token["expires_in"],
             },
         )
-        announce()  # a refresh ends the access token before it
+        notify(StandingChanged())  # a refresh ends the access token before it
 
     def _code_reused(self, digest: str, request: Any) -> None:
         """A code may have come a second time: whoever brought it first has its tokens, and that may be
@@ -210,7 +212,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 actor=self._actor(name, request, now.context.pk if now else None),
                 after={"person": spent.user.get_username(), "client_id": spent.application.client_id},
             )
-            announce()
+            notify(StandingChanged())
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any) -> None:
         """End a token of this client, and with it the pair it belongs to (RFC 7009)."""
@@ -235,7 +237,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 actor=self._actor(shown_name(found.application), request, now.context.pk if now else None),
                 after={"prefix": token[:10]},
             )
-            announce()
+            notify(StandingChanged())
 
     @staticmethod
     def _actor(name: str, request: Any, context_id: int | None) -> Actor:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 
+from taskhub.core.hints import CATALOGUE
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
-from taskhub.protocol.hub import CATALOGUE, Hub
+from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.owned import known_task
 from taskhub.protocol.revisions.sep_2557 import mapping

@@ -8,6 +8,7 @@ import time
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
+from taskhub.core.hints import session_topic
 from taskhub.core.records import Session
 from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
@@ -124,17 +125,12 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     if envelope.method != "notifications/cancelled" or isinstance(wanted, bool) or not isinstance(wanted, (str, int)):
         return
     found = await hub.lanes.run(cancel_stream, session.id, jsonx.encode(wanted).decode())
-    hub.hints.ring(session_topic(session))
+    hub.hints.ring(session_topic(session.public_id))
     if found is not None and found[0] == "call" and found[1] is not None:
         calls.need_scope(incoming.principal, "tasks:cancel")
         # A task under the client's own id is cancelled by the time this is answered (T1686-19).
         cancel = cancel_now if found[2] else request_cancel
         await hub.lanes.run(cancel, found[1], actor=calls.actor_of(incoming))
-
-
-def session_topic(session: Session) -> str:
-    """What rings when the session ends or one of its requests is cancelled."""
-    return f"session:{session.public_id}"
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:

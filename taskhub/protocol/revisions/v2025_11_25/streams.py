@@ -19,6 +19,7 @@ from typing import Final
 
 from taskhub.core.capabilities import can_answer
 from taskhub.core.errors import TaskHubError
+from taskhub.core.hints import CATALOGUE, context_topic, session_topic
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -37,12 +38,12 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, notification_message, result_message
 from taskhub.protocol.errors import INVALID_REQUEST, TOO_MANY, WireError
 from taskhub.protocol.following import Following
-from taskhub.protocol.hub import CATALOGUE, Bell, Hub, context_topic
+from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines, progress_message
 from taskhub.protocol.projection import METHOD, for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
-from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of, session_topic
+from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 from taskhub.queries.sessions import asking_tasks, changed_tasks
 from taskhub.queries.tasks import task_by_id
@@ -258,7 +259,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
             served.at.opened = True
             if place.kind == "call" and (message := shown.opening(task)) is not None:
                 yield event(message, served.at.next())
-        with hub.hints.watch(task.public_id, session_topic(served.session)) as bell:
+        with hub.hints.watch(task.public_id, session_topic(served.session.public_id)) as bell:
             while await served.may_go_on():
                 task = await calls.fresh(hub, task)
                 if task.state not in TERMINAL:
@@ -306,7 +307,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
     """Questions nobody waits for on another stream, changed tasks, changed lists (B25-28, T25-40)."""
     hub, session = served.hub, served.session
     changes = _Changes(session, since)
-    topics = (context_topic(session.context_id), CATALOGUE, session_topic(session))
+    topics = (context_topic(session.context_id), CATALOGUE, session_topic(session.public_id))
     async with served, AsyncExitStack() as leaving:
         yield served.at.priming()
         with hub.hints.watch(*topics) as bell:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
+from taskhub.core.hints import CATALOGUE
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -15,7 +16,7 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.following import Following
-from taskhub.protocol.hub import CATALOGUE, Hub
+from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.relays import SCOPE
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping

@@ -252,7 +252,7 @@ def test_a_worker_says_it_in_lines_too() -> None:
             door.shut()
             chores = ("seal", "sweep", "heartbeat", "jobs")
             wait_until(
-                lambda: all(hub.log.read_text().count(f"taskhub.worker.engine: {chore}") for chore in chores),
+                lambda: all(hub.log.read_text().count(f"taskhub.worker.chores: {chore}") for chore in chores),
                 "the worker's chores",
                 120,
             )

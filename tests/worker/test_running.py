@@ -18,7 +18,7 @@ from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
-from taskhub.worker import engine
+from taskhub.worker import claiming, engine, running
 from tests.lib.test_schemas import doubling
 from tests.lifecycle import kit
 from tests.store import raw
@@ -184,7 +184,7 @@ def test_a_task_whose_lock_was_held_at_the_claim_is_run_as_soon_as_it_is_free(ha
         assert words(call(tool, text="there")) == "there"
         free_at = time.monotonic()
     assert words(task) == "here"
-    assert time.monotonic() - free_at < engine.WHOLE_SECONDS / 2
+    assert time.monotonic() - free_at < claiming.WHOLE_SECONDS / 2
 
 
 # --- what is said meanwhile
@@ -242,7 +242,7 @@ def test_a_question_parks_the_task_and_its_answer_brings_it_on(hall: Hall) -> No
     task = call(tool)
     for word, key in (("more", "word"), ("done", "word~2")):
         in_state(task, State.INPUT_REQUIRED)
-        wait_until(lambda: not worker.running, "a free slot")  # nobody waits in the worker
+        wait_until(lambda: not worker.slots.running, "a free slot")  # nobody waits in the worker
         answer = {"action": "accept", "content": {"word": word}}
         question = kit.opened(task)
         assert question.key == key
@@ -278,7 +278,7 @@ def test_a_tool_that_runs_too_long_is_stopped_but_the_time_it_waits_for_an_answe
     assert attempts(running) == ["faulted"]
     age = "clock_timestamp() - created_at > interval '1.3 seconds'"
     wait_until(lambda: kit.column(asking, age), "longer than the tool may run")
-    assert [held.claim.task_id for held in worker.running.values()] == [asking]  # it keeps its slot
+    assert [held.claim.task_id for held in worker.slots.running.values()] == [asking]  # it keeps its slot
     answer_question(asking, kit.opened(asking), {"action": "decline"}, actor=patient.actor)
     assert words(asking) == '{"action": "decline"}'
     assert attempts(asking) == ["finished"]
@@ -313,7 +313,7 @@ def test_cancelling_reaches_a_tool_that_runs(hall: Hall) -> None:
 def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_result_is_dropped(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "CANCEL_GRACE_SECONDS", 0.4)
+    monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.4)
     server = hall.server()
     tool, echo = hall.tool(server, "block"), hall.tool(server, "echo")
     worker = hall.start()
@@ -323,7 +323,7 @@ def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_re
     found = ended(task)
     assert (found.state, found.message) == (State.CANCELLED, "Cancelled; the tool did not confirm that it stopped")
     assert not gates.left.is_set()
-    wait_until(lambda: not worker.running, "a free slot")
+    wait_until(lambda: not worker.slots.running, "a free slot")
     gates.opened.set()
     wait_until(gates.left.is_set, "the tool to end")
     assert words(call(echo, text="next")) == "next"
@@ -334,7 +334,7 @@ def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_re
 def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "CANCEL_GRACE_SECONDS", 0.4)
+    monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.4)
     server = hall.server()
     repeatable = call(hall.tool(server, "hold", policy_at_least_once=True), label="repeatable")
     once = call(hall.tool(server, "hold_again"), label="once")
@@ -365,7 +365,7 @@ def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
 def test_a_task_whose_server_this_worker_is_not_connected_to_waits_for_it(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "RETRY_SECONDS", 0.3)
+    monkeypatch.setattr(running, "RETRY_SECONDS", 0.3)
     server = hall.server(enabled=False)
     task = call(hall.tool(server, "echo"), text="patience")
     hall.start()
@@ -427,7 +427,7 @@ def test_the_outcome_of_a_task_that_was_lost_is_dropped(hall: Hall) -> None:
     lose(task)
     gates.opened.set()
     wait_until(lambda: "task.write.stale" in kit.actions(task), "the trace of the late write")
-    wait_until(lambda: not worker.running, "a free slot")
+    wait_until(lambda: not worker.slots.running, "a free slot")
     now = kit.look(task)
     assert (now.state, now.result_json) == (State.WORKING, None)
     assert kit.column(task, "worker") == "another-worker"
@@ -442,7 +442,7 @@ def test_a_tool_whose_task_was_lost_is_stopped(hall: Hall, settings: Settings) -
     wait_until(gates.entered.is_set, "the tool to start")
     lose(task)
     wait_until(gates.cancelled.is_set, "the tool to be stopped")
-    wait_until(lambda: not worker.running, "a free slot")
+    wait_until(lambda: not worker.slots.running, "a free slot")
     assert kit.look(task).state is State.WORKING
     assert kit.column(task, "worker") == "another-worker"
     assert "task.write.stale" not in kit.actions(task)

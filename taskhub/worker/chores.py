@@ -1,0 +1,67 @@
+"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from procrastinate.exceptions import ConnectorException
+
+from taskhub.core.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+Chore = Callable[[], Awaitable[object]]
+
+
+class Chores:
+    """The chores of one process, each a task of the running loop."""
+
+    def __init__(self) -> None:
+        self._loops: list[asyncio.Task[None]] = []
+        self._aside: set[asyncio.Task[None]] = set()
+
+    def every(self, what: str, seconds: float, do: Chore) -> None:
+        """Do it this often, the first time after `seconds`."""
+
+        async def loop() -> None:
+            while True:
+                await asyncio.sleep(seconds)
+                await _guarded(what, do)
+
+        self._loops.append(asyncio.create_task(loop()))
+
+    def forever(self, what: str, do: Chore) -> None:
+        """Do what is not meant to end, and again whenever it has."""
+
+        async def loop() -> None:
+            while True:
+                await _guarded(what, do)
+                await asyncio.sleep(1.0)
+
+        self._loops.append(asyncio.create_task(loop()))
+
+    def soon(self, what: str, do: Chore) -> None:
+        """Do it once, now, while nobody waits for it."""
+        task = asyncio.create_task(_guarded(what, do))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    async def end(self) -> None:
+        """Stop what would go on for ever."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+
+async def _guarded(what: str, do: Chore) -> None:
+    try:
+        await do()
+    except asyncio.CancelledError:
+        raise
+    except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
+        logger.warning("%s: %s", what, error)
+    except Exception:
+        logger.exception("%s failed", what)

@@ -1,0 +1,168 @@
+"""The slots of a worker: what is claimed into them, what they hold, and the leases of that."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from django.conf import settings
+
+from taskhub.core.errors import Unavailable
+from taskhub.core.records import Claim
+from taskhub.lib.lanes import Lanes
+from taskhub.lib.seldom import Seldom
+from taskhub.lifecycle import run as lifecycle
+from taskhub.worker.notes import Notes
+from taskhub.worker.running import Runner, Running
+
+logger = logging.getLogger(__name__)
+
+WHOLE_SECONDS = 5.0
+"""How often at least a claim looks at the whole queue, not only at what came since the last one."""
+SKIPPED_SECONDS = 0.05
+"""After this a task is looked at again whose lock somebody held at the moment of the claim."""
+NEWS_SECONDS = 0.2
+"""A task that runs longer than this is announced as running."""
+SHARE = 2
+"""One client gets at most this part of a worker's slots, also while nobody else waits: a tool that runs
+cannot be put aside for a newcomer, so the room must be there before."""
+
+
+class Slots:
+    """What one worker runs at once. `claim_until_stopped` keeps them full."""
+
+    def __init__(self, size: int, worker: str, runner: Runner, tell: Callable[[int], None]) -> None:
+        """`tell(task id)` announces that a task runs, and returns at once."""
+        self.size = size
+        self.share = max(1, size // SHARE)
+        self.worker = worker
+        self.running: dict[int, Running] = {}
+        self._runner = runner
+        self._lanes = runner.lanes
+        self._tell = tell
+        self._seldom = Seldom(10.0)
+        self._awake = asyncio.Event()
+        self._since: datetime | None = None
+        self._whole_at = 0.0
+        self._more = False
+        """Whether the last claim left tasks that could run once another ends: only then does an end wake us."""
+        self._held_up = False
+        """The same of tasks announced since, whose client has its share here already."""
+        self._ended = 0
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be tasks to claim."""
+        self._awake.set()
+
+    def offer(self, context_id: int) -> None:
+        """A task of that client was queued."""
+        held = sum(running.claim.context_id == context_id for running in self.running.values())
+        if held >= self.share:
+            self._held_up = True  # nothing to claim until one of them ends
+        else:
+            self.wake()
+
+    async def claim_until_stopped(self) -> None:
+        """Claim whenever a slot is free and something may be there for it."""
+        while not self._stopping:
+            self._awake.clear()
+            free = self.size - len(self.running)
+            self._more = free <= 0
+            self._held_up = False
+            patience = 5.0
+            ended = self._ended
+            if free > 0:
+                whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
+                if whole:
+                    self._whole_at = time.monotonic()
+                try:
+                    claimed = await self._lanes.run(
+                        lifecycle.claim_tasks,
+                        worker=self.worker,
+                        limit=free,
+                        lease_seconds=settings.TASKHUB_LEASE_SECONDS,
+                        per_context=settings.TASKHUB_CONTEXT_RUNNING,
+                        share=self.share,
+                        actor=self._runner.actor,
+                        since=None if whole else self._since,
+                    )
+                except Unavailable as error:
+                    if self._seldom():
+                        logger.warning("cannot claim: %s", error)
+                    await asyncio.sleep(0.5)
+                    continue
+                for claim in claimed.tasks:
+                    self._start(claim)
+                self._more = claimed.more
+                if claimed.skipped:
+                    patience = SKIPPED_SECONDS
+                if claimed.tasks:
+                    self._since = claimed.since
+                if claimed.held_back or (self._more and (len(claimed.tasks) == free or self._ended != ended)):
+                    continue
+            try:
+                async with asyncio.timeout(patience):
+                    await self._awake.wait()
+            except TimeoutError:
+                pass
+
+    def _start(self, claim: Claim) -> None:
+        held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())
+        self.running[claim.task_id] = held
+        held.news = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._tell, claim.task_id)
+        held.work = asyncio.create_task(self._work(held))
+
+    async def _work(self, held: Running) -> None:
+        try:
+            await self._runner.run(held)
+        finally:
+            self.running.pop(held.claim.task_id, None)
+            if held.news is not None:
+                held.news.cancel()
+            self._ended += 1
+            if self._more or self._held_up:
+                self.wake()
+
+    async def renew(self, pulse: Lanes) -> None:
+        """Lengthen every lease. A task that is not ours any more is dropped at once: somebody else
+        may be running it."""
+        held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
+        if not held:
+            return
+        kept = await pulse.run(
+            lifecycle.renew_leases,
+            worker=self.worker,
+            held=list(held.items()),
+            lease_seconds=settings.TASKHUB_LEASE_SECONDS,
+        )
+        for task_id in held:
+            running = self.running.get(task_id)
+            if running is None or running.claim.epoch != held[task_id]:
+                continue
+            if task_id not in kept:
+                # It may also have just settled; then the work is past caring.
+                if time.monotonic() - running.started > 1.0:
+                    running.lose()
+            elif kept[task_id]:
+                running.cancel()
+
+    async def drain(self) -> None:
+        """Let running tools finish for a moment, then give their tasks back."""
+        work = [running.work for running in self.running.values() if running.work is not None]
+        if work:
+            await asyncio.wait(work, timeout=3.0)
+        for running in list(self.running.values()):
+            if running.work is not None:
+                running.work.cancel()
+        left = [running.work for running in self.running.values() if running.work is not None]
+        if left:
+            await asyncio.wait(left, timeout=3.0)

@@ -1,0 +1,204 @@
+"""One task in hand: its tool is called, its questions are opened, what came of it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskhub.core.capabilities import audience_for
+from taskhub.core.errors import Unavailable
+from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.words import words
+from taskhub.lib.batches import Batches
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle import run as lifecycle
+from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS
+from taskhub.queries.questions import response_to
+from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, question_problem, waiting_message
+from taskhub.upstream.pool import give_up
+from taskhub.worker.notes import Notes
+from taskhub.worker.servers import Servers
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 10.0
+"""How long a task waits when this worker is not connected to its server (yet)."""
+
+
+@dataclass(eq=False, slots=True)
+class Running:
+    """One claimed task in this worker's hands."""
+
+    claim: Claim
+    notes: Notes
+    started: float
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+    work: asyncio.Task[None] | None = None
+    cancelling: bool = False
+    lost: bool = False
+    live_questions: int = 0
+    clock: asyncio.Timeout | None = None
+    news: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        """Somebody asked for its cancellation: the tool is stopped, and the task ends as cancelled."""
+        if not self.cancelling and self.work is not None:
+            self.cancelling = True
+            self.work.cancel()
+
+    def lose(self) -> None:
+        """It is somebody else's now: the tool is stopped, and what came of it is dropped."""
+        if self.work is not None:
+            self.lost = True
+            self.work.cancel()
+
+
+class Runner:
+    """Runs tools at the servers of a worker, and stores what came of them."""
+
+    def __init__(self, lanes: Lanes, servers: Servers, actor: Actor) -> None:
+        self.lanes = lanes
+        self.servers = servers
+        self.actor = actor
+        self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
+            lanes,
+            lambda ended: lifecycle.finish_tasks(ended, actor=actor),
+            most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
+        )
+
+    async def run(self, held: Running) -> None:
+        """Until its outcome is stored, or there is none to store. Raises only for a cancellation."""
+        try:
+            outcome = await self._outcome(held)
+            await held.notes.flush()
+            if outcome is not None and not held.lost:
+                await self._settle(held, outcome)
+        except Exception:
+            logger.exception("task %s: its outcome could not be stored", held.claim.public_id)
+
+    async def _outcome(self, held: Running) -> Callable[[], Awaitable[bool]] | None:
+        """How to store what came of it; `None` when the lease is lost."""
+        claim = held.claim
+        pool = self.servers.pool(claim.server_id)
+        if pool is None:
+            return lambda: self.lanes.run(
+                lifecycle.release,
+                claim,
+                started=False,
+                delay_seconds=RETRY_SECONDS,
+                reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
+                actor=self.actor,
+            )
+
+        async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+            # Called in the server's own loop; the answer is awaited in ours.
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask_live(held, kind, params), loop))
+
+        def say(line: LogLine) -> None:
+            loop.call_soon_threadsafe(held.notes.add, line)
+
+        loop = asyncio.get_running_loop()
+        calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask)))
+        try:
+            async with asyncio.timeout(claim.run_seconds) as held.clock:
+                outcome = await asyncio.shield(calling)
+        except TimeoutError:
+            await _abandon(calling)
+            return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
+        except asyncio.CancelledError:
+            stopped = await _abandon(calling)
+            if held.lost:
+                return None
+            if held.cancelling:
+                message = words("cancelled_running" if stopped else "cancelled_unconfirmed")
+                return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
+            return lambda: self.lanes.run(
+                lifecycle.release,
+                claim,
+                started=True,
+                delay_seconds=0.0,
+                reason="Its worker was stopped",
+                actor=self.actor,
+            )
+        match outcome:
+            case Finished(result):
+                return lambda: self.results.run((claim, result))
+            case Asked(asked, state, message):
+                return lambda: self.lanes.run(
+                    lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
+                )
+            case Faulted(error, unreached):
+                if unreached:
+                    self.servers.look_again(claim.server_id)
+                return lambda: self.lanes.run(lifecycle.fault, claim, error, actor=self.actor)
+
+    def _fault(self, claim: Claim, message: str) -> Callable[[], Awaitable[bool]]:
+        return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
+
+    async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
+        """Store the outcome, for as long as the lease could still be ours: a database that is away
+        for a moment must not cost a finished result."""
+        pause = 0.1
+        while not held.lost:
+            try:
+                if not await store() and not held.cancelling:  # a cancellation may have ended it at once
+                    logger.warning("task %s: the lease was lost, the outcome is dropped", held.claim.public_id)
+                return
+            except Unavailable:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 2.0)
+
+    async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        """Opens a question for an older server that waits in the middle of its call, and waits with
+        it. The lease is kept; a lost worker closes the question."""
+        problem = question_problem(kind, params)
+        if problem:
+            raise ValueError(problem)
+        claim = held.claim
+        held.live_questions += 1
+        question = NewQuestion(
+            key=f"live-{claim.epoch}-{held.live_questions}",
+            kind=kind,
+            params=params,
+            audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
+        )
+        held.answered.clear()
+        asked = await self.lanes.run(
+            lifecycle.ask,
+            claim,
+            [question],
+            upstream_state=None,
+            message=waiting_message([question]),
+            live=True,
+            actor=self.actor,
+        )
+        if not asked:
+            held.lost = True
+            raise ConnectionError("the task is no longer ours")
+        asked_at = asyncio.get_running_loop().time()
+        limit = held.clock.when() if held.clock is not None else None
+        while True:
+            # The tool's time stands still while it waits for an answer.
+            if held.clock is not None and limit is not None:
+                held.clock.reschedule(limit + asyncio.get_running_loop().time() - asked_at + 10.0)
+            response = await self.lanes.run(response_to, claim.task_id, question.key)
+            if response is not None:
+                return response
+            try:
+                async with asyncio.timeout(5.0):
+                    await held.answered.wait()
+            except TimeoutError:
+                pass
+            held.answered.clear()
+
+
+async def _abandon(calling: asyncio.Future[Any]) -> bool:
+    """Cancel a call and wait for it within the grace period; whether it really stopped."""
+    calling.cancel()
+    done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2)
+    if not done:
+        await give_up(calling)
+    return bool(done)

@@ -7,7 +7,8 @@ $$;
 
 -- What was called, as an event keeps it: a task has the digest of the tool's definition as its caller was
 -- offered it, an approval that of the definition people were shown. `came_along`: answers that came with the call.
-CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object(
         'arguments_sha256', encode(arguments, 'hex'), 'definition_sha256', encode(definition, 'hex'),
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))

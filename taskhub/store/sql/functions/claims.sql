@@ -3,7 +3,8 @@
 -- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
 -- is full. p_per_context counts over all workers, p_share over the slots of this one.
 -- Ordered and compared by lease_until, so that the scan stays on the index of leases.
-CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int) RETURNS TABLE (context_id bigint, room int)
+CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
+RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
     WITH leased AS MATERIALIZED (
         SELECT t.context_id, t.worker FROM task t WHERE t.lease_until > '-infinity' ORDER BY t.lease_until
@@ -62,11 +63,12 @@ BEGIN
         WHERE t.id = ANY (p_ids) AND (NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated)
     LOOP
         held_back := held_back || unfit.id;
-        why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected) ELSE th_words(unfit.reason) END;
+        why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected)
+                    ELSE th_words(unfit.reason) END;
         IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
             SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
-                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name, 'rule', o.approval_when,
-                                                        'changed', true)) AS params,
+                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name,
+                                                        'rule', o.approval_when, 'changed', true)) AS params,
                    coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
             INTO before
             FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
@@ -82,7 +84,8 @@ BEGIN
         ELSE
             why := left(th_words(CASE WHEN unfit.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END, why), 1024);
             UPDATE task SET state = 'faulted', message = why, ended_at = clock_timestamp(), upstream_state = NULL,
-                   error = th_error(why, CASE unfit.reason WHEN 'tool_rejected' THEN 'tool_not_offered' ELSE unfit.reason END)
+                   error = th_error(why, CASE WHEN unfit.reason = 'tool_rejected' THEN 'tool_not_offered'
+                                              ELSE unfit.reason END)
             WHERE id = unfit.id;
         END IF;
     END LOOP;
@@ -103,12 +106,13 @@ END $$;
 -- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
 -- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
 -- what was locked or committed late.
-CREATE OR REPLACE FUNCTION claim_tasks_v4(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int, p_share int,
-                               p_since timestamptz, p_who text)
+CREATE OR REPLACE FUNCTION claim_tasks_v4(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
+                               p_share int, p_since timestamptz, p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
-               client_capabilities text, trace text, question_audience text, run_seconds int, given text, server_enabled boolean,
-               context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean, r_held_back bigint[])
+               client_capabilities text, trace text, question_audience text, run_seconds int, given text,
+               server_enabled boolean, context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
+               r_held_back bigint[])
 -- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
 -- scan, no join that reads a whole index, and what is wanted in the order of an index is read from that one
 -- and not sorted. And no bitmap scan, because only a plain index scan marks the entries of ended leases as dead.
@@ -158,7 +162,8 @@ BEGIN
             ), edges AS (
                 SELECT r.context_id AS stop, r.context_id + 1 AS resume FROM rooms r WHERE r.room <= 0
                 UNION ALL SELECT 0, 0
-                UNION ALL SELECT m.at, m.at FROM (SELECT floor(random() * max(c.id))::bigint AS at FROM auth_context c) m
+                UNION ALL
+                SELECT m.at, m.at FROM (SELECT floor(random() * max(c.id))::bigint AS at FROM auth_context c) m
             ), gaps AS (
                 SELECT e.resume AS low, lead(e.stop, 1, 9223372036854775807) OVER (ORDER BY e.resume, e.stop) AS high
                 FROM edges e

@@ -7,7 +7,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Browser sessions end with what they rest on, whoever changes it. Locked out, let in again, another password: whoever signed in before has to sign in anew.
+-- Browser sessions end with what they rest on, whoever changes it. Locked out, let in again, another password:
+-- whoever signed in before has to sign in anew.
 CREATE OR REPLACE FUNCTION end_sign_ins_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM sign_in WHERE user_id = OLD.id;
@@ -24,6 +25,7 @@ END $$;
 -- Open sockets of that person look whether they may stay.
 CREATE OR REPLACE FUNCTION announce_sign_outs_v1() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_notify('taskhub', 'o ' || user_id) FROM (SELECT DISTINCT user_id FROM ended) who WHERE user_id IS NOT NULL;
+    PERFORM pg_notify('taskhub', 'o ' || user_id)
+    FROM (SELECT DISTINCT user_id FROM ended) who WHERE user_id IS NOT NULL;
     RETURN NULL;
 END $$;

@@ -14,10 +14,10 @@ RETURNS void LANGUAGE sql AS $$
         LEFT JOIN tool o ON o.id = t.tool_id
 $$;
 
--- Opens questions. Parked (p_live false): the lease ends and the tool is called again with
--- the answers. Live: the tool itself waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit questions opened here: an array of
--- {key, response, verdict}. They are the client's decisions, stored and recorded like every other; where
--- nothing is left open the task is runnable again.
+-- Opens questions. Parked (p_live false): the lease ends and the tool is called again with the answers. Live: the
+-- tool itself waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit
+-- questions opened here: an array of {key, response, verdict}. They are the client's decisions, stored and recorded
+-- like every other; where nothing is left open the task is runnable again.
 CREATE OR REPLACE FUNCTION ask_v2(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
                        p_live boolean, p_given json, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -52,7 +52,8 @@ BEGIN
     FOR given IN SELECT g ->> 'key' AS key, g ->> 'response' AS response, g ->> 'verdict' AS verdict, c.name
                  FROM json_array_elements(coalesce(p_given, '[]')) g JOIN auth_context c ON c.id = owner.context_id
     LOOP
-        PERFORM answer_v2(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL, owner.context_id, NULL,
+        PERFORM answer_v2(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL,
+            owner.context_id, NULL,
             json_build_object('name', given.name, 'door', 'client', 'context_id', owner.context_id)::text);
     END LOOP;
     RETURN true;
@@ -78,7 +79,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, "group", definition_digest INTO asked FROM question WHERE task_id = p_task AND key = p_key;
+    SELECT id, state, quorum, kind, "group", definition_digest INTO asked
+    FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;

@@ -47,7 +47,8 @@ BEGIN
 END $$;
 
 -- Stores the outcome, unless its caller has left. Rings the caller.
-CREATE OR REPLACE FUNCTION finish_relay_v1(p_id bigint, p_worker text, p_outcome text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION finish_relay_v1(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     UPDATE relay SET state = 'done', outcome = p_outcome::json

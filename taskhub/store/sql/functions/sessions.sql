@@ -25,7 +25,8 @@ $$;
 -- process was killed looks served for a while. Not what the session's own stream has sent already: a
 -- client that then asks for the result would be asked twice. After p_after only: what a stream that is
 -- taken up again has sent before. Another session of the same caller is asked only where no stream of the
--- first is served, and only by p_methods, which its client can answer. No row: the stream has ended, or is served elsewhere.
+-- first is served, and only by p_methods, which its client can answer. No row: the stream has ended, or is
+-- served elsewhere.
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
 -- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
 -- something is due later, in how many seconds.
@@ -45,7 +46,8 @@ BEGIN
         UPDATE stream SET seen_at = clock_timestamp() WHERE id = p_stream;
     END IF;
     r_method := CASE WHEN mine.kind = 'listen' AND EXISTS (
-        SELECT 1 FROM stream s WHERE s.session_id = mine.session_id AND s.kind = 'listen' AND s.id > p_stream AND th_served(s))
+        SELECT 1 FROM stream s
+        WHERE s.session_id = mine.session_id AND s.kind = 'listen' AND s.id > p_stream AND th_served(s))
         OR mine.kind = 'result' AND EXISTS (
         SELECT 1 FROM stream s WHERE s.task_id = mine.task_id AND s.session_id = mine.session_id AND s.kind = 'result'
         AND s.id > p_stream AND th_served(s))
@@ -82,7 +84,8 @@ BEGIN
     LOOP
         -- Another stream may have been quicker: then the row has changed and is not ours.
         UPDATE outbound o SET stream_id = p_stream, sent_at = clock_timestamp() FROM question q
-        WHERE o.id = taken.id AND o.state = 'open' AND o.stream_id IS NOT DISTINCT FROM taken.stream_id AND q.id = o.question_id AND q.state = 'open'
+        WHERE o.id = taken.id AND o.state = 'open' AND o.stream_id IS NOT DISTINCT FROM taken.stream_id
+          AND q.id = o.question_id AND q.state = 'open'
         RETURNING o.id, o.method, o.params::text INTO r_id, r_method, r_params;
         IF FOUND THEN
             RETURN NEXT;

@@ -5,7 +5,8 @@
 -- where the cancellation ended it at once.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
-                               WHEN t.cancel_requested_at IS NOT NULL AND (t.ended_at IS NULL OR t.state = 'cancelled') THEN 'x'
+                               WHEN t.cancel_requested_at IS NOT NULL
+                                    AND (t.ended_at IS NULL OR t.state = 'cancelled') THEN 'x'
                                ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
 $$;
 
@@ -15,7 +16,8 @@ CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANG
 $$;
 
 -- As core.words.waiting_for_approval.
-CREATE OR REPLACE FUNCTION th_waiting_for_approval("group" text, counted bigint, quorum int) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION th_waiting_for_approval("group" text, counted bigint, quorum int) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN "group" <> '' THEN th_words('waiting_approval_by', "group", counted::text, quorum::text)
                 ELSE th_words('waiting_approval', counted::text, quorum::text) END
 $$;
@@ -71,27 +73,31 @@ BEGIN
         WITH wanted AS MATERIALIZED (
             SELECT * FROM json_to_recordset(p_wanted) AS i(
                 n int, public_id text, tenant bigint, context bigint, tool bigint, tool_name text, revision text,
-                arguments jsonb, digest text, tool_digest text, answers jsonb, questions json, message text, ttl_ms bigint, poll_ms int,
-                key text, client_info jsonb, client_capabilities jsonb, trace jsonb, rerun_of bigint,
-                max_attempts int, at_least_once boolean, run_seconds int,
-                session bigint, request_id text, progress_token text, handle boolean, client_task_id text, keep_ms bigint)
+                arguments jsonb, digest text, tool_digest text, answers jsonb, questions json, message text,
+                ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
+                rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
+                session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
+                keep_ms bigint)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
-                              arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at, poll_interval_ms,
-                              idempotency_key, client_info, client_capabilities, trace, rerun_of_id, max_attempts,
-                              at_least_once, run_seconds, session_id, request_id, progress_token, handle,
+                              arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at,
+                              poll_interval_ms, idempotency_key, client_info, client_capabilities, trace, rerun_of_id,
+                              max_attempts, at_least_once, run_seconds, session_id, request_id, progress_token, handle,
                               client_task_id, keep_ms, created_at, updated_at)
-            SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'), decode(nullif(tool_digest, ''), 'hex'), answers,
+            SELECT public_id, tenant, context, tool, tool_name, revision, arguments, decode(digest, 'hex'),
+                   decode(nullif(tool_digest, ''), 'hex'), answers,
                    CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
-                   session, request_id, progress_token, handle, client_task_id, keep_ms, statement_timestamp(), statement_timestamp()
+                   session, request_id, progress_token, handle, client_task_id, keep_ms,
+                   statement_timestamp(), statement_timestamp()
             -- In one order for everybody, or two batches could wait for each other's keys.
             FROM wanted ORDER BY context, key, n
             ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
             RETURNING id, public_id, created_at
         )
-        SELECT w.n, w.tenant, w.questions, m.id, m.created_at FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
+        SELECT w.n, w.tenant, w.questions, m.id, m.created_at
+        FROM wanted w LEFT JOIN made m ON m.public_id = w.public_id
     LOOP
         IF made.id IS NULL THEN
             missing := missing || made.n;
@@ -218,7 +224,8 @@ END $$;
 
 -- Gives a task back: the server was not there, or the worker stops. A tool that had started and
 -- may not run twice is faulted instead, so that a person decides.
-CREATE OR REPLACE FUNCTION release_v1(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8, p_reason text, p_who text)
+CREATE OR REPLACE FUNCTION release_v1(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
+                                      p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -290,7 +297,8 @@ DECLARE
     held record;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT state, lease_epoch, lease_until, cancel_requested_at, ended_at INTO held FROM task WHERE id = p_id FOR UPDATE;
+    SELECT state, lease_epoch, lease_until, cancel_requested_at, ended_at INTO held
+    FROM task WHERE id = p_id FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
@@ -300,14 +308,16 @@ BEGIN
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     UPDATE task SET state = 'cancelled', ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
            cancel_requested_at = coalesce(held.cancel_requested_at, clock_timestamp()),
-           message = th_words(CASE WHEN held.lease_until IS NULL THEN 'cancelled_unstarted' ELSE 'cancelled_running' END)
+           message = th_words(CASE WHEN held.lease_until IS NULL THEN 'cancelled_unstarted'
+                                   ELSE 'cancelled_running' END)
     WHERE id = p_id;
     PERFORM th_close_attempt(p_id, held.lease_epoch, 'cancelled', '');
     RETURN '';
 END $$;
 
 -- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
-CREATE OR REPLACE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE OR REPLACE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     changed int := 0;
@@ -315,7 +325,7 @@ BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
     -- Leases that ran out, and cancelled tools that did not stop within the grace period.
     FOR t IN
-        SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at, lease_until < clock_timestamp() AS lost
+        SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at
         FROM task
         WHERE lease_until IS NOT NULL
           AND (lease_until < clock_timestamp()
@@ -359,13 +369,15 @@ BEGIN
     END LOOP;
     -- The time to live slides while people are being waited for.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
-           ttl_ms = least(2592000000, (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
+           ttl_ms = least(2592000000,
+                          (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
     WHERE id = ANY (ARRAY(
         SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
             AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
     -- Past its time and never run: it will not be.
     FOR t IN
-        SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp() LIMIT p_limit FOR UPDATE SKIP LOCKED
+        SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp()
+        LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         changed := changed + 1;
         UPDATE task SET state = 'faulted', ended_at = clock_timestamp(), message = th_words('expired'),
@@ -373,7 +385,8 @@ BEGIN
         WHERE id = t.id;
     END LOOP;
     -- Runnable tasks always have a wake-up.
-    IF EXISTS (SELECT 1 FROM task WHERE state = 'queued' AND runnable_at < clock_timestamp() - interval '5 seconds') THEN
+    IF EXISTS (SELECT 1 FROM task
+               WHERE state = 'queued' AND runnable_at < clock_timestamp() - interval '5 seconds') THEN
         PERFORM pg_notify('taskhub', 'w');
         PERFORM th_wake_workers();
     END IF;

@@ -186,7 +186,7 @@ class Crew:
         connection.close()
 
 
-def count_rows(sql: str, params: Sequence[object] = ()) -> int:
+def count_rows(sql: str, params: Sequence[Any] = ()) -> int:
     with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return int(cursor.fetchone()[0])

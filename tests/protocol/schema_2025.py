@@ -103,7 +103,8 @@ def _is_1686(method: str, result: dict[str, Any]) -> bool:
 
 
 def _check_sent(version: str, message: dict[str, Any]) -> None:
-    method, params = message["method"], message.get("params")
+    method = message["method"]
+    params: Any = message.get("params")
     if "id" in message and method.startswith("tasks/"):
         assert (version, method) in {(VERSION, f"tasks/{word}") for word in ("get", "result", "cancel")}
         assert set(params) == {"taskId"}, "no related-task metadata here (CH-12)"

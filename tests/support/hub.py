@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import psutil
 import psycopg
@@ -148,23 +148,12 @@ class RunningHub:
             connection.execute(statement)
 
     def _connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
-        parts = urlsplit(os.environ["DATABASE_URL"])
-        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-        given = {
-            "user": parts.username,
-            "password": parts.password,
-            "host": parts.hostname,
-            "port": parts.port,
-            **query,
-        }
-        return psycopg.connect(
-            dbname=database, autocommit=True, **{key: value for key, value in given.items() if value}
-        )
+        return psycopg.connect(self.url_of(database), autocommit=True)
 
-    def sql(self, statement: str, params: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def sql(self, statement: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask the hub's own database."""
         with self._connect(self.database) as connection:
-            cursor = connection.execute(statement, params)  # type: ignore[arg-type]  # our own SQL text
+            cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
 
     def token(self, client: str, *scopes: str) -> str:

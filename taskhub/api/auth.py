@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
+from taskhub.core.versions import is_stateless
 from taskhub.identity import outside
 from taskhub.identity.address import has_authorization_server, metadata_of, resource_of
 from taskhub.identity.principals import anonymous_principal, cached_anonymous, cached_principal, principal_of
@@ -20,7 +21,6 @@ from taskhub.lib.lanes import Lanes
 MAX_TOKEN = 8_192
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """RFC 6750's `b64token`."""
-_OF_2026 = "2026"
 
 
 class Unauthorized(Exception):
@@ -87,7 +87,7 @@ def scope_challenge(
     To a client of 2025 these are what it has and what it lacks: it asks anew for exactly the scopes
     named. A client of 2026 is told what this call needs, and adds up itself.
     """
-    needed = {scope} if (version or "").startswith(_OF_2026) else {scope, *granted}
+    needed = {scope} if is_stateless(version) else {scope, *granted}
     named = [name for name in SCOPES if name in needed]
     response["WWW-Authenticate"] = _bearer(request, "insufficient_scope", named or [scope])
     return response

@@ -11,7 +11,9 @@ import httpx2
 from django.conf import settings
 from django.core.management.base import CommandError
 
-VERSION = "2026-07-28"
+from taskhub.core.versions import Version
+
+VERSION = Version.MCP_2026_07_28
 
 Heard = Callable[[dict[str, Any]], None]
 

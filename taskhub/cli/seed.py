@@ -8,6 +8,7 @@ import time
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, NewTask
 from taskhub.core.states import Door
+from taskhub.core.versions import Version
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.clients import client_context
@@ -51,7 +52,7 @@ def seed() -> int:
                 context_id=context_id,
                 tool=tools.by_name[name],
                 arguments=arguments,
-                revision="2026-07-28",
+                revision=Version.MCP_2026_07_28,
                 client_info={"name": client, "version": "demo"},
                 client_capabilities={"extensions": {"io.modelcontextprotocol/tasks": {}}},
                 idempotency_key=f"seed-{number}",

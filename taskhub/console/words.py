@@ -8,12 +8,15 @@ from typing import Any, Final
 from taskhub.core.capabilities import can_answer
 from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import QuestionKind
+from taskhub.core.versions import Proposal, Version, is_stateless
 from taskhub.queries.voices import Voice
 
-STATELESS: Final = "2026-07-28"
-WITH_TASKS: Final = "2025-11-25"
-WITHOUT_TASKS: Final = ("2025-06-18", "2025-03-26")
-PROPOSALS: Final = {"sep-1686": "SEP-1686, by its key on a session", "sep-2557": "SEP-2557, on /mcp/sep-2557"}
+WITH_TASKS: Final = Version.MCP_2025_11_25
+WITHOUT_TASKS: Final = (Version.MCP_2025_06_18, Version.MCP_2025_03_26)
+PROPOSALS: Final[dict[str, str]] = {
+    Proposal.SEP_1686: "SEP-1686, by its key on a session",
+    Proposal.SEP_2557: "SEP-2557, on /mcp/sep-2557",
+}
 
 _KINDS: Final[tuple[tuple[str, QuestionKind, dict[str, Any], str], ...]] = (
     ("forms", QuestionKind.ELICITATION, {}, "Forms: people answer them in the inbox."),
@@ -38,7 +41,7 @@ def described(voice: Voice) -> Described:
     """What it speaks, declares, and therefore never gets."""
     answers = {name: _answers(voice, kind, params) for name, kind, params, _ in _KINDS}
     declares = tuple(name for name, does in answers.items() if does)
-    if voice.revision == STATELESS and _extension(voice.capabilities):
+    if is_stateless(voice.revision) and _extension(voice.capabilities):
         declares = ("tasks extension", *declares)
     if _hosts(voice):
         declares = (*declares, "tasks of its own")
@@ -54,7 +57,7 @@ def described(voice: Voice) -> Described:
 
 def _answers(voice: Voice, kind: QuestionKind, params: dict[str, Any]) -> bool:
     # Before 2025-06-18 there were no forms, and before 2025-11-25 no pages, whatever was declared.
-    if kind is QuestionKind.ELICITATION and voice.revision == WITHOUT_TASKS[1]:
+    if kind is QuestionKind.ELICITATION and voice.revision == Version.MCP_2025_03_26:
         return False
     if params.get("mode") == "url" and voice.revision in WITHOUT_TASKS:
         return False
@@ -62,7 +65,7 @@ def _answers(voice: Voice, kind: QuestionKind, params: dict[str, Any]) -> bool:
 
 
 def _about_tasks(voice: Voice) -> list[str]:
-    if voice.revision == STATELESS and not _extension(voice.capabilities):
+    if is_stateless(voice.revision) and not _extension(voice.capabilities):
         return [
             "Task handles: it does not declare the tasks extension. Its calls wait for their results, and tools in"
             " mode “required” are not listed to it and answer it with -32021."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from taskhub.core.errors import (
     Forbidden,
@@ -18,11 +19,12 @@ from taskhub.core.errors import (
 )
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
+from taskhub.protocol.door import Door
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, glimpsed, read_envelope
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
-from taskhub.protocol.registry import Door, door_of, open_doors
+from taskhub.protocol.registry import door_of, open_doors
 from taskhub.protocol.replies import error_reply
 
 logger = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
     sent: its challenge header is the entry room's affair."""
     message: Envelope | Response | None = None
-    door: Door | None = None
+    door: Door[Any] | None = None
     try:
         if incoming.verb != "POST":
             return await _without_body(hub, incoming)
@@ -67,14 +69,14 @@ def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[
     return _failed(None if message is None else _door(hub, message, headers, mount), message, error)
 
 
-def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Door | None:
+def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Door[Any] | None:
     try:
         return door_of(message, headers, mount, hub.versions)
     except WireError:
         return None
 
 
-def _failed(door: Door | None, message: Envelope | Response | None, error: Exception) -> Reply:
+def _failed(door: Door[Any] | None, message: Envelope | Response | None, error: Exception) -> Reply:
     """The error as the answer to `message`, as far as message and door are known."""
     if isinstance(error, TaskHubError):
         error = wire_error(error)
@@ -87,13 +89,13 @@ def _failed(door: Door | None, message: Envelope | Response | None, error: Excep
     return reply if door is None or message is None else _borne(door, message, reply)
 
 
-def _borne(door: Door, message: Envelope | Response, reply: Reply) -> Reply:
+def _borne(door: Door[Any], message: Envelope | Response, reply: Reply) -> Reply:
     """`reply` with a status that a client of this wire survives.
 
     A notification promises nothing, and its sender can do nothing about it: it counts as received. A response
     keeps the status: nothing else could tell its sender that the answer was not taken.
     """
-    if reply.status not in door.said_in_json or isinstance(message, Response):
+    if reply.status not in door.SAID_IN_JSON or isinstance(message, Response):
         return reply
     if message.id is None:
         logger.warning("%s was received and had no effect: %s", message.method[:64], reply.body.decode())
@@ -101,7 +103,7 @@ def _borne(door: Door, message: Envelope | Response, reply: Reply) -> Reply:
     return replace(reply, status=200)
 
 
-async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | Response) -> Reply | Stream:
+async def _answer(hub: Hub, incoming: Incoming, door: Door[Any], message: Envelope | Response) -> Reply | Stream:
     if isinstance(message, Response):
         await door.responded(hub, incoming, message)
         return Reply(b"", status=202)
@@ -109,14 +111,14 @@ async def _answer(hub: Hub, incoming: Incoming, door: Door, message: Envelope | 
         await door.notified(hub, incoming, message)
         return Reply(b"", status=202)
     request = await door.check(hub, incoming, message)
-    return await door.methods[request.version][message.method](hub, request)
+    return await door.METHODS[request.version][message.method](hub, request)
 
 
 async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """GET opens the stream of a session and DELETE ends one, where a revision has sessions (B25-07, B25-14)."""
     for door in open_doors(incoming.mount, hub.versions):
-        if incoming.verb in door.verbs and "mcp-session-id" in incoming.headers:
-            return await door.verbs[incoming.verb](hub, incoming)
+        if incoming.verb in door.VERBS and "mcp-session-id" in incoming.headers:
+            return await door.VERBS[incoming.verb](hub, incoming)
     return not_spoken()
 
 

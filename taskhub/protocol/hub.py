@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
+from taskhub.queries.catalogue import Catalogue
 from taskhub.queries.sessions import live_sessions
 from taskhub.queries.tasks import owned_tasks
 
@@ -73,13 +73,33 @@ class Hints:
                     bell.set()
 
 
+class KeptPages:
+    """Pages of lists as they go out: they depend on nothing but the catalogue. Emptied when it changes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, int, int], tuple[Catalogue, bytes]] = {}
+
+    def page(self, version: str, name: str, of: Catalogue, start: int, encode: Callable[[], bytes]) -> bytes:
+        """The page of the list `name` that starts there; made by `encode` if it is not there yet."""
+        key = (version, name, of.tenant_id, start)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not of:
+            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
+            kept = self._kept[key] = (of, encode())
+        return kept[1]
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._kept.clear()
+
+
 @dataclass
 class Hub:
     """One per web process."""
 
     lanes: Lanes
     sealer: Sealer
-    server_info: dict[str, Any]
+    server_info: Mapping[str, str]
     inline_wait_seconds: float
     versions: tuple[str, ...]
     """Those that `/mcp` speaks, newest first."""
@@ -87,7 +107,7 @@ class Hub:
     """What else is switched on that is no protocol version."""
     mounts: frozenset[str] = frozenset()
     """The places below `/mcp` that are open."""
-    shown: Callable[[TaskRecord], Any] = lambda task: None
+    shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
     """A task as its own revision shows it: `registry.shown`, which imports what imports this."""
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,8 +121,7 @@ class Hub:
     """`queries.sessions.live_sessions` by session id and context id."""
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """`lifecycle.create.create_task`."""
-    cache: dict[str, Any] = field(default_factory=dict)
-    """Encoded replies that depend on nothing but the catalogue; emptied when it changes."""
+    pages: KeptPages = field(default_factory=KeptPages)
 
     def __post_init__(self) -> None:
         """What goes through the hub's lanes together."""

@@ -45,7 +45,7 @@ class Feeder:
                 self._note(str(hint.tenant_id), hint.in_tenant())
             case CatalogueChanged():
                 forget_catalogues()
-                self.hub.cache.clear()
+                self.hub.pages.clear()
             case StandingChanged():
                 forget_principals()
                 # Streams look whether their token is still good: revocation ends them at once.
@@ -62,7 +62,7 @@ class Feeder:
         """Hints may have been lost: everybody looks again."""
         forget_principals()
         forget_catalogues()
-        self.hub.cache.clear()
+        self.hub.pages.clear()
         self.hub.hints.ring_all(lost=True)
         self._note("*", ("resync",))
 

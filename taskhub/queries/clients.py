@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
+from taskhub.core.versions import is_stateless
 from taskhub.queries._read import read
 
 PAGE_ROWS = 50
@@ -132,7 +133,7 @@ class ClientRow:
     @property
     def warns(self) -> bool:
         """A client of 2026-07-28 that called and never declared the tasks extension."""
-        return self.seen and not self.declares_tasks and self.revision in (None, "2026-07-28")
+        return self.seen and not self.declares_tasks and (self.revision is None or is_stateless(self.revision))
 
 
 @dataclass(frozen=True, slots=True)

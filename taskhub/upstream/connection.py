@@ -27,6 +27,7 @@ from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.states import QuestionKind
+from taskhub.core.versions import is_stateless
 from taskhub.lib import jsonx
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.sieve import Sieve
@@ -174,7 +175,7 @@ class Connection:
     @property
     def modern(self) -> bool:
         """Whether the server speaks 2026-07-28 or later."""
-        return self.client is not None and self.client.protocol_version >= "2026"
+        return self.client is not None and is_stateless(self.client.protocol_version)
 
     async def _hold(self, mode: Mode) -> None:
         assert self._opened is not None

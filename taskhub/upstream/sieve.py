@@ -14,6 +14,7 @@ from mcp_types import methods
 from pydantic import ValidationError
 
 from taskhub.core.names import META_VERSION
+from taskhub.core.versions import Version
 
 UNFIT: Final = "io.taskhub/unfit"
 """In a list as it comes out of the sieve: pairs of an item that was taken out, and why."""
@@ -24,8 +25,8 @@ _MEMBER: Final = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
-_BEFORE_2026: Final = "2025-11-25"
-"""All revisions before 2026 are checked by the shapes of the last."""
+_ON_SESSIONS: Final = Version.MCP_2025_11_25
+"""All versions with sessions are checked by the shapes of the last."""
 
 
 class Sieve:
@@ -38,7 +39,7 @@ class Sieve:
         """Note which answers will be lists."""
         if isinstance(message, types.JSONRPCRequest) and message.method in _MEMBER:
             meta = (message.params or {}).get("_meta") or {}
-            self._asked[message.id] = (message.method, meta.get(META_VERSION, _BEFORE_2026))
+            self._asked[message.id] = (message.method, meta.get(META_VERSION, _ON_SESSIONS))
 
     def received(self, message: Any) -> None:
         """Sieve the message if it is a list that was asked for."""

@@ -17,8 +17,9 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.principals import cached_principal, principal_of
 from taskhub.identity.tokens import issue_token, revoke_token, set_context_disabled
+from taskhub.protocol.hub import Hub
 from taskhub.push.listener import COALESCE_SECONDS, Feeder
-from taskhub.queries.catalogue import cached_catalogue, catalogue
+from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
 from taskhub.store.models import Tenant
 from tests.factories import make_server, make_tenant, make_tool
 from tests.push.kit import BOUND, Console, background, end_listeners, feeding, make_hub, notify, until
@@ -80,47 +81,60 @@ def remember(known: Remembered) -> None:
     catalogue(known.tenant.pk)
 
 
+LISTED = Catalogue(tenant_id=7, tools=(), by_name={}, digest="")
+
+
+def keep(hub: Hub) -> None:
+    """A page of a list was answered."""
+    hub.pages.page("2026-07-28", "tools/list", LISTED, 0, lambda: b"kept")
+
+
+def keeps(hub: Hub) -> bool:
+    """Whether that page would be answered as it was."""
+    return hub.pages.page("2026-07-28", "tools/list", LISTED, 0, lambda: b"new") == b"kept"
+
+
 # --- rings and caches
 
 
 @pytest.mark.parametrize("kind", ["r", "x", "t"])
 def test_a_hint_of_a_task_rings_who_watches_it_and_drops_no_cache(known: Remembered, kind: str) -> None:
     hub = make_hub()
-    hub.cache["tools/list"] = b"reply"
+    keep(hub)
     feeder = Feeder(hub)
     with hub.hints.watch("abc") as mine, hub.hints.watch("abd", CATALOGUE) as other:
         feeder.on_hint(f"{kind} 1 2 3 abc")
         assert (mine.is_set(), other.is_set()) == (True, False)
-    assert (known.principal, known.tools, hub.cache) == (True, True, {"tools/list": b"reply"})
+    assert (known.principal, known.tools, keeps(hub)) == (True, True, True)
 
 
 def test_a_hint_of_the_catalogue_drops_it_and_all_that_was_made_from_it_and_rings_its_topic(
     known: Remembered,
 ) -> None:
     hub = make_hub()
-    hub.cache["tools/list"] = b"reply"
+    keep(hub)
     with hub.hints.watch(CATALOGUE) as lists, hub.hints.watch("abc") as task:
         Feeder(hub).on_hint("c")
         assert (lists.is_set(), task.is_set()) == (True, False)
-    assert (known.principal, known.tools, hub.cache) == (True, False, {})
+    assert (known.principal, known.tools, keeps(hub)) == (True, False, False)
 
 
 def test_a_hint_of_principals_drops_them_and_rings_every_stream(known: Remembered) -> None:
     hub = make_hub()
-    hub.cache["tools/list"] = b"reply"
+    keep(hub)
     with hub.hints.watch(CATALOGUE) as lists, hub.hints.watch("abc") as task:
         Feeder(hub).on_hint("p")
         assert (lists.is_set(), task.is_set()) == (True, True)
-    assert (known.principal, known.tools, hub.cache) == (False, True, {"tools/list": b"reply"})
+    assert (known.principal, known.tools, keeps(hub)) == (False, True, True)
 
 
 def test_after_a_gap_nothing_is_believed_and_everybody_looks_again(known: Remembered) -> None:
     hub = make_hub()
-    hub.cache["tools/list"] = b"reply"
+    keep(hub)
     with hub.hints.watch(CATALOGUE) as lists, hub.hints.watch("abc") as task:
         Feeder(hub).on_gap()
         assert (lists.is_set(), task.is_set()) == (True, True)
-    assert (known.principal, known.tools, hub.cache) == (False, False, {})
+    assert (known.principal, known.tools, keeps(hub)) == (False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +142,11 @@ def test_after_a_gap_nothing_is_believed_and_everybody_looks_again(known: Rememb
 )
 def test_what_is_no_hint_for_streams_rings_nobody_and_drops_nothing(known: Remembered, payload: str) -> None:
     hub = make_hub()
-    hub.cache["tools/list"] = b"reply"
+    keep(hub)
     with hub.hints.watch("abc", "", "3", CATALOGUE) as bell:
         Feeder(hub).on_hint(payload)
         assert not bell.is_set()
-    assert (known.principal, known.tools, bool(hub.cache)) == (True, True, True)
+    assert (known.principal, known.tools, keeps(hub)) == (True, True, True)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +195,11 @@ async def test_a_revocation_elsewhere_counts_here_at_once(committed: Remembered)
 async def test_a_listener_that_comes_back_drops_what_may_have_changed_meanwhile(committed: Remembered) -> None:
     async with feeding() as feeder, Console("consoles") as console:
         await asyncio.to_thread(elsewhere, partial(remember, committed))
-        feeder.hub.cache["tools/list"] = b"reply"
+        keep(feeder.hub)
         with feeder.hub.hints.watch("abc") as bell:
             end_listeners()
             await until(bell.is_set)
-        assert (committed.principal, committed.tools, feeder.hub.cache) == (False, False, {})
+        assert (committed.principal, committed.tools, keeps(feeder.hub)) == (False, False, False)
         assert await console.next() == ["resync"]
         with feeder.hub.hints.watch("abc") as bell:
             notify("t 1 2 3 abc")

@@ -178,7 +178,7 @@ def test_doors_are_told_apart_by_their_mount() -> None:
     assert MOUNTS == ("sep-2557",)
     assert "sep-2557" not in VERSIONS
     assert set(REVISIONS) == {*VERSIONS, *PROFILES, "sep-2557"}
-    assert [door.mount for door in DOORS if door.mount] == ["sep-2557"]
+    assert [door.MOUNT for door in DOORS if door.MOUNT] == ["sep-2557"]
 
 
 async def _never() -> None:

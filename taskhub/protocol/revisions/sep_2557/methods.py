@@ -10,6 +10,7 @@ from typing import Any, Final
 from taskhub.core.names import META_SERVER
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
+from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
 from taskhub.protocol.errors import INVALID_REQUEST, http_status
 from taskhub.protocol.hub import Hub
@@ -18,8 +19,6 @@ from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
 from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
 from taskhub.protocol.stateless.request import Request
-
-MOUNT: Final = VERSION
 
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
@@ -64,7 +63,7 @@ async def list_tools(hub: Hub, request: Request) -> Reply:
     return result_reply(request.id, jsonx.encode({**result, "_meta": {META_SERVER: hub.server_info}}))
 
 
-_METHODS: Final[Mapping[str, Any]] = MappingProxyType(
+_METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": list_tools,
@@ -75,7 +74,10 @@ _METHODS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 KNOWN: Final = frozenset(_METHODS)
-METHODS: Final = MappingProxyType({VERSION: _METHODS})
-VERBS: Final[Mapping[str, Any]] = MappingProxyType({})
+METHODS: Final[Methods[Request]] = MappingProxyType({VERSION: _METHODS})
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType({})
+SAID_IN_JSON: Final[frozenset[int]] = frozenset()
+MOUNT: Final = VERSION
+PROFILES: Final = ()
 status_of = http_status
 shown = mapping.shown

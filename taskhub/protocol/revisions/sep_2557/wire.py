@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from taskhub.core.versions import Proposal, Version
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.stateless.headers import check_header, check_once
 from taskhub.protocol.stateless.request import ROUTING, Request, climb
 
-VERSION: Final = "sep-2557"
+VERSION: Final = Proposal.SEP_2557
 """What its tasks are said to be of, and its mount."""
 
-WIRE: Final = "2026-07-28"
+WIRE: Final = Version.MCP_2026_07_28
 """The version of the base wire."""
 
 NAMED: Final = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "taskId"}

@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from taskhub.core.records import OfferRecord
+from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping
-from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, Request
+from taskhub.protocol.revisions.v2025_11_25.wire import Request
 from taskhub.queries.catalogue import Catalogue
 
 LATER: Final[dict[str, frozenset[str]]] = {
-    OLDER[1]: frozenset({"title", "_meta", "icons"}),
-    OLDER[0]: frozenset({"icons"}),
+    Version.MCP_2025_03_26: frozenset({"title", "_meta", "icons"}),
+    Version.MCP_2025_06_18: frozenset({"icons"}),
 }
 """Members of prompts and resources that a version does not have yet."""
 
@@ -46,13 +47,9 @@ def _list(
     async def answer(hub: Hub, request: Request) -> Reply:
         found = await calls.tools_of(hub, request.principal.tenant_id)
         start = pages.start_of(hub, purpose, found.tenant_id, request.params.get("cursor"))
-        key = f"{request.version}/{purpose}/{found.tenant_id}/{start}"
-        kept = hub.cache.get(key)
-        if kept is None or kept[0] is not found:
-            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
-            kept = (found, encoded(hub, found, start, request.version))
-            hub.cache[key] = kept
-        return result_reply(request.id, kept[1])
+        version = request.version
+        page = hub.pages.page(version, purpose, found, start, lambda: encoded(hub, found, start, version))
+        return result_reply(request.id, page)
 
     def encoded(hub: Hub, found: Catalogue, start: int, version: str) -> bytes:
         page = pages.page_at(hub, purpose, found.tenant_id, items(found), start)

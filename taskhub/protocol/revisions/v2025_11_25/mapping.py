@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
+from taskhub.core.versions import Version
 from taskhub.protocol.projection import for_client, timestamp
-from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, RELATED, VERSION
+from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
 
 STATUS: Final[dict[State, str]] = {
     State.QUEUED: "working",
@@ -28,8 +29,8 @@ refuse a plain call of a `required` one themselves."""
 
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
-    "2025-03-26": frozenset(_TOOL),
-    "2025-06-18": frozenset({*_TOOL, "title", "outputSchema", "_meta"}),
+    Version.MCP_2025_03_26: frozenset(_TOOL),
+    Version.MCP_2025_06_18: frozenset({*_TOOL, "title", "outputSchema", "_meta"}),
     VERSION: frozenset({*_TOOL, "title", "outputSchema", "_meta", "icons", "execution"}),
 }
 
@@ -69,7 +70,7 @@ def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
     found = {name: capabilities[name] for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}
     if "sampling" in found:
         found["sampling"] = {}
-    if version == OLDER[0] and isinstance(capabilities.get("elicitation"), dict):
+    if version == Version.MCP_2025_06_18 and isinstance(capabilities.get("elicitation"), dict):
         found["elicitation"] = {}
     return found
 

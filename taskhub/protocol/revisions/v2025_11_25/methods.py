@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from taskhub.lifecycle.sessions import set_log_level
+from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
@@ -53,7 +54,7 @@ async def set_level(hub: Hub, request: Request) -> Reply:
     return result_reply(request.id, b"{}")
 
 
-_EVERY: Final[Mapping[str, Any]] = {
+_EVERY: Final[Mapping[str, Handler[Request]]] = {
     "initialize": sessions.initialize,
     "ping": ping,
     "logging/setLevel": set_level,
@@ -68,7 +69,7 @@ _EVERY: Final[Mapping[str, Any]] = {
     "resources/unsubscribe": offers.unsubscribe,
     "completion/complete": offers.complete,
 }
-METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+METHODS: Final[Methods[Request]] = MappingProxyType(
     {
         VERSION: MappingProxyType(
             {
@@ -92,10 +93,11 @@ METHODS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         },
     }
 )
-VERBS: Final[Mapping[str, Any]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})
 speaks = _wire.speaks
 status_of = _wire.status_of
 SAID_IN_JSON = _wire.SAID_IN_JSON
+MOUNT: Final = ""
 notified = sessions.notified
 responded = sessions.responded
 shown = shown_words.wire_view

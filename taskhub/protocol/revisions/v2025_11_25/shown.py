@@ -7,12 +7,12 @@ from typing import Any
 
 from taskhub.core.names import META_SERVER
 from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
+from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.projection import METHOD
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
-from taskhub.protocol.revisions.v2025_11_25.wire import OLDER
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
         return body[:-1] + (b"," if body != b"{}" else b"") + meta
     found: dict[str, Any] = json.loads(body)
     structured = found.get("structuredContent")
-    if structured is not None and (version in OLDER[1:] or not isinstance(structured, dict)):
+    if structured is not None and (version == Version.MCP_2025_03_26 or not isinstance(structured, dict)):
         del found["structuredContent"]  # only objects, and not before 2025-06-18 (B25-27)
     merged = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != META_SERVER}
     merged.update(related or {})

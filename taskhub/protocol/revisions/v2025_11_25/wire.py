@@ -9,14 +9,13 @@ from typing import Any, Final
 
 from taskhub.core.names import META_VERSION
 from taskhub.core.records import Principal, Session
+from taskhub.core.versions import WITH_SESSIONS, Version
 from taskhub.protocol.envelope import Envelope, Response
 from taskhub.protocol.errors import INVALID_REQUEST, PARSE_ERROR, TOO_MANY, UNAVAILABLE
 from taskhub.protocol.incoming import Incoming
 
-VERSION: Final = "2025-11-25"
-OLDER: Final = ("2025-06-18", "2025-03-26")
-ERA: Final = frozenset({VERSION, *OLDER, "2024-11-05"})
-"""Versions whose requests have no `_meta` of the later era; not all of them are served."""
+VERSION: Final = Version.MCP_2025_11_25
+OLDER: Final = (Version.MCP_2025_06_18, Version.MCP_2025_03_26)
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
 IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
@@ -58,9 +57,9 @@ def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
     """Whether this message is of the session era: by its version header, or by having neither that
     nor the `_meta` of the later one."""
     header = headers.get("mcp-protocol-version")
-    if header is not None and header not in ERA:
+    if header is not None and header not in WITH_SESSIONS:
         return False
     if isinstance(message, Response):
         return True
     named = message.meta.get(META_VERSION)
-    return named is None or (named in ERA if header is None else named == header)
+    return named is None or (named in WITH_SESSIONS if header is None else named == header)

@@ -14,7 +14,7 @@ from taskhub.protocol.envelope import result_message
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import declares_tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import Request
+from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request
 from taskhub.queries.catalogue import Catalogue
 
 TTL_MS = 60_000
@@ -47,13 +47,8 @@ def _list(
     async def answer(hub: Hub, request: Request) -> Reply:
         found = await calls.tools_of(hub, request.principal.tenant_id)
         start = pages.start_of(hub, purpose, found.tenant_id, request.params.get("cursor"))
-        key = f"2026-07-28/{purpose}/{found.tenant_id}/{start}"
-        kept = hub.cache.get(key)
-        if kept is None or kept[0] is not found:
-            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
-            kept = (found, encoded(hub, found, start))
-            hub.cache[key] = kept
-        return Reply(result_message(request.id, kept[1]), headers=JSON)
+        page = hub.pages.page(VERSION, purpose, found, start, lambda: encoded(hub, found, start))
+        return Reply(result_message(request.id, page), headers=JSON)
 
     def encoded(hub: Hub, found: Catalogue, start: int) -> bytes:
         page = pages.page_at(hub, purpose, found.tenant_id, items(found), start)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.lib import jsonx
+from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, result_message
 from taskhub.protocol.errors import INVALID_REQUEST, http_status
 from taskhub.protocol.hub import Hub
@@ -60,7 +61,7 @@ async def discover(hub: Hub, request: Request) -> Reply:
     return Reply(result_message(request.id, jsonx.encode(result)), headers=JSON)
 
 
-_METHODS: Final[Mapping[str, Any]] = MappingProxyType(
+_METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": lists.list_tools,
@@ -78,7 +79,10 @@ _METHODS: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 KNOWN: Final = frozenset(_METHODS)
-METHODS: Final = MappingProxyType({VERSION: _METHODS})
-VERBS: Final[Mapping[str, Any]] = MappingProxyType({})
+METHODS: Final[Methods[Request]] = MappingProxyType({VERSION: _METHODS})
+VERBS: Final[Mapping[str, Verb]] = MappingProxyType({})
+SAID_IN_JSON: Final[frozenset[int]] = frozenset()
+MOUNT: Final = ""
+PROFILES: Final = ()
 status_of = http_status
 shown = mapping.detailed_task

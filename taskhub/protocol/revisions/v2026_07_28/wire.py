@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.names import META_SERVER, META_VERSION
+from taskhub.core.versions import Version
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import MISSING_CAPABILITY, WireError
 from taskhub.protocol.incoming import Incoming
@@ -18,7 +19,7 @@ from taskhub.protocol.stateless.request import (
     input_responses,
 )
 
-VERSION: Final = "2026-07-28"
+VERSION: Final = Version.MCP_2026_07_28
 
 NAMED: Final = {
     "tools/call": "name",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.records import State, TaskRecord
+from taskhub.core.versions import Proposal
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.projection import for_client
 
-PROFILE: Final = "sep-1686"
+PROFILE: Final = Proposal.SEP_1686
 META_TASK: Final = "modelcontextprotocol.io/task"
 RELATED: Final = "modelcontextprotocol.io/related-task"
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
+from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.lifecycle.sessions import cancel_now
 from taskhub.protocol import calls, owned
@@ -16,7 +17,7 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request
 
-EARLIER: Final = "2025-11-25"
+EARLIER: Final = Version.MCP_2025_11_25
 
 
 async def named(hub: Hub, request: Request) -> TaskRecord | None:

@@ -210,6 +210,13 @@ def chosen(rooms: list[str], count: int, seed: int) -> list[Mutant]:
     return list(islice(turns, count))
 
 
+def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """pytest in that copy, up to the first failure."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    command += [f"--timeout={TEST_SECONDS}", *arguments]
+    return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+
+
 def tried(mutant: Mutant, tree: Path) -> str:
     """`killed by …`, `survived` or `hung`."""
     file = tree / mutant.file
@@ -217,12 +224,8 @@ def tried(mutant: Mutant, tree: Path) -> str:
     file.write_text(mutant.applied(whole))
     try:
         for tests in USERS[mutant.room]:
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", "-p", "no:randomly"]
-            command += [f"--timeout={TEST_SECONDS}", *tests.split()]
             try:
-                done = subprocess.run(
-                    command, cwd=tree, capture_output=True, text=True, timeout=RUN_SECONDS, check=False
-                )
+                done = run(tree, *tests.split())
             except subprocess.TimeoutExpired:
                 return "hung"
             if done.returncode != 0:
@@ -252,6 +255,13 @@ def main() -> int:
         for n in range(options.jobs):
             ignored = shutil.ignore_patterns(".venv", ".git", ".taskhub", "*_cache", "__pycache__", "node_modules")
             trees.put(shutil.copytree(ROOT, Path(place) / str(n), ignore=ignored))
+
+        # Whatever fails without a mutant would seem to kill them all.
+        whole = trees.get()
+        if (done := run(whole, "--collect-only", "tests")).returncode != 0:
+            print(f"The tests cannot even be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            return 1
+        trees.put(whole)
 
         def trial(mutant: Mutant) -> str:
             tree, began = trees.get(), time.monotonic()

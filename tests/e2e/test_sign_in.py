@@ -58,7 +58,7 @@ class Program:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.callback = f"http://127.0.0.1:{self._server.server_port}/callback"
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
     def close(self) -> None:

@@ -53,7 +53,7 @@ class Documents:
         context.load_cert_chain(_certificate(directory, self.authority))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.base = f"https://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
     def publish(self, path: str = "/client.json", **changes: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -44,6 +46,24 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = 10.0) -
         time.sleep(0.02)
 
 
+@functools.cache
+def _prepared() -> tuple[str, Path]:
+    """A database and a data directory as `up` leaves them at its first start, before it connects servers. A
+    hub that begins with a copy has nothing to migrate, and nobody's password to hash."""
+    database, directory = f"prepared_{secrets.token_hex(6)}", Path(tempfile.mkdtemp(prefix="taskhub-prepared-"))
+    RunningHub._admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+
+    def tidy() -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(psycopg.OperationalError):  # a Postgres of our own has gone
+            RunningHub._admin(sql.SQL("DROP DATABASE {}").format(sql.Identifier(database)))
+
+    atexit.register(tidy)
+    environment = {**os.environ, "DATABASE_URL": RunningHub.url_of(database), "TASKHUB_DATA_DIR": str(directory)}
+    subprocess.run([sys.executable, "-m", "tests.support.prepare"], cwd=ROOT, env=environment, check=True)
+    return database, directory
+
+
 class RunningHub:
     """Started by the constructor; ready when it returns. `stop` proves a clean end."""
 
@@ -51,8 +71,13 @@ class RunningHub:
         self, *options: str, servers: Sequence[str] = (FIXTURES, EXTRA), source: Path = ROOT, **environment: str
     ) -> None:
         self.database = f"hub_{secrets.token_hex(6)}"
-        self._admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
         self.directory = Path(tempfile.mkdtemp(prefix="taskhub-hub-"))
+        create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        template = "template1"
+        if source == ROOT:  # other code makes its own tables
+            template, found = _prepared()
+            shutil.copytree(found, self.data)
+        self._admin(create.format(sql.Identifier(self.database), sql.Identifier(template)))
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
@@ -143,12 +168,14 @@ class RunningHub:
         parts = urlsplit(os.environ["DATABASE_URL"])
         return parts._replace(path=f"/{database}").geturl()
 
-    def _admin(self, statement: sql.Composed) -> None:
-        with self._connect(urlsplit(os.environ["DATABASE_URL"]).path.lstrip("/")) as connection:
+    @staticmethod
+    def _admin(statement: sql.Composed) -> None:
+        with RunningHub._connect(urlsplit(os.environ["DATABASE_URL"]).path.lstrip("/")) as connection:
             connection.execute(statement)
 
-    def _connect(self, database: str) -> psycopg.Connection[tuple[Any, ...]]:
-        return psycopg.connect(self.url_of(database), autocommit=True)
+    @staticmethod
+    def _connect(database: str) -> psycopg.Connection[tuple[Any, ...]]:
+        return psycopg.connect(RunningHub.url_of(database), autocommit=True)
 
     def sql(self, statement: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask the hub's own database."""

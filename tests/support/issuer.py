@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -15,6 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 PATIENCE = 20.0
 """Nobody waits at the gate longer than so many seconds."""
+
+_RSA = itertools.cycle(rsa.generate_private_key(public_exponent=65_537, key_size=2_048) for _ in range(12))
+"""The same dozen keys in turn: making one takes long, and no test has so many."""
 
 
 class Issuer:
@@ -49,16 +53,12 @@ class Issuer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
     def add(self, kid: str, *, elliptic: bool = False) -> None:
         """One more key."""
-        self.keys[kid] = (
-            ec.generate_private_key(ec.SECP256R1())
-            if elliptic
-            else rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
-        )
+        self.keys[kid] = ec.generate_private_key(ec.SECP256R1()) if elliptic else next(_RSA)
 
     def document(self, path: str) -> Any:
         """What it answers."""

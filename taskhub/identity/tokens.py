@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from django.db import transaction
@@ -11,8 +12,9 @@ from taskhub.core.hints import StandingChanged
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Actor
 from taskhub.lib import ids
+from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
-from taskhub.store.models import AccessToken, AuthContext, Event
+from taskhub.store.models import AccessToken, AuthContext
 
 MAX_LIVE_TOKENS = 50
 
@@ -86,14 +88,11 @@ def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, act
 
 
 def _record(action: str, context: AuthContext, actor: Actor, after: dict[str, object] | None = None) -> None:
-    Event.objects.create(
+    # Whoever did it, the client is whose event this is.
+    record_event(
+        action,
         tenant_id=context.tenant_id,
-        action=action,
-        actor=actor.name,
-        door=actor.door,
-        address=actor.address,
-        user_id=actor.user_id,
-        context_id=context.pk,
         target=context.name,
+        actor=replace(actor, context_id=context.pk),
         after=after,
     )

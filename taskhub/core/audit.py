@@ -1,0 +1,115 @@
+"""Every event of the audit log and what it carries. `docs/dev/events.md` is made from here, `record_event` warns of
+what is not here, and a test drives the database through what its triggers and functions record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+
+class Shape(NamedTuple):
+    """What an event says, and the fields of its `before` and `after`, by name. One with `?` may be
+    missing; `*` stands for whichever differ."""
+
+    says: str
+    before: str = ""
+    after: str = ""
+
+
+_TASK: Final = "state message epoch"
+_VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
+_APPLICATION: Final = "client_id name type redirects"
+
+EVENTS: Final[dict[str, Shape]] = {
+    # tasks: by a trigger, whoever changed them
+    "task.created": Shape(
+        "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256?"
+    ),
+    "task.claimed": Shape("A worker took the task.", "state", _TASK),
+    "task.released": Shape("A worker gave the task back, or lost it.", "state", _TASK),
+    "task.asked": Shape("The tool or the hub asked somebody.", "state", _TASK),
+    "task.answered": Shape("Every question has its answer.", "state", _TASK),
+    "task.finished": Shape("The task has a result.", "state", _TASK),
+    "task.faulted": Shape("The task ended with an error of the protocol.", "state", _TASK),
+    "task.cancelled": Shape("The task was cancelled.", "state", _TASK),
+    "task.cancel.requested": Shape("Somebody wants the task cancelled; a worker has it.", "state", _TASK),
+    "task.write.stale": Shape(
+        "A worker that had lost the task wrote, and nothing changed.", after="write epoch current state"
+    ),
+    "task.deleted": Shape("The client wants the task forgotten (SEP-1686); it stays in the console.", after="task"),
+    # questions: by the function that stores the answer
+    "question.approve": Shape("A person approved the call.", after=_VERDICT),
+    "question.reject": Shape("A person rejected the call.", after=_VERDICT),
+    "question.accept": Shape("A form was filled in, or a page visited.", after=_VERDICT),
+    "question.decline": Shape("A form was declined.", after=_VERDICT),
+    "question.cancel": Shape("A form was dismissed.", after=_VERDICT),
+    "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
+    "question.refused": Shape("The client answered a question with an error.", after="key kind"),
+    # servers and what they offer
+    "server.added": Shape("A server was connected.", after="transport target prefix? token?"),
+    "server.changed": Shape("A server has another address.", "transport target", "transport target"),
+    "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
+    "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),
+    "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
+    "server.refresh.requested": Shape("A person wants a server listed anew."),
+    "server.ready": Shape("A server was reached and listed.", "state", "state"),
+    "server.unreachable": Shape("A server cannot be reached.", "state", "problem"),
+    "tool.changed": Shape("A tool's definition is another.", "digest", "digest"),
+    "tool.policy.changed": Shape("An admin changed what holds for a tool.", "*", "*"),
+    "prompt.changed": Shape("A prompt's definition is another.", "digest", "digest"),
+    "resources.changed": Shape("Resources of a server are defined differently.", after="count uris"),
+    # people
+    "person.added": Shape("A person got an account, or a part in this tenant.", after="role groups"),
+    "person.removed": Shape("A person has no part in this tenant any more.", before="role groups"),
+    "person.role.changed": Shape("A person's role or groups are others.", "role groups", "role groups"),
+    "person.enabled": Shape("A person may sign in again.", "active", "active"),
+    "person.disabled": Shape("A person may not sign in.", "active", "active"),
+    "person.password.set": Shape("An admin gave a person a new password."),
+    "person.password.changed": Shape("A person chose a new password."),
+    "person.signed.in": Shape("A person signed in."),
+    "person.signed.out": Shape("A person signed out."),
+    "person.refused": Shape("A wrong password, a name that is nobody's, or an account that is disabled."),
+    "access.denied": Shape("Somebody known asked for what they may not do.", after="lacking"),
+    # clients, their tokens and applications
+    "client.enabled": Shape("A client may call again."),
+    "client.disabled": Shape("A client is locked out."),
+    "token.issued": Shape(
+        "A token was made, by hand or at a sign-in.", after="prefix scopes client_id? days? seconds?"
+    ),
+    "token.refreshed": Shape("An application got its next token.", after="prefix scopes client_id seconds"),
+    "token.revoked": Shape("A token was ended before its time.", after="prefix"),
+    "token.reused": Shape("A refresh token came a second time; the sign-in was ended.", after="person client_id"),
+    "code.reused": Shape("A code came a second time; the sign-in was ended.", after="person client_id"),
+    "consent.given": Shape(
+        "A person allowed an application to act for them.", "scopes", "client_id scopes leads_back_to"
+    ),
+    "consent.refused": Shape("A person said no to an application.", after="client_id asked"),
+    "consent.revoked": Shape("What a person allowed an application was taken back.", before="person scopes"),
+    "application.added": Shape("An admin registered an application.", after=_APPLICATION),
+    "application.registered": Shape("An application registered itself.", after=_APPLICATION),
+    "application.changed": Shape("An application's name or addresses are others.", _APPLICATION, _APPLICATION),
+    "application.secret.renewed": Shape("An application has a new secret."),
+    "application.removed": Shape("An application was forgotten.", before=_APPLICATION),
+    "application.blocked": Shape("An application is locked out."),
+    "application.unblocked": Shape("An application may sign people in again."),
+    # the log itself
+    "audit.exported": Shape("Somebody took events away.", after="query up_to"),
+    "audit.verified": Shape("Somebody recomputed the seals.", after="ok events seals problem"),
+}
+
+
+def unlike(action: str, before: Collection[str] | None, after: Collection[str] | None) -> str:
+    """How an event with these fields differs from what is written above; empty if it does not."""
+    shape = EVENTS.get(action)
+    if shape is None:
+        return f"no event is called {action}"
+    for what, fields, given in (("before", shape.before, before), ("after", shape.after, after)):
+        known = fields.split()
+        if "*" in known:
+            continue
+        required = {name for name in known if not name.endswith("?")}
+        found = set(given or ())
+        if found - {name.removesuffix("?") for name in known} or required - found or (given is None) != (not known):
+            return f"{action} has {fields or 'nothing'} in `{what}`, not {' '.join(sorted(found)) or 'nothing'}"
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -11,7 +11,9 @@ from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, NewQuestion
 from taskhub.lib import jsonx
 from taskhub.lifecycle.hints import announce
-from taskhub.store import call
+from taskhub.store.statements import Statement
+
+R = TypeVar("R")
 
 _REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
 
@@ -47,22 +49,16 @@ def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
     ]
 
 
-def change(sql: str, params: Sequence[object], task_id: int | None = None) -> call.Row:
-    """Run one change, and announce the task it changed.
+def change(statement: Statement[R], task_id: int | None = None, /, **values: object) -> R:
+    """Run a change, and announce the task it changed; of a change of several, whoever calls announces them.
 
     Raises `Refused` or `Unavailable`; any other database error is a bug and stays loud."""
-    (found,) = changes(sql, params)  # every function returns one row
+    try:
+        found = statement(**values)
+    except psycopg.Error as error:
+        if error.sqlstate in _REFUSALS:
+            raise Refused(error.diag.message_primary or str(error)) from None
+        raise
     if task_id is not None:
         announce(task_id)
     return found
-
-
-def changes(sql: str, params: Sequence[object]) -> list[call.Row]:
-    """Run a change of several tasks; whoever calls announces them. Raises as `change`."""
-    try:
-        return call.rows(sql, params)
-    except psycopg.Error as error:
-        message = error.diag.message_primary or str(error)
-        if error.sqlstate in _REFUSALS:
-            raise Refused(message) from None
-        raise

@@ -10,6 +10,7 @@ from taskhub.core.errors import Invalid
 from taskhub.core.records import Actor, OpenQuestion, QuestionKind
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, who
+from taskhub.store import statements
 
 
 class Outcome(StrEnum):
@@ -20,6 +21,9 @@ class Outcome(StrEnum):
     LATE = "late"
     TWICE = "twice"
     UNKNOWN = "unknown"
+
+
+_ANSWER = statements.one("answer", Outcome)
 
 
 def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> Outcome:
@@ -55,9 +59,16 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
 
 
 def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> Outcome:
-    (outcome,) = change(
-        "SELECT answer_v2(%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        (task_id, key, response, verdict, actor.reason, actor.user_id, actor.context_id, final, who(actor)),
+    return change(
+        _ANSWER,
         task_id,
+        task=task_id,
+        key=key,
+        response=response,
+        verdict=verdict,
+        reason=actor.reason,
+        user=actor.user_id,
+        context=actor.context_id,
+        final=final,
+        who=who(actor),
     )
-    return Outcome(outcome)

@@ -6,6 +6,9 @@ from taskhub.core.errors import NotFound
 from taskhub.core.records import Actor
 from taskhub.core.states import State
 from taskhub.lifecycle._records import change, who
+from taskhub.store import statements
+
+_CANCEL = statements.one("request_cancel", str)
 
 
 def request_cancel(task_id: int, *, actor: Actor) -> State:
@@ -15,7 +18,7 @@ def request_cancel(task_id: int, *, actor: Actor) -> State:
     stopped the tool; it may still finish first. An ended task stays as it is. Asking twice is
     harmless. Raises `NotFound`.
     """
-    (state,) = change("SELECT request_cancel_v1(%s, %s)", (task_id, who(actor)), task_id)
+    state = change(_CANCEL, task_id, task=task_id, who=who(actor))
     if state == "unknown":
         raise NotFound("Task not found")
     return State(state)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
@@ -30,12 +30,26 @@ from taskhub.core.records import (
 from taskhub.core.words import waiting_for_approval, words
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
-from taskhub.lifecycle._records import changes, questions, who
+from taskhub.lifecycle._records import change, questions, who
 from taskhub.lifecycle.hints import announce_created
 from taskhub.queries.tasks import task_by_id
-from taskhub.store import call
+from taskhub.store import statements
 
-_CREATE = "SELECT r_n, r_existed, r_reused, r_id, r_created_at FROM create_tasks_v3(%s::json, %s)"
+
+class _Made(NamedTuple):
+    """What became of the task numbered `n`: made, or an earlier one of its key that `existed`; `reused` when that
+    was another call."""
+
+    n: int
+    existed: bool
+    reused: bool
+    id: int
+    created_at: datetime
+
+
+_CREATE = statements.many("create_tasks", _Made)
+_LIVE = statements.one("count_live_tasks", int)
+_KNOWN = statements.one("known_key", bool)
 TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
@@ -145,14 +159,14 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
     if not drafts:
         return {}
     by_number = {draft.n: draft for draft in drafts}
-    found = changes(_CREATE, (jsonx.encode([draft.row for draft in drafts]).decode(), _who(drafts)))
-    announce_created([_hint(by_number[n], task_id) for n, existed, _, task_id, _ in found if not existed])
+    found = change(_CREATE, wanted=jsonx.encode([draft.row for draft in drafts]).decode(), who=_who(drafts))
+    announce_created([_hint(by_number[made.n], made.id) for made in found if not made.existed])
     outcomes: dict[int, Created | Exception] = {}
-    for n, existed, reused, task_id, created_at in found:
-        if reused:
-            outcomes[n] = KeyReused("This idempotency key was used with another tool or other arguments.")
+    for made in found:
+        if made.reused:
+            outcomes[made.n] = KeyReused("This idempotency key was used with another tool or other arguments.")
         else:
-            outcomes[n] = _created(by_number[n], existed, task_id, created_at)
+            outcomes[made.n] = _created(by_number[made.n], made)
     for n in by_number.keys() - outcomes.keys():
         # The earlier task of this key was purged between the two looks.
         outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
@@ -173,24 +187,24 @@ def _hint(draft: _Draft, task_id: int) -> TaskHint:
     return news(draft.new.tenant_id, draft.new.context_id, task_id, draft.public_id)
 
 
-def _created(draft: _Draft, existed: bool, task_id: int, created_at: datetime) -> Created:
-    if existed:
-        known = task_by_id(task_id)
+def _created(draft: _Draft, made: _Made) -> Created:
+    if made.existed:
+        known = task_by_id(made.id)
         assert known is not None  # found by its key in the statement before
         return Created(task=known, existed=True)
     # A new task is what was just written: no second round trip to read it back.
     new = draft.new
     return Created(
         task=TaskRecord(
-            id=task_id,
+            id=made.id,
             public_id=draft.public_id,
             revision=new.revision,
             state=State.QUEUED if draft.approval is None else State.INPUT_REQUIRED,
             message=draft.message,
             progress=None,
             total=None,
-            created_at=created_at,
-            updated_at=created_at,
+            created_at=made.created_at,
+            updated_at=made.created_at,
             ended_at=None,
             ttl_ms=draft.ttl_ms,
             poll_interval_ms=new.poll_interval_ms,
@@ -237,7 +251,7 @@ def _check_limit(context_id: int) -> None:
     now = time.monotonic()
     until, count = _live.get(context_id, (0.0, 0))
     if until < now:
-        (count,) = call.rows("SELECT count(*) FROM task WHERE context_id = %s AND ended_at IS NULL", (context_id,))[0]
+        count = _LIVE(context=context_id)
         until = now + 1.0
     if count >= settings.TASKHUB_CONTEXT_LIVE:
         raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
@@ -246,7 +260,7 @@ def _check_limit(context_id: int) -> None:
 
 def _known(context_id: int, key: str) -> bool:
     """Whether the key made a task before: its replay is answered also at the limit."""
-    return bool(call.rows("SELECT 1 FROM task WHERE context_id = %s AND idempotency_key = %s", (context_id, key)))
+    return _KNOWN(context=context_id, key=key)
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from taskhub.store import call
+from taskhub.store import statements
+
+_STORE = statements.none("store_polls")
 
 
 def store_polls(polled: Mapping[int, float]) -> None:
     """Record the latest poll of each live task; `polled` maps task ids to Unix times."""
-    call.rows(
-        "UPDATE task t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.at))"
-        " FROM unnest(%s::bigint[], %s::float8[]) AS p(id, at) WHERE t.id = p.id AND t.ended_at IS NULL RETURNING t.id",
-        (list(polled), list(polled.values())),
-    )
+    _STORE(tasks=list(polled), polled=list(polled.values()))

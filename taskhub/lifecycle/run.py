@@ -8,20 +8,58 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
 from taskhub.lib import jsonx
-from taskhub.lifecycle._records import change, changes, questions, who
+from taskhub.lifecycle._records import change, questions, who
 from taskhub.lifecycle.answer import checked_answer
 from taskhub.lifecycle.hints import announce
-from taskhub.store import call
+from taskhub.store import statements
 
 LINES_KEPT = 2_000
 """Log lines stored per task; later ones are dropped."""
+
+
+class _Taken(NamedTuple):
+    """A task that was claimed, and in each row the same of the whole claim; where nothing was claimed, one row
+    whose `id` is `None`. JSON is text."""
+
+    id: int | None
+    public_id: str
+    epoch: int
+    tenant_id: int
+    context_id: int
+    server_id: int
+    server_name: str
+    tool_id: int
+    upstream_tool: str
+    arguments: str
+    answers: str
+    upstream_state: str | None
+    client_capabilities: str
+    trace: str
+    question_audience: str | None
+    run_seconds: int
+    given: str | None
+    server_enabled: bool
+    more: bool
+    since: datetime | None
+    skipped: bool
+    held_back: list[int] | None
+
+
+_CLAIM = statements.many("claim_tasks", _Taken)
+_RENEW = statements.many("renew_leases", tuple[int, bool])
+_NOTE = statements.one("note", bool)
+_ASK = statements.one("ask", bool)
+_FINISH = statements.many("finish_tasks", int)
+_FAULT = statements.one("fault", bool)
+_SETTLE = statements.one("settle_cancel", bool)
+_RELEASE = statements.one("release", bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,41 +96,46 @@ def claim_tasks(
     With `since` of the claim before, what became runnable more than a second earlier is not looked
     at: every few seconds a claim must go without it, for what was locked or committed late.
     """
-    found = call.rows(
-        "SELECT * FROM claim_tasks_v4(%s, %s::int, %s::float8, %s::int, %s::int, %s::timestamptz, %s)",
-        (worker, limit, lease_seconds, per_context, per_context if share is None else share, since, who(actor)),
+    found = _CLAIM(
+        worker=worker,
+        free=limit,
+        lease_seconds=lease_seconds,
+        per_context=per_context,
+        share=per_context if share is None else share,
+        since=since,
+        who=who(actor),
     )
-    more = bool(found) and found[0][18]
-    held_back = tuple(found[0][21] or ()) if found else ()
+    if not found:
+        return Claimed([], False, None)
+    held_back = tuple(found[0].held_back or ())
     announce(*held_back)
-    taken = [row for row in found if row[0] is not None]
     # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
     # one task the whole batch would be claimed and never run.
     claims = [
         Claim(
-            task_id=row[0],
-            public_id=row[1],
-            epoch=row[2],
-            tenant_id=row[3],
-            context_id=row[17],
-            server_id=row[4],
-            server_name=row[5],
-            tool_id=row[6],
-            tool_name=row[7],
-            arguments=json.loads(row[8]),
-            answers=json.loads(row[9]) or None,
-            upstream_state=row[10],
-            client_capabilities=json.loads(row[11]),
-            trace=json.loads(row[12]),
-            question_audience=Audience(row[13]) if row[13] else None,
-            run_seconds=row[14],
-            given=json.loads(row[15]) if row[15] else None,
-            server_enabled=row[16],
+            task_id=row.id,
+            public_id=row.public_id,
+            epoch=row.epoch,
+            tenant_id=row.tenant_id,
+            context_id=row.context_id,
+            server_id=row.server_id,
+            server_name=row.server_name,
+            tool_id=row.tool_id,
+            tool_name=row.upstream_tool,
+            arguments=json.loads(row.arguments),
+            answers=json.loads(row.answers) or None,
+            upstream_state=row.upstream_state,
+            client_capabilities=json.loads(row.client_capabilities),
+            trace=json.loads(row.trace),
+            question_audience=Audience(row.question_audience) if row.question_audience else None,
+            run_seconds=row.run_seconds,
+            given=json.loads(row.given) if row.given else None,
+            server_enabled=row.server_enabled,
         )
-        for row in taken
+        for row in found
+        if row.id is not None
     ]
-    since = taken[0][19] if taken else None
-    return Claimed(claims, more, since, bool(found) and found[0][20], held_back)
+    return Claimed(claims, found[0].more, found[0].since if claims else None, found[0].skipped, held_back)
 
 
 def announce_running(*task_ids: int) -> None:
@@ -104,11 +147,8 @@ def announce_running(*task_ids: int) -> None:
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
     """Lengthen the leases of `held` (task id, epoch). Returns the tasks still held, each with
     whether its cancellation is wanted; a task that is missing belongs to somebody else now."""
-    found = call.rows(
-        "SELECT id, cancel_requested FROM renew_leases_v1(%s, %s::bigint[], %s::int[], %s::float8)",
-        (worker, [task for task, _ in held], [epoch for _, epoch in held], lease_seconds),
-    )
-    return dict(found)
+    tasks, epochs = [task for task, _ in held], [epoch for _, epoch in held]
+    return dict(_RENEW(worker=worker, tasks=tasks, epochs=epochs, lease_seconds=lease_seconds))
 
 
 def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
@@ -117,12 +157,13 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
         {"level": line.level, "text": jsonx.repaired(line.text), "progress": line.progress, "total": line.total}
         for line in lines
     ]
-    return bool(
-        change(
-            "SELECT note_v1(%s, %s::int, %s::jsonb, %s::int)",
-            (claim.task_id, claim.epoch, jsonx.encode(body).decode(), LINES_KEPT),
-            claim.task_id,
-        )[0]
+    return change(
+        _NOTE,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        lines=jsonx.encode(body).decode(),
+        most=LINES_KEPT,
     )
 
 
@@ -133,21 +174,17 @@ def ask(
     answers. What came with the call as an answer to one of them is stored as its client's decision,
     and with nothing left open the task is runnable at once. `False`: the lease is lost."""
     given = [] if live else _given(claim, asked)
-    return bool(
-        change(
-            "SELECT ask_v2(%s, %s::int, %s::json, %s, %s, %s, %s::json, %s)",
-            (
-                claim.task_id,
-                claim.epoch,
-                jsonx.encode(questions(asked)).decode(),
-                upstream_state,
-                message,
-                live,
-                jsonx.encode(given).decode() if given else None,
-                who(actor),
-            ),
-            claim.task_id,
-        )[0]
+    return change(
+        _ASK,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        asked=jsonx.encode(questions(asked)).decode(),
+        upstream_state=upstream_state,
+        message=message,
+        live=live,
+        given=jsonx.encode(given).decode() if given else None,
+        who=who(actor),
     )
 
 
@@ -200,8 +237,8 @@ def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list
         }
         for claim, result in ended
     ]
-    found = changes("SELECT finish_tasks_v1(%s::json, %s)", (jsonx.encode(rows).decode(), who(actor)))
-    done = {task_id for (task_id,) in found}
+    finished = change(_FINISH, ended=jsonx.encode(rows).decode(), who=who(actor))
+    done = set(finished)
     announce(*done)
     return [claim.task_id in done for claim, _ in ended]
 
@@ -209,35 +246,34 @@ def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list
 def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
     """Store a JSON-RPC error: the task is faulted. `False`: too late, nothing changed."""
     clean = jsonx.repaired(error)
-    return bool(
-        change(
-            "SELECT fault_v1(%s, %s::int, %s, %s, %s)",
-            (claim.task_id, claim.epoch, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
-            claim.task_id,
-        )[0]
+    return change(
+        _FAULT,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        error=jsonx.encode(clean).decode(),
+        message=str(clean["message"])[:1024],
+        who=who(actor),
     )
 
 
 def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
     """The tool has stopped as asked: the task is cancelled. `False`: nothing was asked, or too late."""
-    return bool(
-        change(
-            "SELECT settle_cancel_v1(%s, %s::int, %s, %s)",
-            (claim.task_id, claim.epoch, message, who(actor)),
-            claim.task_id,
-        )[0]
-    )
+    return change(_SETTLE, claim.task_id, task=claim.task_id, epoch=claim.epoch, message=message, who=who(actor))
 
 
 def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
     """Give the task back, to be claimed again after `delay_seconds`. One that had `started` and
     may not run twice is faulted instead, its outcome being unknown."""
-    return bool(
-        change(
-            "SELECT release_v1(%s, %s::int, %s, %s::float8, %s, %s)",
-            (claim.task_id, claim.epoch, started, delay_seconds, reason, who(actor)),
-            claim.task_id,
-        )[0]
+    return change(
+        _RELEASE,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        started=started,
+        delay_seconds=delay_seconds,
+        reason=reason,
+        who=who(actor),
     )
 
 

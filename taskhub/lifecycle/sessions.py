@@ -19,13 +19,18 @@ from taskhub.lifecycle._records import change, who
 from taskhub.lifecycle.answer import Outcome, answer_question
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import announce
-from taskhub.store import call
+from taskhub.store import call, statements
 
 MOST_SESSIONS = 1_000
 """Live sessions of one context; the longest unused end when there are more."""
 
 STREAM_SECONDS = 86_400
 """How long a stream that nobody serves can be taken up again."""
+
+_HAND_OUT = statements.none("hand_out")
+_FORGET = statements.maybe("forget_task", str)
+_CANCEL_NOW = statements.maybe("cancel_now", State)
+_REFUSE = statements.one("refuse", Outcome)
 
 
 def start_session(
@@ -281,12 +286,15 @@ def refuse_request(
     clean = jsonx.repaired(error)
     with transaction.atomic():
         _close_request(outbound_id)
-        (outcome,) = change(
-            "SELECT refuse_v1(%s, %s, %s, %s, %s)",
-            (task_id, question.key, jsonx.encode(clean).decode(), str(clean["message"])[:1024], who(actor)),
+        return change(
+            _REFUSE,
             task_id,
+            task=task_id,
+            key=question.key,
+            error=jsonx.encode(clean).decode(),
+            message=str(clean["message"])[:1024],
+            who=who(actor),
         )
-    return Outcome(outcome)
 
 
 def _close_request(outbound_id: int) -> None:
@@ -324,24 +332,20 @@ def hurry(session_id: int, client_task_id: str) -> None:
 
 def hand_out(task_id: int) -> None:
     """The caller gets a handle of a task that it had waited for before."""
-    call.rows("UPDATE task SET handle = true WHERE id = %s AND NOT handle RETURNING id", (task_id,))
+    _HAND_OUT(task=task_id)
 
 
 def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:
     """The wire forgets an ended task now; the console keeps it as long as any. `False` for one that
     has not ended (T1686-15)."""
     with transaction.atomic():
-        found = call.rows(
-            "UPDATE task SET expires_at = clock_timestamp() WHERE id = %s AND ended_at IS NOT NULL RETURNING public_id",
-            (task_id,),
-        )
-        if found:
-            record_event("task.deleted", tenant_id=tenant_id, target=target, actor=actor, after={"task": found[0][0]})
-    return bool(found)
+        public_id = _FORGET(task=task_id)
+        if public_id is not None:
+            record_event("task.deleted", tenant_id=tenant_id, target=target, actor=actor, after={"task": public_id})
+    return public_id is not None
 
 
 def cancel_now(task_id: int, *, actor: Actor) -> State | None:
     """End the task as cancelled at once, whoever runs it (T25-28). Returns the state it had already
     ended in, `None` when this cancelled it."""
-    (state,) = change("SELECT cancel_now_v1(%s, %s)", (task_id, who(actor)), task_id)
-    return State(state) if state else None
+    return change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))

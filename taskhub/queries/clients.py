@@ -10,6 +10,7 @@ from typing import Any
 from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.core.versions import is_stateless
 from taskhub.queries._read import read
+from taskhub.store import statements
 
 PAGE_ROWS = 50
 COUNT_CAP = 1_000
@@ -167,6 +168,9 @@ class TokenRow:
         return "live"
 
 
+_LIVE_TASKS = statements.many("live_task_ids", int)
+
+
 def client_page(
     tenant_id: int, *, text: str = "", state: str = "", after: int | None = None, limit: int = PAGE_ROWS
 ) -> ClientPage:
@@ -222,12 +226,7 @@ def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:
     """Tasks of the client that have not ended and whose end was not asked for."""
-    rows = read(
-        "SELECT id FROM task WHERE context_id = %(id)s AND tenant_id = %(tenant)s AND ended_at IS NULL"
-        " AND cancel_requested_at IS NULL ORDER BY id LIMIT %(limit)s",
-        {"id": context_id, "tenant": tenant_id, "limit": limit},
-    )
-    return tuple(row[0] for row in rows)
+    return tuple(_LIVE_TASKS(context=context_id, tenant=tenant_id, most=limit))
 
 
 def _counted(number: int) -> str:

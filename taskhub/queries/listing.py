@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core.states import State
-from taskhub.queries._read import read
+from taskhub.store import statements
+from taskhub.store.models import AuthContext, Tool
 
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
@@ -91,68 +92,30 @@ class Choices:
     clients: tuple[tuple[int, str], ...]
 
 
-_ROW = """
-    SELECT t.id, t.public_id, t.tool_name, left(t.arguments::text, {summary}), c.name, t.context_id, t.state,
-           t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at, t.ended_at,
-           t.last_polled_at,
-           CASE WHEN t.state <> 'input_required' THEN ''
-                WHEN EXISTS (SELECT 1 FROM question q WHERE q.task_id = t.id AND q.state = 'open'
-                             AND q.audience <> 'client') THEN 'people'
-                ELSE 'client' END
-    FROM task t JOIN auth_context c ON c.id = t.context_id
-    WHERE {conditions} ORDER BY t.id DESC LIMIT %s
-"""
-
-
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
-    """The newest tasks with ids below `before`. One query, whatever the filter."""
-    conditions, params = _conditions(tenant_id, wanted)
-    if wanted.tab:
-        condition, value = _tab(wanted.tab)
-        conditions.append(condition)
-        params.append(value)
-    if before is not None:
-        conditions.append("t.id < %s")
-        params.append(before)
-    sql = _ROW.format(summary=SUMMARY, conditions=" AND ".join(conditions))
-    found = [task_row(row) for row in read(sql, [*params, limit + 1])]
+    """The newest tasks with ids below `before`. One query, and one more where only the newest are looked at."""
+    state, error = _TABS.get(wanted.tab, (wanted.tab or None, None))
+    found = _PAGE(
+        **_conditions(tenant_id, wanted), state=state, error=error, before=before, summary=SUMMARY, most=limit + 1
+    )
     rows = tuple(found[:limit])
     return TaskPage(rows=rows, next_before=rows[-1].id if len(found) > limit else None)
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab holds under the rest of the filter. One query."""
-    conditions, params = _conditions(tenant_id, wanted)
-    parts: list[str] = []
-    values: list[object] = []
-    for tab in TABS:
-        condition, value = _tab(tab)
-        parts.append(
-            f"SELECT '{tab}', count(*) FROM (SELECT 1 FROM task t WHERE {' AND '.join([*conditions, condition])}"
-            f" LIMIT {COUNTED + 1}) counted"
-        )
-        values += [*params, value]
-    found = dict(read(" UNION ALL ".join(parts), values))
+    """How many tasks each tab holds under the rest of the filter. As many queries as `task_page`."""
+    found = dict(_COUNTS(**_conditions(tenant_id, wanted), most=COUNTED + 1))
     return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
 
 
 def choices(tenant_id: int) -> Choices:
     """The tools and clients of the tenant, the first 500 of each by name."""
-    tools = read(
-        "SELECT DISTINCT o.exposed_name FROM tool o JOIN server s ON s.id = o.server_id WHERE s.tenant_id = %s"
-        " ORDER BY 1 LIMIT 500",
-        [tenant_id],
+    tools = Tool.objects.filter(server__tenant_id=tenant_id).order_by("exposed_name")
+    clients = AuthContext.objects.filter(tenant_id=tenant_id).order_by("name", "id")
+    return Choices(
+        tools=tuple(tools.values_list("exposed_name", flat=True).distinct()[:500]),
+        clients=tuple(clients.values_list("id", "name")[:500]),
     )
-    clients = read("SELECT id, name FROM auth_context WHERE tenant_id = %s ORDER BY name, id LIMIT 500", [tenant_id])
-    return Choices(tools=tuple(row[0] for row in tools), clients=tuple((row[0], row[1]) for row in clients))
-
-
-def task_row(row: tuple[Any, ...]) -> TaskRow:
-    """A row of `_ROW` as a record."""
-    values = list(row)
-    values[3] = summarized(row[3])
-    values[6] = State(row[6])
-    return TaskRow(*values)
 
 
 def summarized(text: str) -> str:
@@ -169,33 +132,20 @@ def summarized(text: str) -> str:
     )
 
 
-def _tab(tab: str) -> tuple[str, object]:
-    if tab == "error":
-        return "t.state = %s AND t.is_error", "finished"
-    if tab == "finished":
-        return "t.state = %s AND NOT t.is_error", "finished"
-    return "t.state = %s", tab
+def _conditions(tenant_id: int, wanted: TaskFilter) -> dict[str, object]:
+    """What the statements narrow to; `None` for what is not asked for."""
+    return {
+        "tenant": tenant_id,
+        "above": _NEWEST() - WINDOW if wanted.windowed else None,
+        "tool": wanted.tool or None,
+        "context": wanted.context_id,
+        "seconds": AGES.get(wanted.age),
+        "text": wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") or None,
+    }
 
 
-def _conditions(tenant_id: int, wanted: TaskFilter) -> tuple[list[str], list[object]]:
-    conditions = ["t.tenant_id = %s"]
-    values: list[object] = [tenant_id]
-    if wanted.windowed:
-        conditions.append("t.id > (SELECT coalesce(max(id), 0) - %s FROM task)")
-        values.append(WINDOW)
-    if wanted.tool:
-        conditions.append("t.tool_name = %s")
-        values.append(wanted.tool)
-    if wanted.context_id is not None:
-        conditions.append("t.context_id = %s")
-        values.append(wanted.context_id)
-    if wanted.age in AGES:
-        conditions.append("t.created_at > now() - make_interval(secs => %s)")
-        values.append(AGES[wanted.age])
-    if wanted.text:
-        literal = wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        conditions.append(
-            "(t.public_id LIKE %s OR t.tool_name ILIKE %s OR t.message ILIKE %s OR t.arguments::text ILIKE %s)"
-        )
-        values += [f"{literal}%", f"%{literal}%", f"%{literal}%", f"%{literal}%"]
-    return conditions, values
+_PAGE = statements.many("task_page", TaskRow, summary=summarized)
+_NEWEST = statements.one("newest_task_id", int)
+_COUNTS = statements.many("tab_counts", tuple[str, int])
+_TABS: Final[dict[str, tuple[str, bool]]] = {"finished": ("finished", False), "error": ("finished", True)}
+"""Tabs that are not just a state: the state, and whether the tool reported an error."""

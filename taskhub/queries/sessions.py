@@ -11,8 +11,7 @@ from typing import Any
 from taskhub.core.records import OpenQuestion, QuestionKind, Session, TaskRecord
 from taskhub.core.states import Audience
 from taskhub.lib import jsonx
-from taskhub.queries.tasks import COLUMNS, record
-from taskhub.store import call
+from taskhub.store import call, statements
 
 IDLE_DAYS = 7
 """A session nobody used for this long is over."""
@@ -31,42 +30,11 @@ _MANY = (
     f" AND s.ended_at IS NULL AND s.seen_at > clock_timestamp() - interval '{IDLE_DAYS} days' LIMIT 1) s"
 )
 
-
-# Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
-# another revision or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
-# forgotten yet is looked up by that, which leaves all the history out. The clock is that of the statement: one that
-# runs on during it is no bound for an index.
-_HANDED_OUT = f"""
-    WITH newest AS MATERIALIZED (
-        SELECT n.id FROM (
-            SELECT id, revision, handle, ended_at, expires_at FROM task
-            WHERE context_id = %(context)s AND id < %(before)s ORDER BY id DESC LIMIT {LOOKED_AT}) n
-        WHERE n.revision = %(revision)s AND n.handle
-          AND (n.ended_at IS NULL OR n.expires_at IS NULL OR n.expires_at >= statement_timestamp())
-        ORDER BY n.id DESC LIMIT %(limit)s),
-    further AS MATERIALIZED (
-        SELECT id FROM task WHERE expires_at >= statement_timestamp()
-            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
-            AND (SELECT count(*) < %(limit)s FROM newest)
-        UNION
-        SELECT id FROM task WHERE expires_at IS NULL
-            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
-            AND (SELECT count(*) < %(limit)s FROM newest)
-        UNION
-        SELECT id FROM task WHERE ended_at IS NULL
-            AND context_id = %(context)s AND revision = %(revision)s AND handle AND id < %(before)s
-            AND (SELECT count(*) < %(limit)s FROM newest))
-    SELECT {COLUMNS} FROM task_view WHERE id = ANY (ARRAY(
-        SELECT id FROM newest UNION SELECT id FROM further ORDER BY id DESC LIMIT %(limit)s))
-    ORDER BY id DESC
-"""
-_HANDED_OUT_IN_SESSION = f"""
-    SELECT {COLUMNS} FROM task_view WHERE id = ANY (ARRAY(
-        SELECT id FROM task
-        WHERE session_id = %(session)s AND context_id = %(context)s AND revision = %(revision)s AND handle
-          AND id < %(before)s AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= statement_timestamp())))
-    ORDER BY id DESC LIMIT %(limit)s
-"""
+_ASKING = statements.many("asking_tasks", TaskRecord)
+_KEYED = statements.maybe("keyed_task", TaskRecord)
+_CHANGED = statements.many("changed_tasks", tuple[TaskRecord, bool])
+_HANDED_OUT = statements.many("handed_out", TaskRecord)
+_HANDED_OUT_IN_SESSION = statements.many("handed_out_in_session", TaskRecord)
 _NEWEST = 2**63 - 1
 
 
@@ -93,34 +61,18 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
 def asking_tasks(session_id: int) -> list[TaskRecord]:
     """The session's tasks that wait for an answer. Not a call whose own stream is yet to open: it
     asks there, and would ask a second time."""
-    found = call.reread(
-        f"SELECT {COLUMNS} FROM task_view WHERE session_id = %s AND state = 'input_required'"
-        " AND (handle OR EXISTS (SELECT 1 FROM stream w WHERE w.task_id = task_view.id)) ORDER BY id",
-        (session_id,),
-    )
-    return [record(row) for row in found]
+    return _ASKING(session=session_id)
 
 
 def keyed_task(context_id: int, key: str) -> TaskRecord | None:
     """The context's task of this idempotency key, unless the wire has forgotten it."""
-    found = call.reread(
-        f"SELECT {COLUMNS} FROM task_view"
-        " WHERE id = (SELECT id FROM task WHERE context_id = %s AND idempotency_key = %s)"
-        " AND (ended_at IS NULL OR expires_at IS NULL OR expires_at >= clock_timestamp())",
-        (context_id, key),
-    )
-    return record(found[0]) if found else None
+    return _KEYED(context=context_id, key=key)
 
 
 def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bool]]:
     """The session's tasks with a handle that changed after `since`, in that order, and whether a stream
     waits for each; at most 100."""
-    found = call.reread(
-        f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM stream w WHERE w.task_id = task_view.id AND th_served(w))"
-        " FROM task_view WHERE session_id = %s AND updated_at > %s AND handle ORDER BY updated_at LIMIT 100",
-        (session_id, since),
-    )
-    return [(record(row[:-1]), row[-1]) for row in found]
+    return _CHANGED(session=session_id, since=since)
 
 
 def handed_out(
@@ -128,17 +80,14 @@ def handed_out(
 ) -> list[tuple[int, TaskRecord]]:
     """The context's tasks of one revision whose handles were given out and that the wire has not
     forgotten, newest first, from `before` (a task's internal id) on; of one session only if it is named."""
-    found = call.reread(
-        _HANDED_OUT if session_id is None else _HANDED_OUT_IN_SESSION,
-        {
-            "context": context_id,
-            "revision": revision,
-            "session": session_id,
-            "before": _NEWEST if before is None else before,
-            "limit": limit,
-        },
-    )
-    return [(row[0], record(row)) for row in found]
+    before = _NEWEST if before is None else before
+    if session_id is None:
+        found = _HANDED_OUT(context=context_id, revision=revision, before=before, looked_at=LOOKED_AT, most=limit)
+    else:
+        found = _HANDED_OUT_IN_SESSION(
+            session=session_id, context=context_id, revision=revision, before=before, most=limit
+        )
+    return [(task.id, task) for task in found]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One round trip to a SQL function or query, prepared on the server.
+"""One round trip to a statement of ours, past the ORM: its one way to the database.
 
 Runs on Django's own connection (so it joins an open transaction, and a lane keeps its
 statements prepared) but without the ORM's and the cursor wrapper's work, which cost more
@@ -7,13 +7,60 @@ than the query: four threads read 2,200 rows a second by key through the ORM, 5,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection
+from psycopg.sql import quote
 
 from taskhub.core.errors import Unavailable
+
+R = TypeVar("R")
+Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]
+_PLACE = re.compile(rb"\$(\d+)")
+
+
+def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, again: bool, prepare: bool) -> R:
+    """What `fetch` reads of it. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
+    connection is gone; the next call opens a new one. Not to `prepare` it means to plan it for these values.
+
+    With `again` that is done at once, so that a restarted database costs a reader nothing. Never for writes:
+    whether a lost write committed is unknown."""
+    try:
+        return _run(sql, params, fetch, prepare)
+    except Unavailable:
+        # One that took too long still has its connection, and would take as long again.
+        if not again or connection.in_atomic_block or connection.connection is not None:
+            raise
+        return _run(sql, params, fetch, prepare)
+
+
+def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], prepare: bool) -> R:
+    try:
+        connection.ensure_connection()
+        with psycopg.RawCursor(connection.connection) as cursor:
+            started = time.monotonic()
+            if prepare:
+                cursor.execute(sql, params, prepare=True)
+            else:
+                cursor.execute(_with_literals(sql, params, cursor), prepare=False)
+            found = fetch(cursor)
+    except Exception as error:
+        raise_for(error)
+        raise
+    if connection.queries_logged:  # as by Django's own cursor, for whoever counts or looks
+        connection.queries_log.append({"sql": sql.decode(), "time": f"{time.monotonic() - started:.3f}"})
+    return found
+
+
+def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -> bytes:
+    """With its parameters written into it: our connections plan all others for any values."""
+    quoted = [quote(param, cursor).encode() for param in params]
+    return _PLACE.sub(lambda place: quoted[int(place[1]) - 1], statement)
+
 
 Row = tuple[Any, ...]
 Params = Sequence[object] | Mapping[str, object]

@@ -1,0 +1,286 @@
+-- Tasks: read by their owners and by people, made, claimed, run and ended. The form: taskhub/store/statements.py.
+
+-- fragment: task_columns
+v.id, v.public_id, v.revision, v.state, v.message, v.progress, v.total, v.created_at, v.updated_at, v.ended_at,
+v.ttl_ms, v.poll_interval_ms, v.result AS result_json, v.error AS error_json, v.is_error, v.cancel_requested_at,
+v.version, v.tool_name, v.open_questions AS questions, v.session_id, v.progress_token, v.handle, v.client_task_id,
+v.keep_ms
+
+-- An ended task past its ttl is gone for its owner, though the console still keeps it.
+-- fragment: remembered
+(v.ended_at IS NULL OR v.expires_at IS NULL OR v.expires_at >= clock_timestamp())
+
+
+-- Single tasks
+
+-- read: owned_task(public_id text, context bigint) -> TaskRecord | None
+SELECT {task_columns} FROM task_view AS v
+WHERE v.public_id = :public_id AND v.context_id = :context AND {remembered};
+
+-- read: owned_tasks(public_ids text[], contexts bigint[]) -> list[tuple[int, TaskRecord]]
+-- LIMIT keeps this a look-up by key per id, also in a plan that was made on an empty table.
+SELECT w.place, {task_columns}
+FROM unnest(:public_ids, :contexts) WITH ORDINALITY AS w (public_id, context_id, place)
+CROSS JOIN LATERAL (
+    SELECT * FROM task_view AS t WHERE t.public_id = w.public_id AND t.context_id = w.context_id LIMIT 1
+) AS v
+WHERE {remembered};
+
+-- read: task_by_id(task bigint) -> TaskRecord | None
+SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
+
+-- read: keyed_task(context bigint, key text) -> TaskRecord | None
+SELECT {task_columns} FROM task_view AS v
+WHERE v.id = (SELECT t.id FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key) AND {remembered};
+
+-- read: asking_tasks(session bigint) -> list[TaskRecord]
+SELECT {task_columns} FROM task_view AS v
+WHERE v.session_id = :session AND v.state = 'input_required'
+  AND (v.handle OR EXISTS (SELECT FROM stream AS w WHERE w.task_id = v.id))
+ORDER BY v.id;
+
+-- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
+SELECT {task_columns}, EXISTS (SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
+FROM task_view AS v
+WHERE v.session_id = :session AND v.updated_at > :since AND v.handle
+ORDER BY v.updated_at
+LIMIT 100;
+
+-- fragment: handed_out_before
+t.context_id = :context AND t.revision = :revision AND t.handle AND t.id < :before
+
+-- read: handed_out(context bigint, revision text, before bigint, looked_at int, most int) -> list[TaskRecord]
+-- Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
+-- another revision or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
+-- forgotten yet is looked up by that, which leaves all the history out. The clock is that of the statement: one that
+-- runs on during it is no bound for an index.
+WITH newest AS MATERIALIZED (
+    SELECT n.id
+    FROM (
+        SELECT t.id, t.revision, t.handle, t.ended_at, t.expires_at
+        FROM task AS t
+        WHERE t.context_id = :context AND t.id < :before
+        ORDER BY t.id DESC
+        LIMIT :looked_at
+    ) AS n
+    WHERE n.revision = :revision AND n.handle
+      AND (n.ended_at IS NULL OR n.expires_at IS NULL OR n.expires_at >= statement_timestamp())
+    ORDER BY n.id DESC
+    LIMIT :most
+),
+further AS MATERIALIZED (
+    SELECT t.id FROM task AS t
+    WHERE t.expires_at >= statement_timestamp() AND {handed_out_before} AND (SELECT count(*) < :most FROM newest)
+    UNION
+    SELECT t.id FROM task AS t
+    WHERE t.expires_at IS NULL AND {handed_out_before} AND (SELECT count(*) < :most FROM newest)
+    UNION
+    SELECT t.id FROM task AS t
+    WHERE t.ended_at IS NULL AND {handed_out_before} AND (SELECT count(*) < :most FROM newest)
+)
+SELECT {task_columns} FROM task_view AS v
+WHERE v.id = ANY (ARRAY(
+    SELECT id FROM newest UNION SELECT id FROM further ORDER BY id DESC LIMIT :most
+))
+ORDER BY v.id DESC;
+
+-- read: handed_out_in_session(session bigint, context bigint, revision text, before bigint, most int)
+--     -> list[TaskRecord]
+SELECT {task_columns} FROM task_view AS v
+WHERE v.id = ANY (ARRAY(
+    SELECT t.id FROM task AS t
+    WHERE t.session_id = :session AND {handed_out_before}
+      AND (t.ended_at IS NULL OR t.expires_at IS NULL OR t.expires_at >= statement_timestamp())
+))
+ORDER BY v.id DESC
+LIMIT :most;
+
+-- read: lines_after(task bigint, line bigint, most int) -> list[StoredLine]
+SELECT l.id, l.level, l.text, l.progress, l.total, l.at
+FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT :most;
+
+
+-- Pages of tasks
+
+-- read fresh: newest_task_id() -> int
+SELECT coalesce(max(t.id), 0) FROM task AS t;
+
+-- `above` comes as a value, not from a subquery: so the planner knows how few tasks are meant.
+-- fragment: listed
+t.tenant_id = :tenant
+    AND (:above IS NULL OR t.id > :above)
+    AND (:tool IS NULL OR t.tool_name = :tool)
+    AND (:context IS NULL OR t.context_id = :context)
+    AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
+    AND (:text IS NULL OR t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%'
+         OR t.message ILIKE '%' || :text || '%' OR t.arguments::text ILIKE '%' || :text || '%')
+
+-- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, state text,
+--     error boolean, before bigint, summary int, most int) -> list[TaskRow]
+SELECT t.id, t.public_id, t.tool_name, left(t.arguments::text, :summary) AS summary, c.name AS client, t.context_id,
+       t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
+       t.ended_at, t.last_polled_at,
+       CASE WHEN t.state <> 'input_required' THEN ''
+            WHEN EXISTS (SELECT FROM question AS q
+                         WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client') THEN 'people'
+            ELSE 'client' END AS waiting_for
+FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+WHERE {listed}
+  AND (:state IS NULL OR t.state = :state)
+  AND (:error IS NULL OR t.is_error = :error)
+  AND (:before IS NULL OR t.id < :before)
+ORDER BY t.id DESC
+LIMIT :most;
+
+-- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, most int)
+--     -> list[tuple[str, int]]
+-- The order is what keeps each part to an index, where the first rows of the table would do as well.
+SELECT 'queued', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'working', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'working' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'input_required', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'input_required' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'finished', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'finished' AND NOT t.is_error ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'error', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'finished' AND t.is_error ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'faulted', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'faulted' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'cancelled', count(*) FROM (
+    SELECT FROM task AS t WHERE {listed} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+
+-- One task with everything that happened to it
+
+-- read fresh: task_detail(tenant bigint, public_id text) -> TaskDetail | None
+SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
+       c.id AS context_id, c.name AS client, t.arguments, t.worker, t.lease_until, t.crashes, t.max_attempts,
+       t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at, t.last_polled_at, t.idempotency_key,
+       t.client_info, t.trace,
+       (SELECT count(*) FROM worker AS w
+        WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
+       t.rerun_of_id
+FROM task_view AS v
+JOIN task AS t ON t.id = v.id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+JOIN auth_context AS c ON c.id = t.context_id
+WHERE v.public_id = :public_id AND v.tenant_id = :tenant;
+
+-- read fresh: task_relatives(task bigint, origin bigint) -> list[tuple[int, Relative]]
+SELECT t.id, t.public_id, t.state, t.is_error, t.created_at
+FROM task AS t
+WHERE t.id = :origin OR t.rerun_of_id = :task
+ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC
+LIMIT 21;
+
+-- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]
+SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error
+FROM attempt AS a WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
+
+-- read fresh: task_events(task bigint, most int) -> list[EventRow]
+SELECT e.id, e.at, e.action, e.actor, e.door, e.address, e.reason, e.before, e.after
+FROM event AS e WHERE e.task_id = :task ORDER BY e.id DESC LIMIT :most;
+
+-- read fresh: newest_lines(task bigint, most int) -> list[StoredLine]
+SELECT l.id, l.level, l.text, l.progress, l.total, l.at
+FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most;
+
+-- read fresh: task_questions(task bigint, most int) -> list[Asked]
+SELECT q.id, q.key, q.kind, q.state, q.params::text AS asked, q.audience, q."group", q.quorum, q.live, q.response,
+       q.opened_at, q.closed_at, q.due_at
+FROM question AS q WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;
+
+-- read fresh: task_votes(task bigint) -> list[tuple[int, Vote]]
+SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at
+FROM decision AS d JOIN question AS q ON q.id = d.question_id
+WHERE q.task_id = :task ORDER BY d.id;
+
+
+-- Their life
+
+-- write: create_tasks(wanted json, who text) -> list[_Made]
+SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
+FROM create_tasks_v3(:wanted, :who);
+
+-- read: count_live_tasks(context bigint) -> int
+SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
+
+-- read: known_key(context bigint, key text) -> bool
+SELECT EXISTS (SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
+
+-- read: live_task_ids(context bigint, tenant bigint, most int) -> list[int]
+SELECT t.id FROM task AS t
+WHERE t.context_id = :context AND t.tenant_id = :tenant AND t.ended_at IS NULL AND t.cancel_requested_at IS NULL
+ORDER BY t.id LIMIT :most;
+
+-- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, since timestamptz,
+--     who text) -> list[_Taken]
+SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
+       upstream_state, client_capabilities, trace, question_audience, run_seconds, given, server_enabled,
+       r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back
+FROM claim_tasks_v4(:worker, :free, :lease_seconds, :per_context, :share, :since, :who);
+
+-- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
+SELECT id, cancel_requested FROM renew_leases_v1(:worker, :tasks, :epochs, :lease_seconds);
+
+-- write: note(task bigint, epoch int, lines jsonb, most int) -> bool
+SELECT note_v1(:task, :epoch, :lines, :most);
+
+-- write: ask(task bigint, epoch int, asked json, upstream_state text, message text, live boolean, given json, who text)
+--     -> bool
+SELECT ask_v2(:task, :epoch, :asked, :upstream_state, :message, :live, :given, :who);
+
+-- write: finish_tasks(ended json, who text) -> list[int]
+SELECT finish_tasks_v1(:ended, :who);
+
+-- write: fault(task bigint, epoch int, error text, message text, who text) -> bool
+SELECT fault_v1(:task, :epoch, :error, :message, :who);
+
+-- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
+SELECT settle_cancel_v1(:task, :epoch, :message, :who);
+
+-- write: release(task bigint, epoch int, started boolean, delay_seconds float8, reason text, who text) -> bool
+SELECT release_v1(:task, :epoch, :started, :delay_seconds, :reason, :who);
+
+-- write: request_cancel(task bigint, who text) -> str
+SELECT request_cancel_v1(:task, :who);
+
+-- write: cancel_now(task bigint, who text) -> State | None
+SELECT nullif(cancel_now_v1(:task, :who), '');
+
+-- write: hand_out(task bigint) -> None
+UPDATE task SET handle = true WHERE id = :task AND NOT handle;
+
+-- write: forget_task(task bigint) -> str | None
+UPDATE task SET expires_at = clock_timestamp() WHERE id = :task AND ended_at IS NOT NULL RETURNING public_id;
+
+-- write: store_polls(tasks bigint[], polled float8[]) -> None
+UPDATE task AS t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.at))
+FROM unnest(:tasks, :polled) AS p (id, at) WHERE t.id = p.id AND t.ended_at IS NULL;
+
+-- write: sweep(grace_seconds float8, most int, who text) -> int
+SELECT sweep_v1(:grace_seconds, :most, :who);
+
+-- write: purge_tasks(retention_days int, most int) -> rowcount
+-- An array, not `IN`: a plan may run a subquery of `IN` again and take other rows each time.
+-- The statement's time, not the clock's: a bound that changes with every row is none for an index.
+DELETE FROM task WHERE id = ANY (ARRAY(
+    SELECT id FROM task
+    WHERE ended_at < statement_timestamp() - make_interval(days => :retention_days)
+    ORDER BY ended_at LIMIT :most FOR UPDATE SKIP LOCKED
+));

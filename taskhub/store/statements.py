@@ -1,0 +1,322 @@
+"""Our own SQL, by name: `store/sql/statements/*.sql`, read once, run prepared on Django's connection.
+
+Each statement stands below a header that says what it takes and what it gives:
+
+    -- read: task_by_id(task bigint) -> TaskRecord | None
+    SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
+
+`read` is tried once more when the connection was lost, `write` never is. Both are prepared, and keep one plan for
+any values (`plan_cache_mode` in config/env.py). `read fresh` is planned each time with its values in sight: for
+pages, and for conditions that may be left out (`:tool IS NULL OR t.tool_name = :tool`), which Postgres then drops.
+`:task` is a parameter, sent as the type that the header gives it. `{task_columns}` is a
+fragment of the same file, which stands above it: `-- fragment: task_columns`. A long header goes on in lines that
+begin with `--` and four spaces or more.
+
+The result is spelled as in Python: a record or a plain type, `| None` for no row or one, `list[...]` for any
+number, `tuple[...]` for several things in one row, `None` where nothing is read, `rowcount` for how many rows were
+changed. A record's fields are the columns in this order; fields with a default may be missing at the end. Where a
+statement is used it names the same result as a type, for mypy; a test holds both against the database.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from taskhub.store import call
+
+DIRECTORY: Final = Path(__file__).parent / "sql" / "statements"
+
+R = TypeVar("R")
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+"""From what the driver reads in a column that is not NULL to what the record holds."""
+
+_BLOCK = re.compile(r"^(?=-- (?:read|write|fragment)\b)", re.MULTILINE)
+_CONTINUED = re.compile(r"\n--\s{4,}")
+_FRAGMENT = re.compile(r"-- fragment: ([a-z]\w*)")
+_HEADER = re.compile(r"-- (read|read fresh|write): ([a-z]\w*)\((.*)\) -> (.+)")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
+_USE = re.compile(r"\{([a-z]\w*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A statement as its file has it. `sql` is what is sent: parameters as `$1::bigint`, in the header's order."""
+
+    file: str
+    name: str
+    kind: str
+    params: Mapping[str, str]
+    result: str
+    sql: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as what is read from it expects it; `name` is empty where any will do. `converted`: how it is read
+    is said where the statement is used."""
+
+    name: str
+    type: Any
+    converted: bool = False
+
+
+def parse(file: str, text: str) -> dict[str, Named]:
+    """The statements of a file, by name. Raises `ValueError` for what is not of the form."""
+    preface, *blocks = _BLOCK.split(_CONTINUED.sub(" ", text))
+    if _without_comments(preface):
+        raise ValueError(f"{file}: there is SQL above the first header")
+    fragments: dict[str, str] = {}
+    found: dict[str, Named] = {}
+    for block in blocks:
+        head, _, rest = block.partition("\n")
+        body = _without_comments(rest).removesuffix(";")
+        try:
+            body = _USE.sub(lambda used: fragments[used[1]], body)
+            if fragment := _FRAGMENT.fullmatch(head):
+                fragments[fragment[1]] = body
+            elif header := _HEADER.fullmatch(head):
+                statement = _named(file, header, body)
+                if found.setdefault(statement.name, statement) is not statement:
+                    raise ValueError("there are two of this name")
+            else:
+                raise ValueError("this is no header")
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{file}: {head}: {error}") from error
+    return found
+
+
+def _named(file: str, header: re.Match[str], body: str) -> Named:
+    kind, name, listed, result = header.groups()
+    params: dict[str, str] = {}
+    for param in filter(None, map(str.strip, listed.split(","))):
+        label, _, type_ = param.partition(" ")
+        if label in params or not type_:
+            raise ValueError(f"{param} is no parameter of its own with a type")
+        params[label] = type_
+    places = {label: f"${n}::{type_}" for n, (label, type_) in enumerate(params.items(), 1)}
+    if unused := params.keys() - set(_PARAMETER.findall(body)):
+        raise ValueError(f"it does not use {', '.join(sorted(unused))}")
+    sql = _PARAMETER.sub(lambda used: places[used[1]], body)
+    return Named(file, name, kind, params, result, f"/* {name} */ {sql}".encode())
+
+
+def _without_comments(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--"))
+
+
+def _load() -> dict[str, Named]:
+    found: dict[str, Named] = {}
+    for path in sorted(DIRECTORY.glob("*.sql")):
+        for name, statement in parse(path.name, path.read_text(encoding="utf-8")).items():
+            if name in found:
+                raise ValueError(f"{found[name].file} and {path.name} both have a statement named {name}")
+            found[name] = statement
+    return found
+
+
+STATEMENTS: Final = _load()
+"""Every statement, by name."""
+
+USED: Final[dict[str, Statement[Any]]] = {}
+"""Every statement that some module uses, by name."""
+
+
+class Statement(Generic[R]):
+    """A statement where it is used: call it with its parameters by name.
+
+    Raises `TypeError` for other parameters than the header's, `Unavailable`, and `psycopg.Error` as the database
+    sent it."""
+
+    __slots__ = ("_again", "_fetch", "_params", "_prepare", "_sql", "columns", "named")
+
+    def __init__(self, name: str, result: str, columns: Sequence[Column], fetch: Callable[[call.Cursor], R], /) -> None:
+        named = STATEMENTS.get(name)
+        if named is None:
+            raise LookupError(f"no statement in store/sql/{DIRECTORY.name} is named {name}")
+        if named.result != result:
+            raise TypeError(f"{name} gives {named.result} by its header, and {result} where it is used")
+        if name in USED:
+            raise TypeError(f"{name} is used in two places: one of them can import it from the other")
+        USED[name] = self
+        self.named, self.columns = named, tuple(columns)
+        self._sql, self._params, self._fetch = named.sql, tuple(named.params), fetch
+        self._again, self._prepare = named.kind != "write", named.kind != "read fresh"
+
+    def __call__(self, **values: object) -> R:
+        """Run it."""
+        try:
+            params = [values[name] for name in self._params]
+        except KeyError as missing:
+            raise TypeError(f"{self.named.name} wants {missing} too") from None
+        if len(values) != len(params):
+            raise TypeError(f"{self.named.name} takes no {', '.join(values.keys() - self.named.params.keys())}")
+        return call.run(self._sql, params, self._fetch, again=self._again, prepare=self._prepare)
+
+
+def none(name: str) -> Statement[None]:
+    """A statement whose rows, if it has any, interest nobody."""
+    return Statement(name, "None", (), lambda cursor: None)
+
+
+def rowcount(name: str) -> Statement[int]:
+    """A statement of which only is known how many rows it changed."""
+    return Statement(name, "rowcount", (), lambda cursor: cursor.rowcount)
+
+
+def one(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[T]:
+    """A statement that always gives one row. `row` is a record, a plain type for a single column, or a tuple of
+    these. `convert` tells how to read single columns; enums, JSON and arrays are read as the record's types tell.
+    `without` are the record's last fields, which have defaults, if they are no columns."""
+    columns, make = _shape(row, without, convert)
+
+    def fetch(cursor: call.Cursor) -> T:
+        (made,) = map(make, cursor.fetchall())
+        return made
+
+    return Statement(name, _spelled(row), columns, fetch)
+
+
+def maybe(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[T | None]:
+    """A statement that gives a row or none; see `one`. A single column that is NULL is `None` too."""
+    columns, make = _shape(row, without, convert)
+    plain_type = get_origin(row) is not tuple and not _is_record(row)
+
+    def fetch(cursor: call.Cursor) -> T | None:
+        found = cursor.fetchone()
+        return None if found is None or (plain_type and found[0] is None) else make(found)
+
+    return Statement(name, f"{_spelled(row)} | None", columns, fetch)
+
+
+def many(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[list[T]]:
+    """A statement that gives any number of rows; see `one`."""
+    columns, make = _shape(row, without, convert)
+    return Statement(
+        name, f"list[{_spelled(row)}]", columns, lambda cursor: [make(found) for found in cursor.fetchall()]
+    )
+
+
+def from_json(value: Any) -> Any:
+    """What a JSON column holds: the driver decodes some types and hands others over as text."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _spelled(row: Any) -> str:
+    if get_origin(row) is tuple:
+        return f"tuple[{', '.join(map(_spelled, get_args(row)))}]"
+    return str(row.__name__)
+
+
+def _shape(
+    row: type[T], without: Sequence[str], convert: Mapping[str, Convert]
+) -> tuple[list[Column], Callable[[Any], T]]:
+    """The columns that make up `row`, and how it is made of them."""
+    columns, build = _parts(row, without, convert)
+    if strange := convert.keys() - {column.name for column in columns}:
+        raise TypeError(f"{_spelled(row)} has no {', '.join(strange)}")
+    todo = []
+    for place, column in enumerate(columns):
+        change = convert.get(column.name) or _converter(column.type)
+        if change is not None:
+            todo.append((place, partial(_unless_null, change) if _or_none(column.type) else change))
+    if not todo:
+        return columns, build
+
+    def make(found: Any) -> T:
+        values = list(found)
+        for place, change in todo:
+            values[place] = change(values[place])
+        made: T = build(values)
+        return made
+
+    return columns, make
+
+
+def _parts(row: Any, without: Sequence[str], convert: Mapping[str, Convert]) -> tuple[list[Column], Convert]:
+    if get_origin(row) is tuple:
+        inner: list[tuple[str, Any]] = [("", part) for part in get_args(row)]
+        result: Callable[..., Any] = lambda *parts: parts  # noqa: E731 - what a tuple of parts is made by
+    elif _is_record(row):
+        hints = get_type_hints(row)
+        names = [field.name for field in fields(row)] if is_dataclass(row) else list(row._fields)
+        if without:
+            rest = names[-len(without) :]
+            if rest != list(without):
+                raise TypeError(f"{_spelled(row)} ends with {rest}, not with {list(without)}")
+            names = names[: -len(without)]
+        inner, result = [(name, hints[name]) for name in names], row
+    else:
+        return [Column("", row)], _first
+    if not any(_is_record(part) and name not in convert for name, part in inner):
+        flat = [Column(name, part, name in convert) for name, part in inner]
+        return flat, lambda values: result(*values)
+    columns: list[Column] = []
+    makers: list[tuple[slice, Convert]] = []
+    for name, part in inner:
+        if _is_record(part) and name not in convert:
+            below, build = _parts(part, (), convert)
+        else:
+            below, build = [Column(name, part, name in convert)], _first
+        makers.append((slice(len(columns), len(columns) + len(below)), build))
+        columns += below
+    return columns, lambda values: result(*[build(values[place]) for place, build in makers])
+
+
+def _is_record(row: Any) -> bool:
+    return isinstance(row, type) and (is_dataclass(row) or hasattr(row, "_fields"))
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _unless_null(change: Convert, value: Any) -> Any:
+    return None if value is None else change(value)
+
+
+def _or_none(hint: Any) -> bool:
+    return get_origin(hint) in {Union, types.UnionType} and type(None) in get_args(hint)
+
+
+def plain(hint: Any) -> Any:
+    """A type without `| None`."""
+    if not _or_none(hint):
+        return hint
+    (only,) = (part for part in get_args(hint) if part is not type(None))
+    return only
+
+
+def _converter(hint: Any) -> Convert | None:
+    """How a column of this type is read, if not as the driver has it."""
+    hint = plain(hint)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return {member.value: member for member in hint}.__getitem__
+    if get_origin(hint) is tuple:
+        element = get_args(hint)[0]
+        return _records(element) if _is_record(element) else tuple
+    return from_json if get_origin(hint) is dict else None
+
+
+def _records(record: Any) -> Convert:
+    """Of a JSON array of objects, a record each; of NULL none."""
+    todo = [(name, change) for name, hint in get_type_hints(record).items() if (change := _converter(hint))]
+
+    def read(value: Any) -> tuple[Any, ...]:
+        if not value:
+            return ()
+        found = from_json(value)
+        for item in found:
+            for name, change in todo:
+                item[name] = change(item[name])
+        return tuple(record(**item) for item in found)
+
+    return read

@@ -15,12 +15,31 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 
+from taskhub.store import statements
 from taskhub.store.models import Event, Seal
 
 BATCH = 5_000
 _LOCK = 0x7468_7365  # "thse": one sealer at a time
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaves:
+    """What is to be sealed: the ids as the text of an array, the digests in one; `None` for no events."""
+
+    count: int
+    event_ids: str | None
+    digests: bytes | None
+
+
+_TRY = statements.one("lock_sealing", bool)
+_SEALABLE = statements.one("sealable", tuple[int, int])
+_BEYOND = statements.maybe("transaction_beyond", int)
+_FIRST = statements.maybe("first_transaction", int)
+_LEAVES = statements.one("event_leaves", _Leaves)
+_STORE = statements.none("store_seal")
+_DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 
 def signing_key() -> Ed25519PrivateKey:
@@ -55,56 +74,34 @@ def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: byt
 def seal_events() -> int:
     """Seal what has committed since the last seal; returns how many events. Nothing new, or
     another sealer at work: 0."""
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_LOCK])
-        if not cursor.fetchone()[0]:
+    with transaction.atomic():
+        if not _TRY(lock=_LOCK):
             return 0
-        cursor.execute("SELECT coalesce(max(to_xid), 0) FROM seal")
-        (start,) = cursor.fetchone()
-        cursor.execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
-        (safe,) = cursor.fetchone()
+        start, safe = _SEALABLE()
         end = safe
-        cursor.execute(
-            "SELECT xid FROM event WHERE xid >= %s AND xid < %s ORDER BY xid, id OFFSET %s LIMIT 1",
-            [start, safe, BATCH],
-        )
-        if beyond := cursor.fetchone():
+        beyond = _BEYOND(from_xid=start, to_xid=safe, most=BATCH)
+        if beyond is not None:
             # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
-            end = beyond[0]
-            cursor.execute("SELECT min(xid) FROM event WHERE xid >= %s", [start])
-            if cursor.fetchone()[0] == end:
-                end += 1
-        # As one row: this process has better things to do than to read thousands.
-        cursor.execute(
-            "SELECT count(*), array_agg(e.id ORDER BY e.xid, e.id)::text,"
-            " string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) FROM event e WHERE e.xid >= %s AND e.xid < %s",
-            [start, end],
-        )
-        count, event_ids, digests = cursor.fetchone()
-        if not count:
+            end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
+        found = _LEAVES(from_xid=start, to_xid=end)
+        if found.digests is None:
             return 0
         previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()
         before = _link(previous) if previous is not None else bytes(32)
-        leaves = bytes(digests)
-        root = merkle_root([leaves[place : place + 32] for place in range(0, len(leaves), 32)])
+        root = merkle_root([found.digests[place : place + 32] for place in range(0, len(found.digests), 32)])
         key = signing_key()
-        cursor.execute(
-            "INSERT INTO seal (from_xid, to_xid, count, event_ids, leaves, root, previous, signature, key_id)"
-            " VALUES (%s, %s, %s, %s::bigint[], %s, %s, %s, %s, %s)",
-            [
-                start,
-                end,
-                count,
-                event_ids,
-                leaves,
-                root,
-                before,
-                key.sign(statement(start, end, count, root, before)),
-                key_id(key.public_key()),
-            ],
+        _STORE(
+            from_xid=start,
+            to_xid=end,
+            count=found.count,
+            event_ids=found.event_ids,
+            leaves=found.digests,
+            root=root,
+            previous=before,
+            signature=key.sign(statement(start, end, found.count, root, before)),
+            key_id=key_id(key.public_key()),
         )
-        found: int = count
-        return found
+        return found.count
 
 
 def _link(seal: Seal) -> bytes:
@@ -146,7 +143,7 @@ def verify_audit() -> Verdict:
         if len(seal.event_ids) != seal.count:
             return Verdict(events, seals, 0, f"seal {seal.pk} names {len(seal.event_ids)} events, not {seal.count}")
         # Before the first seal there is nothing: a smaller transaction id is a forgery.
-        found = _digests(seal.from_xid if seals else -(2**63), seal.to_xid)
+        found = dict(_DIGESTS(from_xid=seal.from_xid if seals else -(2**63), to_xid=seal.to_xid))
         for place, event_id in enumerate(seal.event_ids):
             digest = found.pop(event_id, None)
             if digest is None:
@@ -162,9 +159,3 @@ def verify_audit() -> Verdict:
 
 def _seals() -> Iterable[Seal]:
     return Seal.objects.order_by("to_xid").iterator(chunk_size=50)
-
-
-def _digests(start: int, end: int) -> dict[int, bytes]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT e.id, event_digest_v1(e) FROM event e WHERE e.xid >= %s AND e.xid < %s", [start, end])
-        return {row[0]: bytes(row[1]) for row in cursor.fetchall()}

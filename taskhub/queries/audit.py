@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from taskhub.queries._read import read
+from taskhub.store import statements
+from taskhub.store.models import Task
 
 PAGE_ROWS = 50
 WINDOW = 100_000
@@ -26,15 +27,6 @@ _CHUNK = 1_000
 _SKEW = timedelta(minutes=10)
 """Ids and times run together, but for transactions in flight (10 seconds at most) and clocks that
 were set back: by more than this, and a search between two moments misses what the clock repeated."""
-
-_COLUMNS = (
-    "e.id, e.at, e.action, e.actor, e.door, e.address, e.task_id, t.public_id, e.target, e.reason, e.before::text,"
-    " e.after::text, e.context_id, c.name, e.xid"
-)
-_JOINS = (
-    " LEFT JOIN task t ON t.id = e.task_id AND t.tenant_id = e.tenant_id"
-    " LEFT JOIN auth_context c ON c.id = e.context_id AND c.tenant_id = e.tenant_id"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +112,19 @@ class SealStatus:
     to_xid: int
 
 
+_JSON = {"before": statements.from_json, "after": statements.from_json}
+_OLDER = statements.many("older_events", EventRow, convert=_JSON)
+_NEWER = statements.many("newer_events", EventRow, convert=_JSON)
+_OLDER_SEARCHED = statements.many("older_events_searched", EventRow, convert=_JSON)
+_NEWER_SEARCHED = statements.many("newer_events_searched", EventRow, convert=_JSON)
+_EDGE = statements.maybe("last_event_looked_at", tuple[int, datetime])
+_FIRST_AT = statements.one("first_event_id_at", int)
+_BY_ID = statements.maybe("event_by_id", EventRow, convert=_JSON)
+_NEWEST = statements.maybe("newest_event_id", int)
+_ACTIONS = statements.many("known_actions", str)
+_SEALED = statements.one("seal_status", SealStatus)
+
+
 def event_page(
     tenant_id: int, wanted: EventFilter, *, before: int | None = None, after: int | None = None, limit: int = PAGE_ROWS
 ) -> EventPage:
@@ -144,7 +149,7 @@ def event_page(
         return EventPage(tuple(found), found[-1].id, newer)
     if _indexed(wanted):
         return EventPage(tuple(found), None, newer)
-    edge = _edge(tenant_id, low, high)
+    edge = _EDGE(tenant=tenant_id, low=low, high=high, looked_at=WINDOW)
     if edge is None:
         return EventPage(tuple(found), None, newer)
     return EventPage(tuple(found), edge[0], newer, searched_to=edge[1])
@@ -160,16 +165,12 @@ def count_newer(tenant_id: int, wanted: EventFilter, after: int, limit: int = 99
 
 def event_by_id(tenant_id: int, event_id: int) -> EventRow | None:
     """One event of the tenant."""
-    found = _select(
-        f"SELECT {_COLUMNS} FROM event e{_JOINS} WHERE e.tenant_id = %s AND e.id = %s",
-        [tenant_id, event_id],
-    )
-    return found[0] if found else None
+    return _BY_ID(tenant=tenant_id, event=event_id)
 
 
 def newest_event_id(tenant_id: int) -> int:
     """The tenant's newest event, 0 when there is none."""
-    return int(_one("SELECT id FROM event WHERE tenant_id = %s ORDER BY id DESC LIMIT 1", [tenant_id], (0,))[0])
+    return _NEWEST(tenant=tenant_id) or 0
 
 
 def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterator[EventRow]:
@@ -190,56 +191,12 @@ def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterato
 
 def known_actions(tenant_id: int) -> tuple[str, ...]:
     """Every action the tenant's log holds: one index step per action, however long the log."""
-    found = read(
-        """
-        WITH RECURSIVE step(action) AS (
-            (SELECT action FROM event WHERE tenant_id = %s ORDER BY action LIMIT 1)
-            UNION ALL
-            SELECT (SELECT e.action FROM event e WHERE e.tenant_id = %s AND e.action > step.action
-                    ORDER BY e.action LIMIT 1)
-            FROM step WHERE step.action IS NOT NULL
-        )
-        SELECT action FROM step WHERE action IS NOT NULL LIMIT 200
-        """,
-        [tenant_id, tenant_id],
-    )
-    return tuple(row[0] for row in found)
+    return tuple(_ACTIONS(tenant=tenant_id))
 
 
 def seal_status(tenant_id: int) -> SealStatus:
     """Up to where the tenant's log is sealed, and the latest verification on record."""
-    found = read(
-        """
-        WITH last AS (SELECT to_xid, at, (SELECT max(id) FROM unnest(event_ids) AS ids(id)) AS top
-                      FROM seal ORDER BY to_xid DESC LIMIT 1),
-             -- From the seal's own last event downwards: a sealer that stopped long ago must
-             -- not make this walk through everything that came since.
-             covered AS (SELECT e.id, e.at FROM last, LATERAL (
-                             SELECT id, at FROM event
-                             WHERE tenant_id = %(tenant)s AND id <= last.top AND xid < last.to_xid
-                             ORDER BY id DESC LIMIT 1) e),
-             open AS (SELECT e.at FROM event e
-                      WHERE e.tenant_id = %(tenant)s AND e.xid >= coalesce((SELECT to_xid FROM last), 0)
-                      ORDER BY e.xid, e.id LIMIT 1000),
-             -- One index step each; OR would leave the index and search the whole log.
-             verified AS (SELECT * FROM (
-                 (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
-                  WHERE tenant_id = %(tenant)s AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)
-                 UNION ALL
-                 (SELECT id, at, actor, after ->> 'ok' AS ok FROM event
-                  WHERE tenant_id IS NULL AND action = 'audit.verified' ORDER BY id DESC LIMIT 1)) either
-                 ORDER BY id DESC LIMIT 1)
-        SELECT (SELECT id FROM covered), (SELECT at FROM covered), (SELECT at FROM last),
-               (SELECT count(*) FROM open), (SELECT min(at) FROM open),
-               (SELECT at FROM verified), coalesce((SELECT actor FROM verified), ''),
-               (SELECT ok FROM verified), coalesce((SELECT to_xid FROM last), 0)
-        """,
-        {"tenant": tenant_id},
-    )
-    row = found[0]
-    ok = None if row[7] is None else row[7] == "true"
-    values: Any = (*row[:7], ok, row[8])
-    return SealStatus(*values)
+    return _SEALED(tenant=tenant_id)
 
 
 def _indexed(wanted: EventFilter) -> bool:
@@ -254,86 +211,41 @@ def _bounds(tenant_id: int, wanted: EventFilter) -> tuple[int, int] | None:
     """Ids `low <= id < high` that can hold an answer; `None` when nothing can."""
     low, high = 0, 2**63 - 1
     if wanted.since is not None:
-        low = _first_id_at(tenant_id, wanted.since - _SKEW)
+        low = _FIRST_AT(tenant=tenant_id, moment=wanted.since - _SKEW)
     if wanted.until is not None:
-        high = _first_id_at(tenant_id, wanted.until + _SKEW)
+        high = _FIRST_AT(tenant=tenant_id, moment=wanted.until + _SKEW)
     return (low, high) if low < high else None
 
 
-def _first_id_at(tenant_id: int, moment: datetime) -> int:
-    """The first id at or after `moment`, by bisection: there is no index on time."""
-    found = read(
-        """
-        WITH RECURSIVE search(lo, hi) AS (
-            SELECT min(id), max(id) + 1 FROM event WHERE tenant_id = %(tenant)s
-            UNION ALL
-            SELECT CASE WHEN probe.at < %(moment)s THEN probe.id + 1 ELSE s.lo END,
-                   CASE WHEN probe.at < %(moment)s THEN s.hi ELSE (s.lo + s.hi) / 2 END
-            FROM search s, LATERAL (
-                SELECT id, at FROM event WHERE tenant_id = %(tenant)s AND id >= (s.lo + s.hi) / 2
-                ORDER BY id LIMIT 1) probe
-            WHERE s.lo < s.hi
-        )
-        SELECT coalesce(max(lo), 0) FROM search
-        """,
-        {"tenant": tenant_id, "moment": moment},
-    )
-    return int(found[0][0])
-
-
 def _rows(tenant_id: int, wanted: EventFilter, low: int, high: int, limit: int, *, ascending: bool) -> list[EventRow]:
-    where, params = _conditions(tenant_id, wanted)
-    if where is None:
+    conditions = _conditions(tenant_id, wanted)
+    if conditions is None:
         return []
-    order = "ASC" if ascending else "DESC"
-    reach = "e.tenant_id = %s AND e.id >= %s AND e.id < %s"
+    given = {**conditions, "tenant": tenant_id, "low": low, "high": high, "most": limit}
     if _indexed(wanted):
-        source, conditions = "event e", f"{reach}{where}"
-    else:
-        # The inner LIMIT is what bounds the work; the outer one stops it as soon as the page is full.
-        source = f"(SELECT * FROM event e WHERE {reach} ORDER BY e.id {order} LIMIT {WINDOW}) e"
-        conditions = f"true{where}"
-    return _select(
-        f"SELECT {_COLUMNS} FROM {source}{_JOINS} WHERE {conditions} ORDER BY e.id {order} LIMIT %s",
-        [tenant_id, low, high, *params, limit],
-    )
+        return _NEWER(**given) if ascending else _OLDER(**given)
+    if ascending:
+        return _NEWER_SEARCHED(**given, looked_at=WINDOW)
+    return _OLDER_SEARCHED(**given, looked_at=WINDOW)
 
 
-def _conditions(tenant_id: int, wanted: EventFilter) -> tuple[str | None, list[Any]]:
-    """SQL after the tenant and the ids; `None` when nothing can fit."""
-    sql, params = "", list[Any]()
-    if wanted.action:
-        if _category(wanted.action):
-            sql += " AND e.action LIKE %s"
-            params.append(_like(wanted.action.rstrip(".*")) + ".%")
-        else:
-            sql += " AND e.action = %s"
-            params.append(wanted.action)
-    if wanted.task:
-        task_id = _task_id(tenant_id, wanted.task)
-        if task_id is None:
-            return None, []
-        sql += " AND e.task_id = %s"
-        params.append(task_id)
-    if wanted.door:
-        sql += " AND e.door = %s"
-        params.append(wanted.door)
-    if wanted.actor:
-        sql += " AND e.actor ILIKE %s"
-        params.append(f"%{_like(wanted.actor)}%")
-    if wanted.address:
-        sql += " AND e.address LIKE %s"
-        params.append(f"{_like(wanted.address)}%")
-    if wanted.since is not None:
-        sql += " AND e.at >= %s"
-        params.append(wanted.since)
-    if wanted.until is not None:
-        sql += " AND e.at <= %s"
-        params.append(wanted.until)
-    if wanted.text:
-        sql += " AND concat_ws(' ', e.target, e.reason, e.before::text, e.after::text) ILIKE %s"
-        params.append(f"%{_like(wanted.text)}%")
-    return sql, params
+def _conditions(tenant_id: int, wanted: EventFilter) -> dict[str, object] | None:
+    """What the statements narrow to, `None` for what is not asked for; `None` when nothing can fit."""
+    task_id = _task_id(tenant_id, wanted.task) if wanted.task else None
+    if wanted.task and task_id is None:
+        return None
+    category = bool(wanted.action) and _category(wanted.action)
+    return {
+        "action": (wanted.action or None) if not category else None,
+        "category": f"{_like(wanted.action.rstrip('.*'))}.%" if category else None,
+        "task": task_id,
+        "door": wanted.door or None,
+        "actor": f"%{_like(wanted.actor)}%" if wanted.actor else None,
+        "address": f"{_like(wanted.address)}%" if wanted.address else None,
+        "since": wanted.since,
+        "until": wanted.until,
+        "text": f"%{_like(wanted.text)}%" if wanted.text else None,
+    }
 
 
 def _category(action: str) -> bool:
@@ -342,41 +254,11 @@ def _category(action: str) -> bool:
 
 def _task_id(tenant_id: int, task: str) -> int | None:
     """The number behind a public id; a purged task is still found by its number."""
-    row = _one("SELECT id FROM task WHERE public_id = %s AND tenant_id = %s", [task, tenant_id], None)
-    if row is not None:
-        return int(row[0])
+    known = Task.objects.filter(public_id=task, tenant_id=tenant_id).values_list("pk", flat=True).first()
+    if known is not None:
+        return known
     number = task.removeprefix("#")
     return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else None
-
-
-def _edge(tenant_id: int, low: int, high: int) -> tuple[int, datetime] | None:
-    """The last event of a full window, if there is anything beyond it."""
-    row = _one(
-        f"SELECT id, at FROM event WHERE tenant_id = %s AND id >= %s AND id < %s"
-        f" ORDER BY id DESC OFFSET {WINDOW - 1} LIMIT 1",
-        [tenant_id, low, high],
-        None,
-    )
-    return None if row is None else (row[0], row[1])
-
-
-def _select(sql: str, params: list[Any]) -> list[EventRow]:
-    return [_event(row) for row in read(sql, params)]
-
-
-def _event(row: Any) -> EventRow:
-    """A row in the order of `_COLUMNS`."""
-    values: Any = (*row[:10], _decoded(row[10]), _decoded(row[11]), *row[12:])
-    return EventRow(*values)
-
-
-def _one(sql: str, params: list[Any], missing: Any) -> Any:
-    found = read(sql, params)
-    return found[0] if found else missing
-
-
-def _decoded(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
 
 
 def _like(text: str) -> str:

@@ -129,13 +129,13 @@ _DETAIL = statements.maybe(
     "task_detail",
     TaskDetail,
     without=("rerun_of", "reruns", "questions", "attempts", "events", "lines"),
-    arguments=statements.from_json,
+    convert={"arguments": statements.from_json},
 )
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)
 _EVENTS = statements.many("task_events", EventRow)
 _LINES = statements.many("newest_lines", StoredLine)
-_ASKED = statements.many("task_questions", Asked, without=("votes",), asked=foreign)
+_ASKED = statements.many("task_questions", Asked, without=("votes",), convert={"asked": foreign})
 _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 

@@ -144,7 +144,7 @@ def _conditions(tenant_id: int, wanted: TaskFilter) -> dict[str, object]:
     }
 
 
-_PAGE = statements.many("task_page", TaskRow, summary=summarized)
+_PAGE = statements.many("task_page", TaskRow, convert={"summary": summarized})
 _NEWEST = statements.one("newest_task_id", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])
 _TABS: Final[dict[str, tuple[str, bool]]] = {"finished": ("finished", False), "error": ("finished", True)}

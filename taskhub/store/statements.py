@@ -39,6 +39,8 @@ T = TypeVar("T")
 Convert = Callable[[Any], Any]
 """From what the driver reads in a column that is not NULL to what the record holds."""
 
+NOTHING: Final[Mapping[str, Convert]] = types.MappingProxyType({})
+
 _BLOCK = re.compile(r"^(?=-- (?:read|write|fragment)\b)", re.MULTILINE)
 _CONTINUED = re.compile(r"\n--\s{4,}")
 _FRAGMENT = re.compile(r"-- fragment: ([a-z]\w*)")
@@ -172,7 +174,9 @@ def rowcount(name: str) -> Statement[int]:
     return Statement(name, "rowcount", (), lambda cursor: cursor.rowcount)
 
 
-def one(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[T]:
+def one(
+    name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
+) -> Statement[T]:
     """A statement that always gives one row. `row` is a record, a plain type for a single column, or a tuple of
     these. `convert` tells how to read single columns; enums, JSON and arrays are read as the record's types tell.
     `without` are the record's last fields, which have defaults, if they are no columns."""
@@ -185,7 +189,9 @@ def one(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: C
     return Statement(name, _spelled(row), columns, fetch)
 
 
-def maybe(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[T | None]:
+def maybe(
+    name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
+) -> Statement[T | None]:
     """A statement that gives a row or none; see `one`. A single column that is NULL is `None` too."""
     columns, make = _shape(row, without, convert)
     plain_type = get_origin(row) is not tuple and not _is_record(row)
@@ -197,7 +203,9 @@ def maybe(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert:
     return Statement(name, f"{_spelled(row)} | None", columns, fetch)
 
 
-def many(name: str, row: type[T], /, *, without: Sequence[str] = (), **convert: Convert) -> Statement[list[T]]:
+def many(
+    name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
+) -> Statement[list[T]]:
     """A statement that gives any number of rows; see `one`."""
     columns, make = _shape(row, without, convert)
     return Statement(

@@ -142,7 +142,7 @@ def test_a_moment_is_found_by_bisection(tenant: Tenant) -> None:
     wanted = audit.EventFilter(since=start + timedelta(hours=10), until=start + timedelta(hours=12))
     assert [row.id for row in audit.event_page(tenant.pk, wanted).rows] == ids[10:13][::-1]
     for hour in (-1, 0, 25, 49, 60):
-        low = audit._first_id_at(tenant.pk, start + timedelta(hours=hour))
+        low = audit._FIRST_AT(tenant=tenant.pk, moment=start + timedelta(hours=hour))
         assert low == (ids[max(hour, 0)] if hour < 50 else ids[-1] + 1)
 
 

@@ -136,11 +136,20 @@ class World:
             return [typical]
         bare = {**typical, **dict.fromkeys(names)}
         alone = [{**bare, name: typical[name]} for name in names]
-        for values in alone:  # what no index answers is asked of the newest only
-            if "above" in names and any(values[name] is not None for name in ("tool", "seconds", "text")):
-                values["above"] = typical["above"]
+        for partner, partners in _WITH.get(statement.name, {}).items():
+            for values in alone:
+                if any(values[name] is not None for name in partners):
+                    values[partner] = typical[partner]
         return [bare, *alone, typical]
 
+
+_WITH = {
+    "task_page": {"above": {"tool", "seconds", "text"}},
+    "tab_counts": {"above": {"tool", "seconds", "text"}},
+    "older_events": {"task": {"category", "door", "actor", "address", "text"}},
+    "newer_events": {"task": {"category", "door", "actor", "address", "text"}},
+}
+"""What no index answers is asked of a part only."""
 
 _OPTIONAL = re.compile(r"\(\$(\d+)::[a-z0-9\[\] ]+ IS NULL OR")
 _ANY = {

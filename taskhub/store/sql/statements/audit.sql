@@ -1,0 +1,166 @@
+-- The audit log: read by people, sealed and verified. The form: taskhub/store/statements.py.
+
+-- fragment: event_columns
+e.id, e.at, e.action, e.actor, e.door, e.address, e.task_id, t.public_id AS task_public_id, e.target, e.reason,
+e.before::text AS before, e.after::text AS after, e.context_id, c.name AS context_name, e.xid
+
+-- fragment: event_joins
+LEFT JOIN task AS t ON t.id = e.task_id AND t.tenant_id = e.tenant_id
+LEFT JOIN auth_context AS c ON c.id = e.context_id AND c.tenant_id = e.tenant_id
+
+-- fragment: event_reach
+e.tenant_id = :tenant AND e.id >= :low AND e.id < :high
+
+-- `category`, `actor`, `address` and `text` are patterns.
+-- fragment: event_fits
+(:action IS NULL OR e.action = :action)
+    AND (:category IS NULL OR e.action LIKE :category)
+    AND (:task IS NULL OR e.task_id = :task)
+    AND (:door IS NULL OR e.door = :door)
+    AND (:actor IS NULL OR e.actor ILIKE :actor)
+    AND (:address IS NULL OR e.address LIKE :address)
+    AND (:since IS NULL OR e.at >= :since)
+    AND (:until IS NULL OR e.at <= :until)
+    AND (:text IS NULL OR concat_ws(' ', e.target, e.reason, e.before::text, e.after::text) ILIKE :text)
+
+
+-- Pages
+
+-- read fresh: older_events(tenant bigint, low bigint, high bigint, action text, category text, task bigint, door text,
+--     actor text, address text, since timestamptz, until timestamptz, text text, most int) -> list[EventRow]
+SELECT {event_columns} FROM event AS e {event_joins}
+WHERE {event_reach} AND {event_fits}
+ORDER BY e.id DESC LIMIT :most;
+
+-- read fresh: newer_events(tenant bigint, low bigint, high bigint, action text, category text, task bigint, door text,
+--     actor text, address text, since timestamptz, until timestamptz, text text, most int) -> list[EventRow]
+SELECT {event_columns} FROM event AS e {event_joins}
+WHERE {event_reach} AND {event_fits}
+ORDER BY e.id ASC LIMIT :most;
+
+-- read fresh: older_events_searched(tenant bigint, low bigint, high bigint, action text, category text, task bigint,
+--     door text, actor text, address text, since timestamptz, until timestamptz, text text, looked_at int, most int)
+--     -> list[EventRow]
+-- The inner LIMIT is what bounds the work; the outer one stops it as soon as the page is full.
+SELECT {event_columns}
+FROM (SELECT * FROM event AS e WHERE {event_reach} ORDER BY e.id DESC LIMIT :looked_at) AS e {event_joins}
+WHERE {event_fits}
+ORDER BY e.id DESC LIMIT :most;
+
+-- read fresh: newer_events_searched(tenant bigint, low bigint, high bigint, action text, category text, task bigint,
+--     door text, actor text, address text, since timestamptz, until timestamptz, text text, looked_at int, most int)
+--     -> list[EventRow]
+SELECT {event_columns}
+FROM (SELECT * FROM event AS e WHERE {event_reach} ORDER BY e.id ASC LIMIT :looked_at) AS e {event_joins}
+WHERE {event_fits}
+ORDER BY e.id ASC LIMIT :most;
+
+-- read fresh: last_event_looked_at(tenant bigint, low bigint, high bigint, looked_at int)
+--     -> tuple[int, datetime] | None
+SELECT e.id, e.at FROM event AS e WHERE {event_reach} ORDER BY e.id DESC OFFSET :looked_at - 1 LIMIT 1;
+
+-- read fresh: first_event_id_at(tenant bigint, moment timestamptz) -> int
+-- By bisection: there is no index on time.
+WITH RECURSIVE search (lo, hi) AS (
+    SELECT min(e.id), max(e.id) + 1 FROM event AS e WHERE e.tenant_id = :tenant
+    UNION ALL
+    SELECT CASE WHEN probe.at < :moment THEN probe.id + 1 ELSE s.lo END,
+           CASE WHEN probe.at < :moment THEN s.hi ELSE (s.lo + s.hi) / 2 END
+    FROM search AS s
+    CROSS JOIN LATERAL (
+        SELECT e.id, e.at FROM event AS e
+        WHERE e.tenant_id = :tenant AND e.id >= (s.lo + s.hi) / 2
+        ORDER BY e.id LIMIT 1
+    ) AS probe
+    WHERE s.lo < s.hi
+)
+SELECT coalesce(max(lo), 0) FROM search;
+
+-- read fresh: event_by_id(tenant bigint, event bigint) -> EventRow | None
+SELECT {event_columns} FROM event AS e {event_joins} WHERE e.tenant_id = :tenant AND e.id = :event;
+
+-- read fresh: newest_event_id(tenant bigint) -> int | None
+SELECT e.id FROM event AS e WHERE e.tenant_id = :tenant ORDER BY e.id DESC LIMIT 1;
+
+-- read fresh: known_actions(tenant bigint) -> list[str]
+-- One index step per action, however long the log.
+WITH RECURSIVE step (action) AS (
+    (SELECT e.action FROM event AS e WHERE e.tenant_id = :tenant ORDER BY e.action LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT e.action FROM event AS e
+        WHERE e.tenant_id = :tenant AND e.action > step.action
+        ORDER BY e.action LIMIT 1
+    )
+    FROM step WHERE step.action IS NOT NULL
+)
+SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
+
+-- fragment: newest_verification
+SELECT e.id, e.at, e.actor, e.after ->> 'ok' AS ok FROM event AS e WHERE e.action = 'audit.verified'
+
+-- read fresh: seal_status(tenant bigint) -> SealStatus
+-- `covered` goes from the seal's own last event downwards: a sealer that stopped long ago must not make this walk
+-- through everything that came since. `verified` takes one index step for each place; OR would leave the index and
+-- search the whole log.
+WITH last AS (
+    SELECT s.to_xid, s.at, (SELECT max(id) FROM unnest(s.event_ids) AS ids (id)) AS top
+    FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1
+),
+covered AS (
+    SELECT found.id, found.at
+    FROM last CROSS JOIN LATERAL (
+        SELECT e.id, e.at FROM event AS e
+        WHERE e.tenant_id = :tenant AND e.id <= last.top AND e.xid < last.to_xid
+        ORDER BY e.id DESC LIMIT 1
+    ) AS found
+),
+open AS (
+    SELECT e.at FROM event AS e
+    WHERE e.tenant_id = :tenant AND e.xid >= coalesce((SELECT to_xid FROM last), 0)
+    ORDER BY e.xid, e.id LIMIT 1000
+),
+verified AS (
+    SELECT * FROM (
+        ({newest_verification} AND e.tenant_id = :tenant ORDER BY e.id DESC LIMIT 1)
+        UNION ALL
+        ({newest_verification} AND e.tenant_id IS NULL ORDER BY e.id DESC LIMIT 1)
+    ) AS either
+    ORDER BY id DESC LIMIT 1
+)
+SELECT (SELECT id FROM covered) AS event_id, (SELECT at FROM covered) AS event_at, (SELECT at FROM last) AS sealed_at,
+       (SELECT count(*) FROM open) AS waiting, (SELECT min(at) FROM open) AS waiting_since,
+       (SELECT at FROM verified) AS verified_at, coalesce((SELECT actor FROM verified), '') AS verified_by,
+       (SELECT ok = 'true' FROM verified) AS verified_ok, coalesce((SELECT to_xid FROM last), 0) AS to_xid;
+
+
+-- Seals
+
+-- write: lock_sealing(lock bigint) -> bool
+SELECT pg_try_advisory_xact_lock(:lock);
+
+-- write: sealable() -> tuple[int, int]
+-- From which transaction on, and up to where: nothing below the snapshot's xmin can still appear.
+SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+
+-- write: transaction_beyond(from_xid bigint, to_xid bigint, most int) -> int | None
+SELECT e.xid FROM event AS e
+WHERE e.xid >= :from_xid AND e.xid < :to_xid
+ORDER BY e.xid, e.id OFFSET :most LIMIT 1;
+
+-- write: first_transaction(from_xid bigint) -> int | None
+SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
+
+-- write: event_leaves(from_xid bigint, to_xid bigint) -> _Leaves
+-- As one row: the process that seals has better things to do than to read thousands.
+SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
+       string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) AS digests
+FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
+
+-- write: store_seal(from_xid bigint, to_xid bigint, count int, event_ids bigint[], leaves bytea, root bytea,
+--     previous bytea, signature bytea, key_id text) -> None
+INSERT INTO seal (from_xid, to_xid, count, event_ids, leaves, root, previous, signature, key_id)
+VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :signature, :key_id);
+
+-- read: event_digests(from_xid bigint, to_xid bigint) -> list[tuple[int, bytes]]
+SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;

@@ -9,8 +9,8 @@ Each statement stands below a header that says what it takes and what it gives:
 any values (`plan_cache_mode` in config/env.py). `read fresh` is planned each time with its values in sight: for
 pages, and for conditions that may be left out (`:tool IS NULL OR t.tool_name = :tool`), which Postgres then drops.
 `:task` is a parameter, sent as the type that the header gives it. `{task_columns}` is a
-fragment of the same file, which stands above it: `-- fragment: task_columns`. A long header goes on in lines that
-begin with `--` and four spaces or more.
+fragment of the same file: text in a comment that begins `/* fragment: task_columns`. A long header goes on in lines
+that begin with `--` and four spaces or more.
 
 The result is spelled as in Python: a record or a plain type, `| None` for no row or one, `list[...]` for any
 number, `tuple[...]` for several things in one row, `None` where nothing is read, `rowcount` for how many rows were
@@ -41,9 +41,9 @@ Convert = Callable[[Any], Any]
 
 NOTHING: Final[Mapping[str, Convert]] = types.MappingProxyType({})
 
-_BLOCK = re.compile(r"^(?=-- (?:read|write|fragment)\b)", re.MULTILINE)
+_BLOCK = re.compile(r"^(?=-- (?:read|write)\b)", re.MULTILINE)
 _CONTINUED = re.compile(r"\n--\s{4,}")
-_FRAGMENT = re.compile(r"-- fragment: ([a-z]\w*)")
+_FRAGMENT = re.compile(r"^/\* fragment: ([a-z]\w*)\n(.*?)^\*/\n", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"-- (read|read fresh|write): ([a-z]\w*)\((.*)\) -> (.+)")
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 _USE = re.compile(r"\{([a-z]\w*)\}")
@@ -73,27 +73,29 @@ class Column:
 
 def parse(file: str, text: str) -> dict[str, Named]:
     """The statements of a file, by name. Raises `ValueError` for what is not of the form."""
-    preface, *blocks = _BLOCK.split(_CONTINUED.sub(" ", text))
+    fragments: dict[str, str] = {}
+    for name, body in _FRAGMENT.findall(text):
+        fragments[name] = _filled(file, body.strip(), fragments)
+    preface, *blocks = _BLOCK.split(_CONTINUED.sub(" ", _FRAGMENT.sub("", text)))
     if _without_comments(preface):
         raise ValueError(f"{file}: there is SQL above the first header")
-    fragments: dict[str, str] = {}
     found: dict[str, Named] = {}
     for block in blocks:
         head, _, rest = block.partition("\n")
-        body = _without_comments(rest).removesuffix(";")
-        try:
-            body = _USE.sub(lambda used: fragments[used[1]], body)
-            if fragment := _FRAGMENT.fullmatch(head):
-                fragments[fragment[1]] = body
-            elif header := _HEADER.fullmatch(head):
-                statement = _named(file, header, body)
-                if found.setdefault(statement.name, statement) is not statement:
-                    raise ValueError("there are two of this name")
-            else:
-                raise ValueError("this is no header")
-        except (KeyError, ValueError) as error:
-            raise ValueError(f"{file}: {head}: {error}") from error
+        header = _HEADER.fullmatch(head)
+        if header is None:
+            raise ValueError(f"{file}: {head}: this is no header")
+        body = _filled(file, _without_comments(rest).removesuffix(";"), fragments)
+        statement = _named(file, header, body)
+        if found.setdefault(statement.name, statement) is not statement:
+            raise ValueError(f"{file}: there are two of the name {statement.name}")
     return found
+
+
+def _filled(file: str, body: str, fragments: Mapping[str, str]) -> str:
+    if unknown := set(_USE.findall(body)) - fragments.keys():
+        raise ValueError(f"{file}: no fragment above is named {', '.join(sorted(unknown))}")
+    return _USE.sub(lambda used: fragments[used[1]], body)
 
 
 def _named(file: str, header: re.Match[str], body: str) -> Named:
@@ -102,11 +104,11 @@ def _named(file: str, header: re.Match[str], body: str) -> Named:
     for param in filter(None, map(str.strip, listed.split(","))):
         label, _, type_ = param.partition(" ")
         if label in params or not type_:
-            raise ValueError(f"{param} is no parameter of its own with a type")
+            raise ValueError(f"{file}: {name}: {param} is no parameter of its own with a type")
         params[label] = type_
+    if differing := params.keys() ^ set(_PARAMETER.findall(body)):
+        raise ValueError(f"{file}: {name}: not both in the header and below it: {', '.join(sorted(differing))}")
     places = {label: f"${n}::{type_}" for n, (label, type_) in enumerate(params.items(), 1)}
-    if unused := params.keys() - set(_PARAMETER.findall(body)):
-        raise ValueError(f"it does not use {', '.join(sorted(unused))}")
     sql = _PARAMETER.sub(lambda used: places[used[1]], body)
     return Named(file, name, kind, params, result, f"/* {name} */ {sql}".encode())
 

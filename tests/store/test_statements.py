@@ -60,12 +60,12 @@ def test_no_file_is_longer_than_a_person_reads() -> None:
     ("text", "why"),
     [
         ("SELECT 1;", "above the first header"),
-        ("-- read: one() -> int\nSELECT 1;\n-- read: one() -> int\nSELECT 2;", "two of this name"),
-        ("-- read: one(a int) -> int\nSELECT 1;", "does not use a"),
+        ("-- read: one() -> int\nSELECT 1;\n-- read: one() -> int\nSELECT 2;", "two of the name one"),
+        ("-- read: one(a int) -> int\nSELECT 1;", "header and below it: a"),
         ("-- read: one(a) -> int\nSELECT :a;", "no parameter of its own with a type"),
         ("-- read: one(a int, a int) -> int\nSELECT :a;", "no parameter of its own with a type"),
-        ("-- read: one() -> int\nSELECT :a;", "'a'"),
-        ("-- read: one() -> int\nSELECT {a};", "'a'"),
+        ("-- read: one() -> int\nSELECT :a;", "header and below it: a"),
+        ("-- read: one() -> int\nSELECT {a};", "no fragment above is named a"),
         ("-- read: one()\nSELECT 1;", "no header"),
         ("-- reads: one() -> int\nSELECT 1;", "no header"),
     ],
@@ -79,7 +79,7 @@ def test_what_is_not_of_the_form_is_refused(text: str, why: str) -> None:
 def test_a_statement_is_put_together_as_it_is_written() -> None:
     found = parse(
         "some.sql",
-        "-- Words.\n\n-- fragment: here\nt.a = :a AND t.b = '{}'\n\n"
+        "-- Words.\n\n/* fragment: own\nt.a = :a\n*/\n/* fragment: here\n{own} AND t.b = '{}'\n*/\n\n"
         "-- read fresh: one(a bigint,\n--     b text[]) -> int | None\n-- Why.\n"
         "SELECT t.x::int FROM t\n  -- more\nWHERE {here} AND :b::text IS NULL AND :a > 0;\n",
     )

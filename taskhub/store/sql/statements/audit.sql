@@ -1,18 +1,21 @@
 -- The audit log: read by people, sealed and verified. The form: taskhub/store/statements.py.
 
--- fragment: event_columns
+/* fragment: event_columns
 e.id, e.at, e.action, e.actor, e.door, e.address, e.task_id, t.public_id AS task_public_id, e.target, e.reason,
 e.before::text AS before, e.after::text AS after, e.context_id, c.name AS context_name, e.xid
+*/
 
--- fragment: event_joins
+/* fragment: event_joins
 LEFT JOIN task AS t ON t.id = e.task_id AND t.tenant_id = e.tenant_id
 LEFT JOIN auth_context AS c ON c.id = e.context_id AND c.tenant_id = e.tenant_id
+*/
 
--- fragment: event_reach
+/* fragment: event_reach
 e.tenant_id = :tenant AND e.id >= :low AND e.id < :high
+*/
 
 -- `category`, `actor`, `address` and `text` are patterns.
--- fragment: event_fits
+/* fragment: event_fits
 (:action IS NULL OR e.action = :action)
     AND (:category IS NULL OR e.action LIKE :category)
     AND (:task IS NULL OR e.task_id = :task)
@@ -22,6 +25,7 @@ e.tenant_id = :tenant AND e.id >= :low AND e.id < :high
     AND (:since IS NULL OR e.at >= :since)
     AND (:until IS NULL OR e.at <= :until)
     AND (:text IS NULL OR concat_ws(' ', e.target, e.reason, e.before::text, e.after::text) ILIKE :text)
+*/
 
 
 -- Pages
@@ -57,7 +61,7 @@ ORDER BY e.id ASC LIMIT :most;
 
 -- read fresh: last_event_looked_at(tenant bigint, low bigint, high bigint, looked_at int)
 --     -> tuple[int, datetime] | None
-SELECT e.id, e.at FROM event AS e WHERE {event_reach} ORDER BY e.id DESC OFFSET :looked_at - 1 LIMIT 1;
+SELECT e.id, e.at FROM event AS e WHERE {event_reach} ORDER BY e.id DESC LIMIT 1 OFFSET :looked_at - 1;
 
 -- read fresh: first_event_id_at(tenant bigint, moment timestamptz) -> int
 -- By bisection: there is no index on time.
@@ -96,8 +100,9 @@ WITH RECURSIVE step (action) AS (
 )
 SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
 
--- fragment: newest_verification
-SELECT e.id, e.at, e.actor, e.after ->> 'ok' AS ok FROM event AS e WHERE e.action = 'audit.verified'
+/* fragment: verification
+e.id, e.at, e.actor, e.after ->> 'ok' AS ok
+*/
 
 -- read fresh: seal_status(tenant bigint) -> SealStatus
 -- `covered` goes from the seal's own last event downwards: a sealer that stopped long ago must not make this walk
@@ -122,9 +127,11 @@ open AS (
 ),
 verified AS (
     SELECT * FROM (
-        ({newest_verification} AND e.tenant_id = :tenant ORDER BY e.id DESC LIMIT 1)
+        (SELECT {verification} FROM event AS e
+         WHERE e.tenant_id = :tenant AND e.action = 'audit.verified' ORDER BY e.id DESC LIMIT 1)
         UNION ALL
-        ({newest_verification} AND e.tenant_id IS NULL ORDER BY e.id DESC LIMIT 1)
+        (SELECT {verification} FROM event AS e
+         WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' ORDER BY e.id DESC LIMIT 1)
     ) AS either
     ORDER BY id DESC LIMIT 1
 )
@@ -146,7 +153,7 @@ SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0), pg_snapshot_xmin(pg_c
 -- write: transaction_beyond(from_xid bigint, to_xid bigint, most int) -> int | None
 SELECT e.xid FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid
-ORDER BY e.xid, e.id OFFSET :most LIMIT 1;
+ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;

@@ -1,14 +1,16 @@
 -- Tasks: read by their owners and by people, made, claimed, run and ended. The form: taskhub/store/statements.py.
 
--- fragment: task_columns
+/* fragment: task_columns
 v.id, v.public_id, v.revision, v.state, v.message, v.progress, v.total, v.created_at, v.updated_at, v.ended_at,
 v.ttl_ms, v.poll_interval_ms, v.result AS result_json, v.error AS error_json, v.is_error, v.cancel_requested_at,
 v.version, v.tool_name, v.open_questions AS questions, v.session_id, v.progress_token, v.handle, v.client_task_id,
 v.keep_ms
+*/
 
 -- An ended task past its ttl is gone for its owner, though the console still keeps it.
--- fragment: remembered
+/* fragment: remembered
 (v.ended_at IS NULL OR v.expires_at IS NULL OR v.expires_at >= clock_timestamp())
+*/
 
 
 -- Single tasks
@@ -40,14 +42,15 @@ WHERE v.session_id = :session AND v.state = 'input_required'
 ORDER BY v.id;
 
 -- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
-SELECT {task_columns}, EXISTS (SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
+SELECT {task_columns}, exists(SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
 FROM task_view AS v
 WHERE v.session_id = :session AND v.updated_at > :since AND v.handle
 ORDER BY v.updated_at
 LIMIT 100;
 
--- fragment: handed_out_before
+/* fragment: handed_out_before
 t.context_id = :context AND t.revision = :revision AND t.handle AND t.id < :before
+*/
 
 -- read: handed_out(context bigint, revision text, before bigint, looked_at int, most int) -> list[TaskRecord]
 -- Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
@@ -79,7 +82,7 @@ further AS MATERIALIZED (
     WHERE t.ended_at IS NULL AND {handed_out_before} AND (SELECT count(*) < :most FROM newest)
 )
 SELECT {task_columns} FROM task_view AS v
-WHERE v.id = ANY (ARRAY(
+WHERE v.id = any(array(
     SELECT id FROM newest UNION SELECT id FROM further ORDER BY id DESC LIMIT :most
 ))
 ORDER BY v.id DESC;
@@ -87,7 +90,7 @@ ORDER BY v.id DESC;
 -- read: handed_out_in_session(session bigint, context bigint, revision text, before bigint, most int)
 --     -> list[TaskRecord]
 SELECT {task_columns} FROM task_view AS v
-WHERE v.id = ANY (ARRAY(
+WHERE v.id = any(array(
     SELECT t.id FROM task AS t
     WHERE t.session_id = :session AND {handed_out_before}
       AND (t.ended_at IS NULL OR t.expires_at IS NULL OR t.expires_at >= statement_timestamp())
@@ -106,7 +109,7 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 SELECT coalesce(max(t.id), 0) FROM task AS t;
 
 -- `above` comes as a value, not from a subquery: so the planner knows how few tasks are meant.
--- fragment: listed
+/* fragment: listed
 t.tenant_id = :tenant
     AND (:above IS NULL OR t.id > :above)
     AND (:tool IS NULL OR t.tool_name = :tool)
@@ -114,6 +117,7 @@ t.tenant_id = :tenant
     AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
     AND (:text IS NULL OR t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%'
          OR t.message ILIKE '%' || :text || '%' OR t.arguments::text ILIKE '%' || :text || '%')
+*/
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, state text,
 --     error boolean, before bigint, summary int, most int) -> list[TaskRow]
@@ -221,7 +225,7 @@ FROM create_tasks_v3(:wanted, :who);
 SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
 
 -- read: known_key(context bigint, key text) -> bool
-SELECT EXISTS (SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
+SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
 
 -- read: live_task_ids(context bigint, tenant bigint, most int) -> list[int]
 SELECT t.id FROM task AS t
@@ -279,7 +283,7 @@ SELECT sweep_v1(:grace_seconds, :most, :who);
 -- write: purge_tasks(retention_days int, most int) -> rowcount
 -- An array, not `IN`: a plan may run a subquery of `IN` again and take other rows each time.
 -- The statement's time, not the clock's: a bound that changes with every row is none for an index.
-DELETE FROM task WHERE id = ANY (ARRAY(
+DELETE FROM task WHERE id = any(array(
     SELECT id FROM task
     WHERE ended_at < statement_timestamp() - make_interval(days => :retention_days)
     ORDER BY ended_at LIMIT :most FOR UPDATE SKIP LOCKED

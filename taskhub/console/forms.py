@@ -21,7 +21,7 @@ INPUT_TYPES: Final = {"email": "email", "uri": "url", "date": "date", "date-time
 
 
 class AnswerForm(forms.Form):
-    """A form over `Field` records. `content()` is what the tool receives."""
+    """A form over `Field` records. `response()` is what the tool receives."""
 
     def __init__(self, wanted: tuple[Field, ...], data: Any = None) -> None:
         super().__init__(data, auto_id="id_%s", use_required_attribute=False)
@@ -46,10 +46,10 @@ class AnswerForm(forms.Form):
             cleaned[name] = value
         return cleaned
 
-    def content(self) -> dict[str, Any]:
-        """The answer by the schema's property names; what was left empty is left out."""
+    def response(self) -> dict[str, Any]:
+        """As the protocol carries it: by the schema's property names; what was left empty is left out."""
         values = ((field.name, self.cleaned_data.get(f"f{n}")) for n, field in enumerate(self.wanted))
-        return {name: value for name, value in values if value is not None}
+        return {"action": "accept", "content": {name: value for name, value in values if value is not None}}
 
 
 class TextAnswerForm(forms.Form):

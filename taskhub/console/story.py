@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final
 
+from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.queries.detail import Asked, EventRow, TaskDetail
@@ -42,13 +43,6 @@ DOORS: Final[dict[str, str]] = {
     Door.WORKER: "as a worker",
     Door.CLI: "on the command line",
     Door.SQL: "in the database",
-}
-
-KINDS: Final[dict[QuestionKind, str]] = {
-    QuestionKind.ELICITATION: "an answer",
-    QuestionKind.SAMPLING: "a written reply",
-    QuestionKind.ROOTS: "a list of roots",
-    QuestionKind.APPROVAL: "an approval",
 }
 
 
@@ -197,7 +191,7 @@ def _why_waiting(question: Asked, now: datetime) -> str:
         Audience.EITHER: "the client or a person",
     }[question.audience]
     group = f" in group {question.group}" if question.group else ""
-    return f"Waiting {since} for {KINDS[question.kind]} by {by}{group}.{due}"
+    return f"Waiting {since} for {WORDS[question.kind].noun} by {by}{group}.{due}"
 
 
 def moments(events: Sequence[EventRow]) -> tuple[Moment, ...]:
@@ -242,7 +236,7 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
         Bar(
             *scale.span(q.opened_at, q.closed_at or end),
             look="waiting" if q.state is QuestionState.OPEN else "waited",
-            title=f"Waited for {KINDS[q.kind]}: {duration((q.closed_at or now) - q.opened_at)}, {q.state}",
+            title=f"Waited for {WORDS[q.kind].noun}: {duration((q.closed_at or now) - q.opened_at)}, {q.state}",
         )
         for q in detail.questions
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from taskhub.core.capabilities import can_answer
+from taskhub.console.questions import of_clients
 from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.questions import can_answer
 from taskhub.core.records import QuestionKind
 from taskhub.core.versions import Proposal, Version, is_stateless
 from taskhub.queries.voices import Voice
@@ -17,13 +18,6 @@ PROPOSALS: Final[dict[str, str]] = {
     Proposal.SEP_1686: "SEP-1686, by its key on a session",
     Proposal.SEP_2557: "SEP-2557, on /mcp/sep-2557",
 }
-
-_KINDS: Final[tuple[tuple[str, QuestionKind, dict[str, Any], str], ...]] = (
-    ("forms", QuestionKind.ELICITATION, {}, "Forms: people answer them in the inbox."),
-    ("pages", QuestionKind.ELICITATION, {"mode": "url"}, "Pages to open: people open them from the inbox."),
-    ("sampling", QuestionKind.SAMPLING, {}, "Requests for its model: people write the reply in the inbox."),
-    ("roots", QuestionKind.ROOTS, {}, "Questions about its roots: people answer them in the inbox."),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +33,13 @@ class Described:
 
 def described(voice: Voice) -> Described:
     """What it speaks, declares, and therefore never gets."""
-    answers = {name: _answers(voice, kind, params) for name, kind, params, _ in _KINDS}
+    answers = {words.declared: _answers(voice, kind, params) for kind, params, words in of_clients()}
     declares = tuple(name for name, does in answers.items() if does)
     if is_stateless(voice.revision) and _extension(voice.capabilities):
         declares = ("tasks extension", *declares)
     if _hosts(voice):
         declares = (*declares, "tasks of its own")
-    never = [*_about_tasks(voice), *(words for name, _, _, words in _KINDS if not answers[name])]
+    never = [*_about_tasks(voice), *(words.instead for _, _, words in of_clients() if not answers[words.declared])]
     return Described(
         program=voice.program,
         speaks=PROPOSALS.get(voice.revision, f"MCP {voice.revision}"),

@@ -1,4 +1,4 @@
-"""Questions and answers of the protocol, checked without a framework.
+"""Forms of the protocol and the answers to them, checked without a framework.
 
 An elicitation form is a flat object schema (B26-83): strings with formats, numbers,
 booleans, single and multiple choices. `form_fields` reads it once for the console's form
@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
-from taskhub.core.states import QuestionKind
 from taskhub.lib import jsonx
 
 MAX_FIELDS = 100
@@ -135,31 +134,8 @@ def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def checked_response(kind: QuestionKind, params: dict[str, Any], response: Any) -> dict[str, Any]:
-    """A client's or operator's answer to a question, reduced to what was asked for.
-
-    Extra properties of a form are dropped: clients send them. Raises `Invalid` naming the field.
-    """
-    if not isinstance(response, dict):
-        raise Invalid("An answer is an object.")
-    if kind is QuestionKind.ELICITATION:
-        return _checked_elicitation(params, response)
-    if kind is QuestionKind.SAMPLING:
-        role, content, model = response.get("role"), response.get("content"), response.get("model")
-        if role not in ("user", "assistant") or not isinstance(content, (dict, list)) or not isinstance(model, str):
-            raise Invalid("A sampling answer has role, content and model.")
-        return response
-    if kind is QuestionKind.ROOTS:
-        roots = response.get("roots")
-        if not isinstance(roots, list) or not all(
-            isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
-        ):
-            raise Invalid("A roots answer has a list of roots, each with a uri.")
-        return response
-    raise Invalid("An approval is decided by people, not answered.")
-
-
-def _checked_elicitation(params: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+def checked_elicitation(params: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a form, or to the wish to open a page. Raises `Invalid` naming the field."""
     action = response.get("action")
     if action not in ("accept", "decline", "cancel"):
         raise Invalid("action must be accept, decline or cancel.", pointer="/action")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any
 
-from taskhub.core.elicitation import checked_response
 from taskhub.core.errors import Invalid
+from taskhub.core.questions import checked_response, verdict_of
 from taskhub.core.records import Actor, OpenQuestion, QuestionKind
 from taskhub.lib import jsonx
 from taskhub.lifecycle._records import change, who
@@ -41,7 +41,7 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
     clean = checked_response(kind, params, response)
     if jsonx.has_nul(clean):
         raise Invalid("An answer cannot hold the character U+0000.")
-    return clean, str(clean["action"]) if kind is QuestionKind.ELICITATION else "answer"
+    return clean, verdict_of(kind, clean)
 
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> Outcome:

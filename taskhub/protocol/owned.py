@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from taskhub.core.elicitation import checked_response
 from taskhub.core.errors import Invalid
+from taskhub.core.questions import checked_response
 from taskhub.core.records import OpenQuestion, Principal, TaskRecord
 from taskhub.lib import jsonx
 from taskhub.lifecycle.answer import answer_question

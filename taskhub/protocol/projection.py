@@ -5,17 +5,12 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from taskhub.core.names import META_SERVER
-from taskhub.core.records import Audience, OpenQuestion, QuestionKind, TaskRecord
+from taskhub.core.questions import METHODS
+from taskhub.core.records import Audience, OpenQuestion, TaskRecord
 from taskhub.lib import jsonx
-
-METHOD: Final[dict[QuestionKind, str]] = {
-    QuestionKind.ELICITATION: "elicitation/create",
-    QuestionKind.SAMPLING: "sampling/createMessage",
-    QuestionKind.ROOTS: "roots/list",
-}
 
 
 def timestamp(at: datetime) -> str:
@@ -25,12 +20,12 @@ def timestamp(at: datetime) -> str:
 
 def for_client(task: TaskRecord) -> tuple[OpenQuestion, ...]:
     """The open questions that the client may answer."""
-    return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHOD)
+    return tuple(q for q in task.questions if q.audience is not Audience.OPERATOR and q.kind in METHODS)
 
 
 def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
     """Questions by key, as the wires of 2026 ask them (T26-24, B26-61)."""
-    return {q.key: {"method": METHOD[q.kind], "params": q.params} for q in questions}
+    return {q.key: {"method": METHODS[q.kind], "params": q.params} for q in questions}
 
 
 def complete_result(task: TaskRecord) -> bytes:

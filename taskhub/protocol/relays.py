@@ -10,11 +10,10 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from taskhub.core.capabilities import KINDS, can_answer
-from taskhub.core.elicitation import checked_response
 from taskhub.core.errors import Invalid
 from taskhub.core.hints import relay_topic
 from taskhub.core.names import MAX_URI
+from taskhub.core.questions import BY_METHOD, can_answer, checked_response
 from taskhub.core.records import OfferRecord, Upstream
 from taskhub.core.relays import COMPLETE, GET_PROMPT, READ, Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
 from taskhub.lib import jsonx
@@ -212,7 +211,7 @@ def _counting(round_: Round, requests: dict[str, Any]) -> dict[str, Any]:
         request = requests.get(key)
         if request is None:
             continue
-        kind, params = KINDS[request["method"]], request["params"]
+        kind, params = BY_METHOD[request["method"]], request["params"]
         if can_answer(round_.capabilities, kind, params):
             with contextlib.suppress(Invalid):
                 found[key] = checked_response(kind, params, response)

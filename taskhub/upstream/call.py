@@ -14,13 +14,11 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from taskhub.core.capabilities import KINDS, audience_for
-from taskhub.core.elicitation import form_fields, unfit
-from taskhub.core.errors import Invalid, TaskHubError
-from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.errors import TaskHubError
+from taskhub.core.questions import BY_METHOD, audience_for, question_problem
+from taskhub.core.records import Audience, Claim, LogLine, NewQuestion
 from taskhub.core.words import words
 from taskhub.lib import jsonx
-from taskhub.lib.addresses import deceit
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
@@ -288,7 +286,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
         while key in keys:  # one of the tool's may be the digest of another
             key += "~"
         keys.add(key)
-        kind = KINDS[request["method"]]
+        kind = BY_METHOD[request["method"]]
         params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
         problem = question_problem(kind, params)
         if problem:
@@ -314,22 +312,6 @@ def _key(upstream_key: str, claim: Claim) -> str:
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
     ours = key.startswith(("approval", "live-"))
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
-
-
-def question_problem(kind: QuestionKind, params: dict[str, Any]) -> str:
-    """Why this cannot be asked, in words; empty when it can."""
-    if why := unfit(params):
-        return f"the tool asked something that nobody can be shown: {why}"
-    if kind is QuestionKind.ELICITATION and params.get("mode") == "url":
-        url = params.get("url")
-        why = deceit(url) if isinstance(url, str) else "it is no text"
-        return f"the tool asked to open an address that nobody should open: {why}" if why else ""
-    if kind is QuestionKind.ELICITATION:
-        try:
-            form_fields(params.get("requestedSchema", {}))
-        except Invalid as error:
-            return f"the tool asked with a form nobody can draw: {error.message}"
-    return ""
 
 
 def waiting_message(questions: list[NewQuestion]) -> str:

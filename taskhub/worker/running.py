@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskhub.core.capabilities import audience_for
 from taskhub.core.errors import Unavailable
+from taskhub.core.questions import audience_for, question_problem
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.words import words
 from taskhub.lib.batches import Batches
@@ -17,7 +17,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS
 from taskhub.queries.questions import response_to
-from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, question_problem, waiting_message
+from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers

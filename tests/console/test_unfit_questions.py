@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.console.views import inbox
+from taskhub.console import questions as asking
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, Role
 from taskhub.lib import jsonx
@@ -141,7 +141,7 @@ def test_a_page_that_fails_for_a_reason_nobody_foresaw_shows_the_other_questions
     def fail(*_: object) -> Any:
         raise ArithmeticError("a new one")
 
-    monkeypatch.setattr(inbox, "AnswerForm", fail)
+    monkeypatch.setattr(asking, "AnswerForm", fail)
     page = operator.get("/inbox/").content.decode()
     assert "What the tool asks cannot be shown. Why stands in the log of the web process." in page
     assert f"question {question.pk} cannot be shown" in caplog.text

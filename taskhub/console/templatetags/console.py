@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
+from taskhub.console.questions import words_of
 from taskhub.core.records import Person
 from taskhub.core.states import State
 from taskhub.identity import gate
@@ -67,6 +68,9 @@ def _icon(name: str, size: int, css: str) -> str:
 def icon(name: str, size: int = 20, css: str = "") -> SafeString:
     """An inline heroicon of the "mini" set, hidden from screen readers: a word stands beside it."""
     return mark_safe(_icon(str(name), size, str(css)))  # noqa: S308
+
+
+register.filter("asked", words_of)
 
 
 @register.simple_tag

@@ -15,12 +15,13 @@ from django.views.decorators.http import require_POST, require_safe
 from taskhub.console import content
 from taskhub.console.access import page
 from taskhub.console.changes import changes
-from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
+from taskhub.console.forms import DecisionForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
+from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.templatetags.console import past
-from taskhub.core.elicitation import form_fields
 from taskhub.core.errors import Forbidden, Invalid, NotFound, TaskHubError
+from taskhub.core.questions import KINDS
 from taskhub.core.states import QuestionKind, QuestionState
 from taskhub.identity import gate
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
@@ -45,7 +46,7 @@ IN_DOUBT = {
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How a question is put to the person: its words and its form (`None` for a link)."""
+    """How a question is put to the person: its kind, or `broken`, and its form (`None` for a link)."""
 
     template: str
     form: Any
@@ -93,12 +94,12 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
     if action == "accept" and ask.form is not None:
         if not ask.form.is_valid():
             return _inbox(request, pk, ask=ask, status=422)
-        response = _response(ask.form)
+        response = ask.form.response()
     elif action == "accept" and (unopened := _link(item)) is not None and unopened.problem:
         raise Invalid(f"Nobody can have opened that address: {unopened.problem}. Decline or dismiss the question.")
     elif action == "accept" and ask.problem:
         raise Invalid(f"What the tool asks cannot be shown, so it cannot be answered. {ask.problem}")
-    elif item.kind is not QuestionKind.ELICITATION or action not in ("accept", "decline", "cancel"):
+    elif not KINDS[item.kind].refusable or action not in ("accept", "decline", "cancel"):
         raise Invalid("Choose one of the buttons of this question.")
     try:
         outcome = answer_question(item.task_id, item.question, response, actor=actor_of(request))
@@ -122,7 +123,7 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         return gone
     form = DecisionForm(request.POST)
     if not form.is_valid():
-        return _inbox(request, pk, ask=Ask("approval", form), status=422)
+        return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
     actor = actor_of(request, form.cleaned_data["reason"])
     outcome = decide_approval(item.task_id, item.question, approve=approve, actor=actor)
@@ -175,6 +176,8 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
     """The question on the right."""
     return {
         "item": item,
+        "words": words_of(item),
+        "refusable": KINDS[item.kind].refusable,
         "ask": ask or _ask(item),
         "votes": queries.votes(item.id),
         "closed": _closed_words(item),
@@ -262,26 +265,10 @@ def _settled(request: ConsoleRequest, pk: int, outcome: Outcome, words: str) -> 
 def _ask(item: InboxItem, data: Any = None) -> Ask:
     if item.unreadable:
         return Ask("broken", None, problem=item.unreadable)
-    if item.kind is QuestionKind.APPROVAL:
-        return Ask("approval", DecisionForm())
-    if item.kind is QuestionKind.SAMPLING:
-        return Ask("sampling", TextAnswerForm(data))
-    if item.kind is QuestionKind.ROOTS:
-        return Ask("roots", RootsForm(data))
-    if item.params.get("mode") == "url":
-        return Ask("url", None)
-    schema = item.params.get("requestedSchema")
     try:
-        return Ask("form", AnswerForm(form_fields(schema if isinstance(schema, dict) else {}), data))
+        return Ask(item.kind, words_of(item).form(item.params, data))
     except Invalid as error:
         return Ask("broken", None, problem=error.message)
-
-
-def _response(form: AnswerForm | TextAnswerForm | RootsForm) -> dict[str, Any]:
-    if isinstance(form, AnswerForm):
-        return {"action": "accept", "content": form.content()}
-    response: dict[str, Any] = form.response()
-    return response
 
 
 def _link(item: InboxItem) -> content.Link | None:

@@ -17,8 +17,9 @@ from taskhub.console.forms import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import NotFound, TaskHubError
+from taskhub.core.questions import KINDS
 from taskhub.core.records import Person
-from taskhub.core.states import TERMINAL, Audience, QuestionKind, QuestionState, State
+from taskhub.core.states import TERMINAL, Audience, QuestionState, State
 from taskhub.identity import gate
 from taskhub.lib.signs import visible_json
 from taskhub.lifecycle.cancel import request_cancel
@@ -117,7 +118,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
 
 def _is_for(person: Person, question: detail.Asked) -> bool:
     """Whether the person may decide it now; the inbox's own query has the last word."""
-    permission = "question.approve" if question.kind is QuestionKind.APPROVAL else "question.answer"
+    permission = KINDS[question.kind].permission
     return (
         question.audience is not Audience.CLIENT
         and gate.allows(person, permission)
@@ -176,8 +177,6 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             }
         case "timeline":
             context |= {"timeline": story.timeline(found, now), "moments": story.moments(found.events)}
-        case "questions":
-            context["kinds"] = story.KINDS
         case "wire":
             context["wire"] = _wire(registry.shown(task))
     return context

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from taskhub.core.states import QuestionKind
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import AuthContext, Tenant
 from taskhub.store.models.servers import Tool
@@ -161,7 +162,7 @@ class Question(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["task", "key"], name="question_key_once_per_task"),
             models.CheckConstraint(
-                condition=Q(kind__in=["elicitation", "sampling", "roots", "approval"]),
+                condition=Q(kind__in=[str(kind) for kind in QuestionKind]),
                 name="question_kind_known",
             ),
             models.CheckConstraint(

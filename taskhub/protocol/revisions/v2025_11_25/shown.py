@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 from taskhub.core.names import META_SERVER
+from taskhub.core.questions import METHODS
 from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
-from taskhub.protocol.projection import METHOD
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
 
@@ -79,4 +79,4 @@ def question(
         params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
     if (tied := related(task)) is not None:
         params["_meta"] = {**(params.get("_meta") or {}), **tied}
-    return question.id, METHOD[question.kind], params
+    return question.id, METHODS[question.kind], params

@@ -17,9 +17,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Final
 
-from taskhub.core.capabilities import can_answer
 from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import CATALOGUE, context_topic, session_topic
+from taskhub.core.questions import METHODS, can_answer
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -41,7 +41,7 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines, progress_message
-from taskhub.protocol.projection import METHOD, for_client
+from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
@@ -194,8 +194,8 @@ class _Served:
         """What the session's client can be asked, whoever made the call."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
-        methods = [METHOD[kind] for kind in METHOD if can_answer(capabilities, kind, {})]
-        return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHOD) else [])
+        methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
+        return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHODS) else [])
 
     async def requests(self) -> Delivery | None:
         """What the client is to be asked now. A stream that is new takes over what was asked on others;

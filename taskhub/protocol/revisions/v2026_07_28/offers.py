@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskhub.core.capabilities import KINDS, can_answer, needed_for
 from taskhub.core.names import META_SERVER
+from taskhub.core.questions import BY_METHOD, KINDS, can_answer
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
@@ -70,11 +70,11 @@ def _for_client(capabilities: dict[str, Any], requests: dict[str, Any]) -> dict[
     found: dict[str, Any] = {}
     needed: dict[str, dict[str, Any]] = {}
     for key, asked in requests.items():
-        kind, params = KINDS[asked["method"]], asked["params"]
+        kind, params = BY_METHOD[asked["method"]], asked["params"]
         if can_answer(capabilities, kind, params):
             found[key] = asked
         else:
-            for capability, details in needed_for(kind, params).items():
+            for capability, details in KINDS[kind].needs(params).items():
                 needed.setdefault(capability, {}).update(details)
     if not found:
         raise missing_capability(needed)

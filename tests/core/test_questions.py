@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from taskhub.core.capabilities import audience_for, can_answer
+from taskhub.core.errors import Invalid
+from taskhub.core.questions import (
+    BY_METHOD,
+    KINDS,
+    METHODS,
+    audience_for,
+    can_answer,
+    checked_response,
+    verdict_of,
+)
 from taskhub.core.states import Audience, QuestionKind
+from taskhub.identity.gate import PERMISSIONS
 
 E, S, R, A = QuestionKind.ELICITATION, QuestionKind.SAMPLING, QuestionKind.ROOTS, QuestionKind.APPROVAL
 FORM: dict[str, Any] = {"message": "m", "requestedSchema": {}}
@@ -59,3 +69,39 @@ def test_otherwise_the_policy_has_its_word(policy: Audience) -> None:
 
 def test_without_a_policy_whoever_is_first_answers() -> None:
     assert audience_for({"elicitation": {}}, E, FORM, None) is Audience.EITHER
+
+
+def test_the_table_has_every_kind_and_a_method_of_its_own_for_each_that_clients_answer() -> None:
+    assert set(KINDS) == set(QuestionKind)
+    assert dict(METHODS) == {E: "elicitation/create", S: "sampling/createMessage", R: "roots/list"}
+    assert {kind: BY_METHOD[method] for kind, method in METHODS.items()} == {E: E, S: S, R: R}
+
+
+@pytest.mark.parametrize("params", [FORM, URL, {"tools": []}])
+@pytest.mark.parametrize("kind", list(METHODS))
+def test_a_client_that_declares_what_is_needed_can_answer(kind: QuestionKind, params: dict[str, Any]) -> None:
+    assert can_answer(KINDS[kind].needs(params), kind, params)
+    assert not can_answer({}, kind, params)
+
+
+@pytest.mark.parametrize("kind", list(QuestionKind))
+def test_whoever_answers_needs_a_permission_that_somebody_has(kind: QuestionKind) -> None:
+    assert KINDS[kind].permission in set().union(*PERMISSIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "verdict"),
+    [
+        (E, {"action": "decline"}, "decline"),
+        (E, {"action": "accept", "content": {}}, "accept"),
+        (S, {"role": "user", "content": {}, "model": "m", "action": "decline"}, "answer"),
+        (R, {"roots": []}, "answer"),
+    ],
+)
+def test_an_answer_comes_to_one_word(kind: QuestionKind, answer: dict[str, Any], verdict: str) -> None:
+    assert verdict_of(kind, checked_response(kind, {}, answer)) == verdict
+
+
+def test_an_approval_is_no_answer() -> None:
+    with pytest.raises(Invalid, match="decided by people"):
+        checked_response(A, {}, {"verdict": "approve"})

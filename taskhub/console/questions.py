@@ -1,0 +1,121 @@
+"""How each kind of question is named, drawn and asked: the console's half of `core.questions.KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from django import forms
+
+from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
+from taskhub.core.elicitation import form_fields
+from taskhub.core.questions import METHODS
+from taskhub.core.states import QuestionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """One kind, as people see it."""
+
+    name: str
+    noun: str
+    """What is waited for."""
+    icon: str
+    title: str
+    """Over the question itself."""
+    wants: str
+    """What the tool does, after its name; empty where the list quotes the question."""
+    form: Callable[[dict[str, Any], Any], forms.Form | None]
+    """From the question's params and what was sent: what people fill in, if anything. Raises `Invalid` for
+    what nobody can draw."""
+    declared: str = ""
+    """In the list of what a client declares."""
+    instead: str = ""
+    """What happens to such questions of a client that does not declare it."""
+
+
+def _answer_form(params: dict[str, Any], data: Any) -> forms.Form:
+    schema = params.get("requestedSchema")
+    return AnswerForm(form_fields(schema if isinstance(schema, dict) else {}), data)
+
+
+WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
+    {
+        QuestionKind.ELICITATION: Words(
+            name="Form",
+            noun="an answer",
+            icon="chat-bubble-left-ellipsis",
+            title="The tool asks a question",
+            wants="",
+            form=_answer_form,
+            declared="forms",
+            instead="Forms: people answer them in the inbox.",
+        ),
+        QuestionKind.SAMPLING: Words(
+            name="Sampling",
+            noun="a written reply",
+            icon="pencil-square",
+            title="The tool asks for a written reply",
+            wants="asks for a written reply",
+            form=lambda params, data: TextAnswerForm(data),
+            declared="sampling",
+            instead="Requests for its model: people write the reply in the inbox.",
+        ),
+        QuestionKind.ROOTS: Words(
+            name="Roots",
+            noun="a list of roots",
+            icon="folder-open",
+            title="The tool asks which roots it may use",
+            wants="asks for roots",
+            form=lambda params, data: RootsForm(data),
+            declared="roots",
+            instead="Questions about its roots: people answer them in the inbox.",
+        ),
+        QuestionKind.APPROVAL: Words(
+            name="Approval",
+            noun="an approval",
+            icon="shield-exclamation",
+            title="Approve this call?",
+            wants="",
+            form=lambda params, data: DecisionForm(data),
+        ),
+    }
+)
+
+PAGE: Final = replace(
+    WORDS[QuestionKind.ELICITATION],
+    title="The tool asks to open a page",
+    wants="asks to open a page",
+    form=lambda params, data: None,
+    declared="pages",
+    instead="Pages to open: people open them from the inbox.",
+)
+"""An elicitation in url mode: the same kind on the wire, another thing to people."""
+
+
+class Asked(Protocol):
+    """A question, from whichever query."""
+
+    @property
+    def kind(self) -> QuestionKind:
+        """What is asked."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """How."""
+
+
+def words_of(question: Asked) -> Words:
+    """How this question is put to people."""
+    page = question.kind is QuestionKind.ELICITATION and question.params.get("mode") == "url"
+    return PAGE if page else WORDS[question.kind]
+
+
+def of_clients() -> Iterator[tuple[QuestionKind, dict[str, Any], Words]]:
+    """All that a client may declare that it answers, each with the least params of such a question."""
+    for kind in METHODS:
+        yield kind, {}, WORDS[kind]
+        if kind is QuestionKind.ELICITATION:
+            yield kind, {"mode": "url"}, PAGE

@@ -269,10 +269,16 @@ def _discovered(http: httpx2.Client, issuer: str) -> str:
 
 
 def _document(http: httpx2.Client, url: str) -> dict[str, Any]:
-    response = http.get(url, headers={"Accept": "application/json"})
-    if response.status_code != 200 or len(response.content) > MAX_DOCUMENT:
-        raise ValueError(f"{url} answered {response.status_code}")
-    found = jsonx.decode(response.content)
+    body = bytearray()
+    # As it is: what is packed could be of any size before anybody has counted.
+    with http.stream("GET", url, headers={"Accept": "application/json", "Accept-Encoding": "identity"}) as response:
+        if response.status_code != 200:
+            raise ValueError(f"{url} answered {response.status_code}")
+        for part in response.iter_raw():
+            body += part
+            if len(body) > MAX_DOCUMENT:
+                raise ValueError(f"{url} answered more than {MAX_DOCUMENT} bytes")
+    found = jsonx.decode(bytes(body))
     if not isinstance(found, dict):
         raise ValueError(f"{url} is no JSON object")
     return found

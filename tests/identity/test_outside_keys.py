@@ -147,6 +147,19 @@ def test_what_is_no_set_of_keys_replaces_none(issuer: Issuer, odd: Any) -> None:
     assert good(issuer.token(HERE))
 
 
+def test_a_document_has_a_limit_and_is_not_read_beyond_it(issuer: Issuer) -> None:
+    known = {"keys": [issuer.public("one")]}
+    issuer.answers["/keys"] = {**known, "padding": "x" * (outside.MAX_DOCUMENT + 1)}
+    assert not good(issuer.token(HERE))
+    issuer.answers["/keys"] = {**known, "padding": "x" * 32_000_000}
+    outside.KEYS.forget()
+    assert not good(issuer.token(HERE))
+    wait_until(lambda: issuer.cut == 1, "the end of the connection")
+    issuer.answers["/keys"] = {**known, "padding": "x" * (outside.MAX_DOCUMENT - 2_000)}
+    outside.KEYS.forget()
+    assert good(issuer.token(HERE))
+
+
 @pytest.mark.parametrize("odd", [["one"], {"a": 1}])
 def test_a_set_with_an_odd_id_is_not_asked_for_with_every_token(issuer: Issuer, odd: Any) -> None:
     issuer.publish({**issuer.public("one"), "kid": odd}, "x", None, 7)

@@ -23,12 +23,12 @@ _RSA = itertools.cycle(rsa.generate_private_key(public_exponent=65_537, key_size
 
 class Issuer:
     """`http://127.0.0.1:port`; `asked` counts how often its keys were asked for, `refused` how often it
-    was `away`. `answers` is what it says instead of its own documents, by path. While `gate` is not set,
-    whoever asks for the keys waits."""
+    was `away`, `cut` how often nobody listened to the end. `answers` is what it says instead of its own
+    documents, by path. While `gate` is not set, whoever asks for the keys waits."""
 
     def __init__(self) -> None:
         self.keys: dict[str, Any] = {}
-        self.asked = self.refused = 0
+        self.asked = self.refused = self.cut = 0
         self.away = False
         self.claimed: str | None = None
         self.answers: dict[str, Any] = {}
@@ -46,7 +46,10 @@ class Issuer:
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                try:
+                    self.wfile.write(body)
+                except ConnectionError:
+                    issuer.cut += 1
 
             def log_message(self, *args: object) -> None:
                 pass

@@ -7,7 +7,6 @@ hint lost, within 30 seconds.
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from importlib import import_module
 
@@ -23,14 +22,14 @@ from taskhub.identity import outside
 from taskhub.identity.gate import grantable
 from taskhub.identity.oauth.server import ACCESS_PREFIX
 from taskhub.lib import ids, jsonx
+from taskhub.lib.kept import Kept
 from taskhub.store.models import AuthContext, Membership, Tenant
 
 CACHE_SECONDS = 30.0
+MOST_CACHED = 10_000
 
-_cache: dict[bytes, tuple[float, Principal]] = {}
 _ANONYMOUS = b"anonymous"
-_forgotten = 0
-"""Counts `forget_principals`: what was read before one must not be kept after it."""
+_kept: Kept[bytes, Principal] = Kept(CACHE_SECONDS, MOST_CACHED)
 
 
 def cached_principal(token: str) -> Principal | None:
@@ -39,11 +38,8 @@ def cached_principal(token: str) -> Principal | None:
 
 
 def _cached(key: bytes) -> Principal | None:
-    entry = _cache.get(key)
-    if entry is None or entry[0] < time.monotonic():
-        return None
-    principal = entry[1]
-    if principal.expires_at is not None and principal.expires_at <= datetime.now(UTC):
+    principal = _kept.get(key)
+    if principal is not None and principal.expires_at is not None and principal.expires_at <= datetime.now(UTC):
         return None
     return principal
 
@@ -57,7 +53,7 @@ def principal_of(token: str, address: str) -> Principal | None:
     with `audiences`.
     """
     digest = ids.digest(token)
-    forgotten = _forgotten
+    since = _kept.since()
     if token.startswith(ACCESS_PREFIX):
         principal = _of_oauth(digest)
     elif outside.looks_like_jwt(token):
@@ -65,7 +61,7 @@ def principal_of(token: str, address: str) -> Principal | None:
     else:
         principal = _of_console(digest, address)
     if principal is not None:
-        _keep(digest, principal, forgotten)
+        _kept.keep(digest, principal, since)
     return principal
 
 
@@ -170,19 +166,9 @@ def _of_outside(token: str) -> Principal | None:
     )
 
 
-def _keep(key: bytes, principal: Principal, forgotten: int) -> None:
-    if forgotten != _forgotten:
-        return  # changed while it was being read
-    if len(_cache) > 10_000:
-        _cache.clear()
-    _cache[key] = (time.monotonic() + CACHE_SECONDS, principal)
-
-
 def forget_principals() -> None:
     """Drop every cached principal: a token or a context changed."""
-    global _forgotten
-    _forgotten += 1
-    _cache.clear()
+    _kept.forget()
 
 
 def default_tenant() -> Tenant:
@@ -197,7 +183,7 @@ def cached_anonymous() -> Principal | None:
 
 def anonymous_principal() -> Principal | None:
     """The shared principal of `--anonymous`: every caller is the same one. `None` when it is locked out."""
-    forgotten = _forgotten
+    since = _kept.since()
     tenant = default_tenant()
     context, _ = AuthContext.objects.get_or_create(
         tenant=tenant, issuer="", subject="anonymous", client_id="", defaults={"name": "anonymous"}
@@ -214,7 +200,7 @@ def anonymous_principal() -> Principal | None:
         scopes=frozenset({"tasks:call", "tasks:read", "tasks:answer", "tasks:cancel"}),
         anonymous=True,
     )
-    _keep(_ANONYMOUS, principal, forgotten)
+    _kept.keep(_ANONYMOUS, principal, since)
     return principal
 
 

@@ -4,16 +4,14 @@ process; a hint drops the cache."""
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from taskhub.core.names import told_apart
 from taskhub.core.records import Audience, OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
+from taskhub.lib.kept import Kept
 from taskhub.store.models import Offer, Server, Tool
-
-CACHE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -60,15 +58,12 @@ class Catalogue:
         return next((offer for offer in offers if offer.exposed_name == name), None)
 
 
-_cache: dict[int, tuple[float, Catalogue]] = {}
-_forgotten = 0
-"""Counts `forget_catalogues`: what was read before one must not be kept after it."""
+_kept: Kept[int, Catalogue] = Kept(30.0, most=1_000)
 
 
 def cached_catalogue(tenant_id: int) -> Catalogue | None:
     """The catalogue if this process knows a fresh one; never touches the database."""
-    entry = _cache.get(tenant_id)
-    return entry[1] if entry is not None and entry[0] > time.monotonic() else None
+    return _kept.get(tenant_id)
 
 
 def catalogue(tenant_id: int) -> Catalogue:
@@ -76,7 +71,7 @@ def catalogue(tenant_id: int) -> Catalogue:
     known = cached_catalogue(tenant_id)
     if known is not None:
         return known
-    forgotten = _forgotten
+    since = _kept.since()
     rows = (
         Tool.objects.filter(
             server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
@@ -103,8 +98,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
         plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
     )
-    if forgotten == _forgotten:
-        _cache[tenant_id] = (time.monotonic() + CACHE_SECONDS, fresh)
+    _kept.keep(tenant_id, fresh, since)
     return fresh
 
 
@@ -178,9 +172,7 @@ def _digest(offers: Iterable[OfferRecord]) -> str:
 
 def forget_catalogues() -> None:
     """Drop the cache: a server, tool or policy changed."""
-    global _forgotten
-    _forgotten += 1
-    _cache.clear()
+    _kept.forget()
 
 
 def tool_by_id(tool_id: int) -> ToolRecord | None:

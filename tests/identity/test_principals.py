@@ -146,8 +146,8 @@ def test_a_principal_is_remembered_without_a_look_at_the_database(
 
 
 def test_it_is_remembered_for_thirty_seconds_and_no_longer(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert principals.CACHE_SECONDS == 30.0
-    monkeypatch.setattr(principals, "CACHE_SECONDS", 0.05)
+    assert principals._kept.seconds == principals.CACHE_SECONDS == 30.0
+    monkeypatch.setattr(principals._kept, "seconds", 0.05)
     token, _ = issued(tenant)
     principal_of(token, "")
     assert cached_principal(token) is not None
@@ -184,7 +184,7 @@ def test_tokens_made_up_by_strangers_are_not_remembered(tenant: Tenant) -> None:
     principal_of(token, "")
     for _ in range(100):
         principal_of(ids.token(), "")
-    assert len(principals._cache) == 1
+    assert len(principals._kept) == 1
 
 
 # --- the mark of use

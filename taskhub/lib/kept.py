@@ -1,0 +1,50 @@
+"""What was read lately, kept in the process for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """Up to `most` values, each for `seconds`; the oldest makes room. Looking something up takes no lock,
+    so that it may be done in a loop. What was read before a `forget` is not kept after it."""
+
+    def __init__(self, seconds: float, most: int) -> None:
+        self.seconds = seconds
+        self.most = most
+        self._values: dict[K, tuple[float, V]] = {}
+        self._forgotten = 0
+        self._changing = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: K) -> V | None:
+        """The value if it is still fresh."""
+        entry = self._values.get(key)
+        return entry[1] if entry is not None and entry[0] > time.monotonic() else None
+
+    def since(self) -> int:
+        """To be taken before a value is read that `keep` is to get."""
+        return self._forgotten
+
+    def keep(self, key: K, value: V, since: int) -> None:
+        """Unless everything was forgotten while it was being read."""
+        with self._changing:
+            if since != self._forgotten:
+                return
+            self._values.pop(key, None)  # so that the first is always the oldest
+            while len(self._values) >= self.most:
+                del self._values[next(iter(self._values))]
+            self._values[key] = (time.monotonic() + self.seconds, value)
+
+    def forget(self) -> None:
+        """All of it, at once."""
+        with self._changing:
+            self._forgotten += 1
+            self._values.clear()

@@ -23,6 +23,7 @@ from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.errors import Unavailable
 from taskhub.lib.seldom import Seldom
 from taskhub.protocol.dispatch import failure, too_large
+from taskhub.protocol.envelope import refusal
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 
@@ -45,8 +46,7 @@ class Lean:
         mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
         if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
             # Not there, and said in JSON: a client of /mcp must never meet HTML.
-            why = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Not found"}}'
-            await _send_whole(HttpResponse(why, status=404, content_type="application/json"), send)
+            await _send_whole(HttpResponse(refusal("Not found"), status=404, content_type="application/json"), send)
             return
         if mount is None:
             await self.rest(scope, receive, send)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from django.http.request import split_domain_port, validate_host
 
+from taskhub.protocol.envelope import refusal
 from taskhub.protocol.incoming import Reply
 
 Scope = MutableMapping[str, Any]
@@ -229,9 +230,8 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4403, "reason": why})
         return
-    # -32600 in JSON on every path: a client of /mcp must never meet HTML.
-    body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"' + why.encode() + b'"}}'
-    await _close_with(send, status, body)
+    # In JSON on every path: a client of /mcp must never meet HTML.
+    await _close_with(send, status, refusal(why))
 
 
 async def _close_with(send: Send, status: int, body: bytes) -> None:

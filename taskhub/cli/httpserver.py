@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from taskhub.protocol.envelope import refusal
+
 HEADER_SECONDS = 10.0
 MAX_HEAD: Final = 65_536
 """Bytes of request line and headers, and of what may follow a body as such: trailers."""
 
-_WHY: Final = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"Too many or too large headers"}}'
+_WHY: Final = refusal("Too many or too large headers")
 _TOO_LARGE: Final = b"\r\n".join(
     [
         b"HTTP/1.1 431 Request Header Fields Too Large",

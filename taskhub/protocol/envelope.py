@@ -120,6 +120,11 @@ def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa
     return head + b'"error":' + jsonx.encode(error) + b"}"
 
 
+def refusal(why: str) -> bytes:
+    """The error for what is refused before anybody has read whose it is."""
+    return error_message(None, {"code": INVALID_REQUEST, "message": why})
+
+
 def notification_message(method: str, params: dict[str, Any]) -> bytes:
     """A JSON-RPC notification."""
     return jsonx.encode({"jsonrpc": "2.0", "method": method, "params": params})

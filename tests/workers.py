@@ -1,8 +1,7 @@
-"""How the tests are spread over worker processes (pytest-xdist).
+"""How the tests are spread over worker processes (pytest-xdist), how long each may take, and which are quick.
 
-A file stays together, because what it shares (a hub, a browser) is started once for it; so do all
-files that share a hub over their room, see `_TOGETHER`. What takes long begins first, so that no
-worker sits alone with it in the end.
+A file stays together, because what it shares (a hub, a browser) is started once for it. What takes
+long begins first, so that no worker sits alone with it in the end.
 """
 
 from __future__ import annotations
@@ -13,29 +12,40 @@ from typing import Any, Final
 
 import pytest
 
-_TOGETHER: Final = ("tests/e2e/",)
-"""Rooms whose files have one hub among them that no other room uses."""
+_QUICK: Final = ("core", "docs", "lib", "lifecycle", "protocol", "queries", "store")
+"""Rooms of the quick half, without their tests that are slow."""
 
-_SLOW: Final = ("processes", "browser")
-"""Markers of files that mostly wait for processes of their own."""
+_SLOW: Final = ("browser", "processes", "long")
+"""Markers of what may take longer than `timeout` of pyproject.toml, as may whatever meets a hub."""
+
+_SECONDS: Final = 300
+"""How long a slow test may take: several times what it takes where nothing else runs."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """A worker for each core that we may use, up to four."""
-    return min(len(os.sched_getaffinity(0)), 4)
+    """One more than the cores that we may use, up to six: tests of processes wait much."""
+    return min(len(os.sched_getaffinity(0)) + 1, 6)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out whole files in the order of `pytest_collection_modifyitems`."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Files(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return next((room for room in _TOGETHER if nodeid.startswith(room)), nodeid.partition("::")[0])
+    from xdist.scheduler import LoadFileScheduling
 
     config.option.loadscopereorder = False
-    return Files(config, log)
+    return LoadFileScheduling(config, log)
+
+
+def _slow(item: pytest.Item) -> bool:
+    return "hub" in getattr(item, "fixturenames", ()) or any(item.get_closest_marker(name) for name in _SLOW)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the quick ones, and give the slow ones their time."""
+    if _slow(item):
+        item.add_marker(pytest.mark.timeout(_SECONDS))
+    elif item.path.relative_to(item.config.rootpath).parts[1] in _QUICK:
+        item.add_marker("quick")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,4 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """For workers only: what takes long first; the rest stays in its random order."""
     yield
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in _SLOW))
+        items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    return 0 if item.path.parent.name in ("e2e", "processes") else 1 if _slow(item) else 2

@@ -8,6 +8,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.lifecycle.machine import TaskMachine
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.django_db
 def test_no_history_leaves_the_model() -> None:

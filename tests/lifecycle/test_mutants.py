@@ -13,6 +13,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.lifecycle.machine import VIOLATIONS, TaskMachine
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Mutant:

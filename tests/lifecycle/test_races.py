@@ -31,6 +31,8 @@ from tests.lifecycle import kit
 from tests.lifecycle.kit import Crew, World
 from tests.store import raw as sql
 
+pytestmark = pytest.mark.long
+
 ROUNDS = 100
 STUCK = (
     "SELECT count(*) FROM task t WHERE (state = 'input_required')"

@@ -22,7 +22,7 @@ from tests.factories import make_context, make_server, make_tenant, make_tool
 from tests.store.flushing import superuser
 from tests.store.touched import rows_looked_at
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
 TASKS = 200_000
 CLIENTS = 20

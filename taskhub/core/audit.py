@@ -47,7 +47,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
     "question.refused": Shape("The client answered a question with an error.", after="key kind"),
     # servers and what they offer
-    "server.added": Shape("A server was connected.", after="transport target prefix? token?"),
+    "server.added": Shape("A server was connected.", after="transport target prefix token"),
     "server.changed": Shape("A server has another address.", "transport target", "transport target"),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
     "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),

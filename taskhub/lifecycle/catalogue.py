@@ -40,6 +40,7 @@ SEEN = (
 )
 """The columns of a tool that belong to its server; the others are the operator's."""
 
+MAX_SERVERS: Final = 200
 MAX_EXPOSED: Final = 160
 """Characters of a tool's name as clients see it."""
 
@@ -98,6 +99,34 @@ def _token(server: Server) -> str:
         return ""
 
 
+def new_server(
+    *,
+    tenant_id: int,
+    name: str,
+    transport: str,
+    target: str,
+    prefix: str = "",
+    credentials: bytes | None = None,
+    actor: Actor,
+) -> Server | None:
+    """A server that is connected from now on, put on record inside the caller's transaction; `None` where
+    there is one of that name. Raises `Refused` where there are too many."""
+    there = Server.objects.filter(tenant_id=tenant_id)
+    if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
+        raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
+    server, made = Server.objects.get_or_create(
+        tenant_id=tenant_id,
+        name=name,
+        defaults={"transport": transport, "target": target, "prefix": prefix, "credentials": credentials},
+    )
+    if not made:
+        return None
+    shown = {"transport": transport, "target": redacted(transport, target), "prefix": prefix}
+    after = {**shown, "token": credentials is not None}
+    record_event("server.added", tenant_id=tenant_id, target=name, actor=actor, after=after)
+    return server
+
+
 def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
     """Make it so that a server of this name is connected to this target: made, changed, or left as
     it is. Returns its id. For the command line; people use `policies.add_server`.
@@ -109,27 +138,24 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
             same = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=target).order_by("pk").first()
             if same is not None:
                 return int(same.pk)
-        server, made = Server.objects.get_or_create(
-            tenant_id=tenant_id, name=name, defaults={"transport": transport, "target": target}
-        )
-        if not made and not named and (server.transport, server.target) != (transport, target):
+        made = new_server(tenant_id=tenant_id, name=name, transport=transport, target=target, actor=actor)
+        if made is not None:
+            notify(CatalogueChanged())
+            return int(made.pk)
+        server = Server.objects.select_for_update().get(tenant_id=tenant_id, name=name)
+        if (server.transport, server.target) == (transport, target):
+            return int(server.pk)
+        if not named:
             scheme = "" if server.transport == "http" else f"{server.transport}:"
             there = scheme + redacted(server.transport, server.target)
             raise Refused(f"There is a server named {name} already, {there}. Write NAME=SPEC with another name.")
-        before = None if made else {"transport": server.transport, "target": redacted(server.transport, server.target)}
-        if made or (server.transport, server.target) != (transport, target):
-            server.transport, server.target, server.state = transport, target, "unknown"
-            server.credentials = None  # a token is for whom it was given for
-            server.save(update_fields=["transport", "target", "state", "credentials"])
-            record_event(
-                "server.added" if made else "server.changed",
-                tenant_id=tenant_id,
-                target=name,
-                actor=actor,
-                before=before,
-                after={"transport": transport, "target": redacted(transport, target)},
-            )
-            notify(CatalogueChanged())
+        before = {"transport": server.transport, "target": redacted(server.transport, server.target)}
+        server.transport, server.target, server.state = transport, target, "unknown"
+        server.credentials = None  # a token is for whom it was given for
+        server.save(update_fields=["transport", "target", "state", "credentials"])
+        after = {"transport": transport, "target": redacted(transport, target)}
+        _record(server, "server.changed", name, before, after, actor)
+        notify(CatalogueChanged())
     return int(server.pk)
 
 
@@ -254,12 +280,14 @@ def store_problem(server_id: int, problem: str) -> None:
             notify(CatalogueChanged())
 
 
-def _record(server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any]) -> None:
+def _record(
+    server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any], actor: Actor = WORKER
+) -> None:
     record_event(
         action,
         tenant_id=server.tenant_id,
         target=server.name if target == server.name else f"{server.name}/{target}",
-        actor=WORKER,
+        actor=actor,
         before=before,
         after=after,
     )

@@ -18,13 +18,12 @@ from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
 from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
-from taskhub.lifecycle.catalogue import vault
+from taskhub.lifecycle.catalogue import new_server, vault
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
-from taskhub.queries.servers import POLICY_FIELDS, policy_mark, redacted
+from taskhub.queries.servers import POLICY_FIELDS, policy_mark
 from taskhub.store.models import Server, Tool
 
-MAX_SERVERS: Final = 200
 MAX_CONDITIONS: Final = 20
 MAX_QUORUM: Final = 20
 MAX_ATTEMPTS: Final = 20
@@ -112,30 +111,17 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
     transport, target = parsed.transport, parsed.target
     credentials = _locked_token(transport, token)
     with transaction.atomic():
-        taken = list(Server.objects.filter(tenant_id=tenant_id).values_list("name", flat=True)[: MAX_SERVERS + 1])
-        if name in taken:
-            raise Refused(f"There is a server named {name} already.", field="name")
-        if len(taken) >= MAX_SERVERS:
-            raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
-        server, created = Server.objects.get_or_create(
+        server = new_server(
             tenant_id=tenant_id,
             name=name,
-            defaults={"transport": transport, "target": target, "prefix": prefix, "credentials": credentials},
-        )
-        if not created:
-            raise Refused(f"There is a server named {name} already.", field="name")
-        record_event(
-            "server.added",
-            tenant_id=tenant_id,
-            target=name,
+            transport=transport,
+            target=target,
+            prefix=prefix,
+            credentials=credentials,
             actor=actor,
-            after={
-                "transport": transport,
-                "target": redacted(transport, target),
-                "prefix": prefix,
-                "token": credentials is not None,
-            },
         )
+        if server is None:
+            raise Refused(f"There is a server named {name} already.", field="name")
         notify(CatalogueChanged(), ServerStale(server.pk))
     return int(server.pk)
 

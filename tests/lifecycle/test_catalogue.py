@@ -10,10 +10,12 @@ from django.db import connection
 
 from taskhub.core.errors import Refused
 from taskhub.core.records import TaskMode
+from taskhub.lifecycle import catalogue as servers
+from taskhub.lifecycle import policies
 from taskhub.lifecycle.catalogue import connect_server, store_snapshot
 from taskhub.queries.catalogue import catalogue, forget_catalogues
 from taskhub.store import models
-from taskhub.store.models import Server, Tool
+from taskhub.store.models import Event, Server, Tool
 from taskhub.upstream.catalogue import vetted
 from tests.factories import WORKER, make_server, make_tenant
 
@@ -108,6 +110,24 @@ def test_a_derived_name_changes_no_server() -> None:
     # Who gives the name may mean that server.
     assert connect("files", "files --some", named=True) == first
     assert Server.objects.get(pk=first).target == "files --some"
+
+
+def test_a_server_is_added_in_one_way_whoever_adds_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = make_tenant()
+    told = {"transport": "http", "target": "https://a.example/mcp", "prefix": "", "token": False}
+    connect_server(tenant_id=tenant.pk, name="one", transport="http", target="https://a.example/mcp", actor=WORKER)
+    policies.add_server(tenant_id=tenant.pk, name="two", spec="https://a.example/mcp", actor=WORKER)
+    assert list(Event.objects.filter(action="server.added").values_list("after", flat=True)) == [told, told]
+    monkeypatch.setattr(servers, "MAX_SERVERS", 2)
+    with pytest.raises(Refused, match="There are 2 servers already"):
+        connect_server(tenant_id=tenant.pk, name="three", transport="stdio", target="x", actor=WORKER)
+    with pytest.raises(Refused, match="There are 2 servers already"):
+        policies.add_server(tenant_id=tenant.pk, name="three", spec="stdio:x", actor=WORKER)
+    with pytest.raises(Refused, match="There is a server named two already"):
+        policies.add_server(tenant_id=tenant.pk, name="two", spec="stdio:x", actor=WORKER)
+    connect_server(tenant_id=tenant.pk, name="two", transport="stdio", target="x", actor=WORKER)
+    changed = Event.objects.get(action="server.changed")
+    assert (changed.target, changed.after) == ("two", {"transport": "stdio", "target": "x"})
 
 
 def test_a_token_does_not_follow_a_name_to_another_address() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from taskhub.core.policy import Policy
 from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, QuestionState, State, TaskMode
 
 
@@ -60,8 +61,8 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRecord:
-    """A tool as the catalogue and its policy describe it.
+class ToolRecord(Policy):
+    """A tool as the catalogue and its policy describe it; `mode` and `at_least_once` are what is in force.
 
     `exposed_name` is the name on our wire (with a prefix where servers collide), `name`
     the upstream's own. `definition` is the upstream's JSON, verbatim.
@@ -76,16 +77,7 @@ class ToolRecord:
     digest: str
     mode: TaskMode
     hint_mode: TaskMode | None
-    policy_mode: TaskMode | None
-    enabled: bool
     at_least_once: bool
-    approval: bool
-    approval_when: dict[str, Any]
-    approval_group: str
-    approval_quorum: int
-    question_audience: Audience | None
-    max_attempts: int
-    run_seconds: int
 
 
 @dataclass(frozen=True, slots=True)

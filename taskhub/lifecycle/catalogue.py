@@ -15,6 +15,7 @@ from django.db import transaction
 from taskhub.core.errors import Refused
 from taskhub.core.hints import CatalogueChanged
 from taskhub.core.names import told_apart
+from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
@@ -170,10 +171,7 @@ def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: s
             "definition": {},
             "digest": "",
             "gone_at": datetime.now(UTC),
-            "approval": True,
-            "approval_when": when,
-            "approval_group": group,
-            "approval_quorum": quorum,
+            **values_of(Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)),
         },
     )
 

@@ -7,27 +7,19 @@ The hints leave with the commit.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
 
 from django.db import transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.hints import CatalogueChanged, ServerStale
+from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
 from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
-from taskhub.core.states import Audience, TaskMode
-from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import new_server, vault
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
-from taskhub.queries.servers import POLICY_FIELDS, policy_mark
 from taskhub.store.models import Server, Tool
 
-MAX_CONDITIONS: Final = 20
-MAX_QUORUM: Final = 20
-MAX_ATTEMPTS: Final = 20
-MAX_RUN_SECONDS: Final = 86_400
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
 """RFC 6750's b64token."""
@@ -35,26 +27,10 @@ _PREFIX = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})?")
 _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
-    """What an operator lays down about a tool. `None` means: as the tool itself says."""
-
-    enabled: bool = True
-    policy_mode: str | None = None
-    policy_at_least_once: bool | None = None
-    approval: bool = False
-    approval_when: dict[str, Any] = field(default_factory=dict)
-    approval_group: str = ""
-    approval_quorum: int = 1
-    question_audience: str | None = None
-    max_attempts: int = 3
-    run_seconds: int = 900
-
-
-def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: Actor, seen: str | None = None) -> bool:
+def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Actor, seen: str | None = None) -> bool:
     """Lay down the policy of a tool; it counts for calls from now on. `False`: nothing differed.
 
-    `seen` is the mark (`queries.servers.policy_mark`) of the policy the caller looked at.
+    `seen` is the mark (`core.policy.mark_of`) of the policy the caller looked at.
     Raises `NotFound`; `Invalid` naming the field; `Refused` when the policy is no longer the
     one that was seen.
     """
@@ -68,16 +44,15 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: 
         )
         if tool is None:
             raise NotFound("No such tool.")
-        if seen is not None and seen != policy_mark(tool):
+        if seen is not None and seen != mark_of(tool):
             raise Refused(
                 f"Somebody changed the policy of {tool.exposed_name} meanwhile. This is the policy as it is now;"
                 " nothing of yours was saved."
             )
-        wanted = asdict(policy)
-        changed = [name for name in POLICY_FIELDS if getattr(tool, name) != wanted[name]]
+        before, wanted = values_of(tool), values_of(policy)
+        changed = [name for name in POLICY_FIELDS if before[name] != wanted[name]]
         if not changed:
             return False
-        before = {name: getattr(tool, name) for name in changed}
         for name in changed:
             setattr(tool, name, wanted[name])
         tool.save(update_fields=changed)
@@ -86,7 +61,7 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: ToolPolicy, actor: 
             tenant_id=tenant_id,
             target=tool.exposed_name,
             actor=actor,
-            before=before,
+            before={name: before[name] for name in changed},
             after={name: wanted[name] for name in changed},
         )
         notify(CatalogueChanged())
@@ -195,32 +170,6 @@ def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
             raise Refused(f"{server.name} is disabled; enable it first.")
         record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
         notify(ServerStale(server_id))
-
-
-def check_policy(policy: ToolPolicy) -> None:
-    """Raises `Invalid` naming the field that cannot be."""
-    if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
-        raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
-    if policy.question_audience is not None and policy.question_audience not in set(Audience):
-        raise Invalid("Questions go to client, operator or either.", field="question_audience")
-    for name, value, high in (
-        ("approval_quorum", policy.approval_quorum, MAX_QUORUM),
-        ("max_attempts", policy.max_attempts, MAX_ATTEMPTS),
-        ("run_seconds", policy.run_seconds, MAX_RUN_SECONDS),
-    ):
-        if isinstance(value, bool) or not 1 <= value <= high:
-            raise Invalid(f"Give a whole number from 1 to {high:,}, not {value}.", field=name)
-    if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
-        raise Invalid("A group's name has at most 64 characters.", field="approval_group")
-    if len(policy.approval_when) > MAX_CONDITIONS:
-        raise Invalid(f"At most {MAX_CONDITIONS} conditions.", field="approval_when")
-    for name, value in policy.approval_when.items():
-        if not name or len(name) > 128 or len(jsonx.encode(value)) > 1_000:
-            raise Invalid(
-                "A condition names an argument (up to 128 characters) and a value (up to 1,000).", field="approval_when"
-            )
-    if jsonx.has_nul(policy.approval_when):
-        raise Invalid("A condition cannot hold the character U+0000.", field="approval_when")
 
 
 def _locked(tenant_id: int, server_id: int) -> Server:

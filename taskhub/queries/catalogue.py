@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from taskhub.core.names import told_apart
-from taskhub.core.records import Audience, OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
+from taskhub.core.policy import Policy, values_of
+from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.lib.kept import Kept
 from taskhub.store.models import Offer, Server, Tool
 
@@ -183,8 +184,7 @@ def tool_by_id(tool_id: int) -> ToolRecord | None:
 def _records(rows: Iterable[Tool]) -> Iterable[ToolRecord]:
     for row in rows:
         definition: dict[str, Any] = row.definition
-        policy = TaskMode(row.policy_mode) if row.policy_mode else None
-        hint = TaskMode(row.hint_mode) if row.hint_mode else None
+        policy = Policy(**values_of(row))
         yield ToolRecord(
             id=row.pk,
             server_id=row.server_id,
@@ -193,18 +193,8 @@ def _records(rows: Iterable[Tool]) -> Iterable[ToolRecord]:
             exposed_name=row.exposed_name,
             definition=definition,
             digest=row.digest,
-            mode=policy or hint or TaskMode.AUTO,
-            hint_mode=hint,
-            policy_mode=policy,
-            enabled=row.enabled,
-            at_least_once=(
-                row.policy_at_least_once if row.policy_at_least_once is not None else row.read_only or row.idempotent
-            ),
-            approval=row.approval,
-            approval_when=row.approval_when,
-            approval_group=row.approval_group,
-            approval_quorum=row.approval_quorum,
-            question_audience=Audience(row.question_audience) if row.question_audience else None,
-            max_attempts=row.max_attempts,
-            run_seconds=row.run_seconds,
+            mode=policy.mode_for(row.hint_mode),
+            hint_mode=TaskMode(row.hint_mode) if row.hint_mode else None,
+            at_least_once=policy.repeats(harmless=row.read_only or row.idempotent),
+            **values_of(policy),
         )

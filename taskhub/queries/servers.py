@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -14,6 +13,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from django.db.models import Count, F, Q
 
+from taskhub.core.policy import Policy, mark_of, values_of
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
@@ -69,8 +69,8 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolRow:
-    """A tool with its policy. `None` in a policy field means: as the tool itself says."""
+class ToolRow(Policy):
+    """A tool with its policy."""
 
     id: int
     server_id: int
@@ -85,16 +85,6 @@ class ToolRow:
     first_seen_at: datetime
     changed_at: datetime
     gone_at: datetime | None
-    enabled: bool
-    policy_mode: str | None
-    policy_at_least_once: bool | None
-    approval: bool
-    approval_when: dict[str, Any]
-    approval_group: str
-    approval_quorum: int
-    question_audience: str | None
-    max_attempts: int
-    run_seconds: int
 
     @property
     def title(self) -> str:
@@ -111,14 +101,12 @@ class ToolRow:
     @property
     def mode(self) -> str:
         """The mode in force."""
-        return self.policy_mode or self.hint_mode or "auto"
+        return self.mode_for(self.hint_mode)
 
     @property
     def repeatable(self) -> bool:
         """Whether it is run again when a worker was lost."""
-        if self.policy_at_least_once is not None:
-            return self.policy_at_least_once
-        return self.read_only or self.idempotent
+        return self.repeats(harmless=self.read_only or self.idempotent)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -152,22 +140,8 @@ class ToolRow:
 
     @property
     def seen(self) -> str:
-        """A short mark of the policy as it is now; a form carries it back, so that two people
-        who edit at once do not overwrite each other unseen.
-        """
-        return policy_mark(self)
-
-
-POLICY_FIELDS = (
-    "enabled", "policy_mode", "policy_at_least_once", "approval", "approval_when", "approval_group",
-    "approval_quorum", "question_audience", "max_attempts", "run_seconds",
-)  # fmt: skip
-
-
-def policy_mark(tool: Any) -> str:
-    """The mark of anything that has the policy's fields: a row here, or the model."""
-    values = [getattr(tool, name) for name in POLICY_FIELDS]
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+        """The mark of the policy as it is now."""
+        return mark_of(self)
 
 
 def server_list(tenant_id: int) -> tuple[ServerRow, ...]:
@@ -326,7 +300,7 @@ def _tool(row: Tool) -> ToolRow:
         first_seen_at=row.first_seen_at,
         changed_at=row.changed_at,
         gone_at=row.gone_at,
-        **{name: getattr(row, name) for name in POLICY_FIELDS},
+        **values_of(row),
     )
 
 

@@ -17,6 +17,7 @@ from taskhub.console.access import page
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.policy import Policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.identity import gate
 from taskhub.lib import jsonx
@@ -306,11 +307,11 @@ def _posted(post: QueryDict) -> PolicyForm:
     )
 
 
-def _policy(form: PolicyForm, tool: servers.ToolRow) -> policies.ToolPolicy:
+def _policy(form: PolicyForm, tool: servers.ToolRow) -> Policy:
     """The typed form as a policy. Raises `Invalid` naming the field."""
     if form.at_least_once not in ("", "yes", "no"):
         raise Invalid("Choose yes, no, or as the tool says.", field="at_least_once")
-    return policies.ToolPolicy(
+    return Policy(
         enabled=form.enabled,
         policy_mode=form.policy_mode or None,
         policy_at_least_once={"": None, "yes": True, "no": False}[form.at_least_once],

@@ -1,0 +1,85 @@
+"""What an operator lays down about a tool: one record, under the names of the tool's columns.
+
+Whatever knows a tool with its policy is a `Policy` too (`ToolRecord`, `queries.servers.ToolRow`), so a new field
+stands here, in the model, and in the console's form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.states import Audience, TaskMode
+from taskhub.lib import jsonx
+
+MAX_CONDITIONS: Final = 20
+MAX_QUORUM: Final = 20
+MAX_ATTEMPTS: Final = 20
+MAX_RUN_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """`None` means: as the tool itself says."""
+
+    enabled: bool = True
+    policy_mode: str | None = None
+    policy_at_least_once: bool | None = None
+    approval: bool = False
+    approval_when: dict[str, Any] = field(default_factory=dict)
+    approval_group: str = ""
+    approval_quorum: int = 1
+    question_audience: str | None = None
+    max_attempts: int = 3
+    run_seconds: int = 900
+
+    def mode_for(self, hint: str | None) -> TaskMode:
+        """The mode in force, for a tool that hints at `hint`."""
+        return TaskMode(self.policy_mode or hint or TaskMode.AUTO)
+
+    def repeats(self, *, harmless: bool) -> bool:
+        """Whether a call is run again when its worker was lost; `harmless`: by the tool's own word."""
+        return harmless if self.policy_at_least_once is None else self.policy_at_least_once
+
+
+POLICY_FIELDS: Final = tuple(part.name for part in fields(Policy))
+
+
+def values_of(tool: Any) -> dict[str, Any]:
+    """The policy's fields of anything that has them: a policy, or the model."""
+    return {name: getattr(tool, name) for name in POLICY_FIELDS}
+
+
+def mark_of(tool: Any) -> str:
+    """A short mark of the policy of anything that has one. A form carries it back, so that two people who
+    edit at once do not overwrite each other unseen."""
+    return hashlib.sha256(json.dumps(list(values_of(tool).values()), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_policy(policy: Policy) -> None:
+    """Raises `Invalid` naming the field that cannot be."""
+    if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
+        raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
+    if policy.question_audience is not None and policy.question_audience not in set(Audience):
+        raise Invalid("Questions go to client, operator or either.", field="question_audience")
+    for name, value, high in (
+        ("approval_quorum", policy.approval_quorum, MAX_QUORUM),
+        ("max_attempts", policy.max_attempts, MAX_ATTEMPTS),
+        ("run_seconds", policy.run_seconds, MAX_RUN_SECONDS),
+    ):
+        if isinstance(value, bool) or not 1 <= value <= high:
+            raise Invalid(f"Give a whole number from 1 to {high:,}, not {value}.", field=name)
+    if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
+        raise Invalid("A group's name has at most 64 characters.", field="approval_group")
+    if len(policy.approval_when) > MAX_CONDITIONS:
+        raise Invalid(f"At most {MAX_CONDITIONS} conditions.", field="approval_when")
+    for name, value in policy.approval_when.items():
+        if not name or len(name) > 128 or len(jsonx.encode(value)) > 1_000:
+            raise Invalid(
+                "A condition names an argument (up to 128 characters) and a value (up to 1,000).", field="approval_when"
+            )
+    if jsonx.has_nul(policy.approval_when):
+        raise Invalid("A condition cannot hold the character U+0000.", field="approval_when")

@@ -8,6 +8,8 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
+from taskhub.lib.numbers import whole
+
 MAX_TEXT = 200
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -24,10 +26,7 @@ def text(request: HttpRequest, name: str, *, longest: int = MAX_TEXT) -> str:
 
 def number(request: HttpRequest, name: str) -> int | None:
     """A positive whole number that fits a database id, or `None`."""
-    value = request.GET.get(name, "")
-    if value.isascii() and value.isdigit() and len(value) <= 18 and int(value) > 0:
-        return int(value)
-    return None
+    return whole(request.GET.get(name, "")) or None
 
 
 def choice(request: HttpRequest, name: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
@@ -41,8 +40,9 @@ def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None
     value = text(request, name, longest=40)
     if not value:
         return None
-    if value[:-1].isascii() and value[:-1].isdigit() and len(value) <= 6 and value[-1] in _UNITS:
-        return now - timedelta(**{_UNITS[value[-1]]: int(value[:-1])})
+    age = whole(value[:-1], most=99_999)
+    if age is not None and value[-1] in _UNITS:
+        return now - timedelta(**{_UNITS[value[-1]]: age})
     try:
         found = datetime.fromisoformat(value)
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

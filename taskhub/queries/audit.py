@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from taskhub.lib.numbers import whole
 from taskhub.store import statements
 from taskhub.store.models import Task
 
@@ -255,10 +256,7 @@ def _category(action: str) -> bool:
 def _task_id(tenant_id: int, task: str) -> int | None:
     """The number behind a public id; a purged task is still found by its number."""
     known = Task.objects.filter(public_id=task, tenant_id=tenant_id).values_list("pk", flat=True).first()
-    if known is not None:
-        return known
-    number = task.removeprefix("#")
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 19 else None
+    return whole(task.removeprefix("#")) if known is None else known
 
 
 def _like(text: str) -> str:

@@ -109,6 +109,11 @@ def test_a_client_of_another_issuer_gets_no_token_here(tenant: Tenant, admin: Cl
     assert 'id="issue"' not in admin.get(f"/clients/{foreign.pk}/").content.decode()
 
 
+@pytest.mark.parametrize("context", ["²", "x", "9" * 5_000])
+def test_what_is_no_number_names_no_client(admin: Client, context: str) -> None:
+    assert token_in(issue(admin, context=context, client="ci").content.decode())
+
+
 def test_a_further_token_goes_to_the_same_client_whatever_its_name(tenant: Tenant, admin: Client) -> None:
     context = make_context(tenant, "deployer")
     AuthContext.objects.filter(pk=context.pk).update(name="Renamed")

@@ -105,6 +105,8 @@ def test_tabs_count_and_filter_by_state(operator: Any, context: Any, server: Any
         ("age=1h", {"argument", "tool", "percent"}),
         ("age=never&state=nonsense&client=x&before=-1", {"argument", "tool", "percent"}),
         ("client=99999999999999999999999", {"argument", "tool", "percent"}),
+        ("client=%C2%B2&before=%EF%BC%97", {"argument", "tool", "percent"}),
+        ("client=" + "0" * 20 + "9" * 5_000, {"argument", "tool", "percent"}),
     ],
 )
 def test_search_and_filters(operator: Any, context: Any, server: Any, query: str, found: set[str]) -> None:

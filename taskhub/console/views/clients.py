@@ -22,6 +22,7 @@ from taskhub.console.words import described
 from taskhub.core.errors import Invalid, LimitReached, NotFound
 from taskhub.core.names import SCOPES
 from taskhub.identity import gate, tokens
+from taskhub.lib.numbers import whole
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.queries import applications, clients
 from taskhub.queries.voices import voices
@@ -87,7 +88,7 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
     A form is good for one token: sending it again, as reloading the page does, makes no second.
     """
     post = request.POST
-    pk = int(post["context"]) if post.get("context", "").isdigit() and len(post["context"]) < 19 else None
+    pk = whole(post.get("context", ""))
     form = TokenForm(
         client=post.get("client", "").strip()[:200],
         scopes=tuple(scope for scope in SCOPES if scope in post.getlist("scopes")),
@@ -235,9 +236,10 @@ def _stop(request: ConsoleRequest, client: clients.ClientRow) -> str:
 
 
 def _days(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    days = whole(text)
+    if days is None:
         raise Invalid(f"A token lives a whole number of days, 1 to 3650, not {text!r}.")
-    return int(text)
+    return days
 
 
 def _endpoint(request: HttpRequest) -> str:

@@ -21,6 +21,7 @@ from taskhub.core.policy import Policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.identity import gate
 from taskhub.lib import jsonx
+from taskhub.lib.numbers import whole
 from taskhub.lifecycle import policies
 from taskhub.queries import servers
 from taskhub.queries.offers import OfferRow, server_offers
@@ -369,6 +370,7 @@ def _shown(value: Any) -> str:
 
 
 def _whole(text: str, field: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
+    number = whole(text, most=999_999_999)
+    if number is None:
         raise Invalid(f"Give a whole number, not {text[:20]!r}.", field=field)
-    return int(text)
+    return number

@@ -21,6 +21,7 @@ from taskhub.core.questions import KINDS
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, Audience, QuestionState, State
 from taskhub.identity import gate
+from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
@@ -39,7 +40,6 @@ TAB_WORDS = {
 }
 AGE_WORDS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
-MAX_ID = 2**63 - 1
 
 
 @require_safe
@@ -49,7 +49,7 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
     that means nothing is ignored.
     """
     wanted = _filter(request.GET)
-    before = _id(request.GET.get("before", ""))
+    before = whole(request.GET.get("before", ""))
     tenant = request.person.tenant_id
     counts = {count.tab: count for count in listing.tab_counts(tenant, wanted)}
     context = {
@@ -191,7 +191,7 @@ def _filter(query: QueryDict) -> listing.TaskFilter:
     return listing.TaskFilter(
         tab=tab if tab in listing.TABS else "",
         tool=_clean(query.get("tool", "")),
-        context_id=_id(query.get("client", "")),
+        context_id=whole(query.get("client", "")),
         text=_clean(query.get("q", "")),
         age=age if age in listing.AGES else "",
     )
@@ -208,7 +208,3 @@ def _short_url(request: ConsoleRequest) -> str:
 def _clean(text: str) -> str:
     """What Postgres can compare: no U+0000, and no more than a person types."""
     return text.replace("\0", "").strip()[:200]
-
-
-def _id(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and int(text[:20]) <= MAX_ID else None

@@ -23,6 +23,7 @@ from taskhub.core.questions import METHODS, can_answer
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
+from taskhub.lib.numbers import whole
 from taskhub.lifecycle.sessions import (
     Delivery,
     Place,
@@ -103,9 +104,10 @@ def _parsed(event_id: str) -> tuple[int, int, int, str]:
     """Stream, last line, last request, and what had been sent: `p` nothing yet, `m` something, `e` all.
     Raises 400 for an id that is not of our making."""
     parts = event_id.split("-")
-    if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[:5]):
+    numbers = [number for part in parts[:5] if (number := whole(part)) is not None]
+    if len(parts) != 6 or len(numbers) != 5:
         raise WireError(INVALID_REQUEST, "Unknown Last-Event-ID", status=400)
-    return int(parts[0]), int(parts[3]), int(parts[4]), parts[5]
+    return numbers[0], numbers[3], numbers[4], parts[5]
 
 
 async def serve_task(

@@ -101,6 +101,15 @@ def open_count(person: Person, *, approve: bool) -> int:
     return int(row[0])
 
 
+def mine_of(person: Person, task_id: int, *, approve: bool) -> frozenset[int]:
+    """The questions of the task that wait for the person."""
+    found = read(
+        f"SELECT q.id FROM question q WHERE q.tenant_id = %(tenant)s AND q.task_id = %(task)s AND {_MINE}",
+        {**_params(person, approve), "task": task_id},
+    )
+    return frozenset(number for (number,) in found)
+
+
 def questions(person: Person, queue: str, *, approve: bool, limit: int = SHOWN) -> tuple[InboxItem, ...]:
     """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
     condition, order = {

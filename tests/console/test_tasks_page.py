@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 8
-DETAIL_QUERIES = 11
+DETAIL_QUERIES = 12
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from taskhub.core.records import Actor, Person
 from taskhub.core.states import Audience, Door, QuestionKind
 from taskhub.identity.gate import allows
 from taskhub.lifecycle.answer import decide_approval
-from taskhub.queries.inbox import open_count, question, questions, votes
+from taskhub.queries.inbox import mine_of, open_count, question, questions, votes
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -20,11 +20,11 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
     tenant = make_tenant()
     context, tool = make_context(tenant), make_tool(make_server(tenant))
     make_task(make_context(make_tenant()), state="input_required")
-    asked = {}
+    asked, tasks = {}, {}
     kinds = (QuestionKind.ELICITATION, QuestionKind.APPROVAL)
     for kind, audience, group in product(kinds, Audience, ("", "ops")):
         new = make_question(kind, audience=audience, group=group)
-        make_task(context, tool, state="input_required", question=new)
+        tasks[new.key] = make_task(context, tool, state="input_required", question=new).id
         asked[new.key] = (kind, audience, group)
     for role, groups in product(("operator", "approver", "admin"), ([], ["ops"], ["OPS", "db"])):
         person = make_person(role, tenant, groups=groups)
@@ -38,6 +38,8 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
         ]
         assert [item.key for item in questions(person, "mine", approve=approve)] == mine
         assert open_count(person, approve=approve) == len(mine)
+        by_task = {key: mine_of(person, task_id, approve=approve) for key, task_id in tasks.items()}
+        assert [key for key, found in by_task.items() if found] == mine
         everything = questions(person, "all", approve=approve)
         assert [item.key for item in everything] == list(asked)
         assert [item.key for item in everything if item.mine] == mine

@@ -17,16 +17,15 @@ from taskhub.console.forms import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import NotFound, TaskHubError
-from taskhub.core.questions import KINDS
 from taskhub.core.records import Person
-from taskhub.core.states import TERMINAL, Audience, QuestionState, State
+from taskhub.core.states import TERMINAL, QuestionState, State
 from taskhub.identity import gate
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
 from taskhub.protocol import registry
-from taskhub.queries import detail, listing
+from taskhub.queries import detail, inbox, listing
 
 TAB_WORDS = {
     "": "All",
@@ -116,15 +115,12 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return redirect("task-detail", public_id=new.public_id)
 
 
-def _is_for(person: Person, question: detail.Asked) -> bool:
-    """Whether the person may decide it now; the inbox's own query has the last word."""
-    permission = KINDS[question.kind].permission
-    return (
-        question.audience is not Audience.CLIENT
-        and gate.allows(person, permission)
-        and question.group in ("", *person.groups)
-        and all(vote.actor != person.username for vote in question.votes)
-    )
+def _for_me(person: Person, task_id: int, asked: list[detail.Asked]) -> list[detail.Asked]:
+    """Those of them that the person may decide now, as the inbox has it."""
+    if not asked or not gate.allows(person, "question.answer"):
+        return []
+    mine = inbox.mine_of(person, task_id, approve=gate.allows(person, "question.approve"))
+    return [question for question in asked if question.id in mine]
 
 
 def _found(person: Person, public_id: str) -> detail.TaskDetail:
@@ -152,7 +148,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "took": (task.ended_at or now) - task.created_at,
         "may_cancel": gate.allows(person, "task.cancel") and task.state not in TERMINAL,
         "may_rerun": gate.allows(person, "task.rerun") and task.state in TERMINAL,
-        "for_me": [q for q in open_questions if _is_for(person, q)],
+        "for_me": _for_me(person, task.id, open_questions),
         # While it waits or ends by a wish to cancel, the sentence above has said it better.
         "message": "" if task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": gate.allows(person, "client.view"),

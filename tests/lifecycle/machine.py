@@ -4,18 +4,22 @@ Every call of the lifecycle is made, also those that come too late or from the w
 statements by hand that the guards must refuse. A database error that the model does not expect is a
 violation like any other. All of a history happens in one transaction that is rolled back; what a
 commit would check is checked after each step.
+
+`steps` of a machine is its history so far, which `replay` takes again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeAlias
 
 import psycopg
 from django.db import DatabaseError, connection, transaction
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
+from hypothesis.stateful import rule as hypothesis_rule
 
 from taskhub.core.errors import Invalid, KeyReused, TaskHubError
 from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, TaskRecord
@@ -57,6 +61,29 @@ WRITES: dict[str, Callable[[Claim], bool]] = {
 ENDS = {"finish": State.FINISHED, "fault": State.FAULTED, "settle cancel": State.CANCELLED}
 
 pick = st.integers(0, 1_000)
+
+Step: TypeAlias = tuple[str, dict[str, Any]]
+"""A rule's name and what it was given."""
+
+
+def rule(**strategies: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Hypothesis' own, that also writes the step down, unless it is part of another."""
+
+    def decorate(step: Callable[..., None]) -> Callable[..., None]:
+        @wraps(step)
+        def told(self: TaskMachine, *args: Any, **given: Any) -> None:
+            outermost, self.within = not self.within, True
+            if outermost:
+                self.steps.append((step.__name__, given))
+            try:
+                step(self, *args, **given)
+            finally:
+                self.within = not outermost
+
+        found: Callable[..., None] = hypothesis_rule(**strategies)(told)  # type: ignore[no-untyped-call]
+        return found
+
+    return decorate
 
 
 @dataclass
@@ -103,6 +130,8 @@ class TaskMachine(RuleBasedStateMachine):
         self.keys: dict[tuple[int, str], int] = {}
         self.claims: list[Claim] = []
         self.contexts: list[AuthContext] = []
+        self.steps: list[Step] = []
+        self.within = True  # until the first people and tasks are there
         forget_counts()
 
     def teardown(self) -> None:
@@ -120,6 +149,7 @@ class TaskMachine(RuleBasedStateMachine):
         ]
         self.create(owner=0, tool=0, argument=0, key="k")
         self.create(owner=1, tool=1, argument=0, key=None)
+        self.within = False
 
     # --- help
 
@@ -334,6 +364,11 @@ class TaskMachine(RuleBasedStateMachine):
 
     # --- what must hold after every step
 
+    def check_all(self) -> None:
+        """Every invariant."""
+        self.the_tasks_are_as_the_model_says_and_only_their_owners_see_them()
+        self.history_is_complete()
+
     @invariant()
     def the_tasks_are_as_the_model_says_and_only_their_owners_see_them(self) -> None:
         pairs = [
@@ -365,6 +400,19 @@ class TaskMachine(RuleBasedStateMachine):
                 " ORDER BY e.id DESC LIMIT 1)"
             )
             assert cursor.fetchone() == (0,), "the last event tells another state"
+
+
+def replay(steps: Sequence[Step]) -> None:
+    """One history again, with every check after each step. Raises one of `VIOLATIONS`."""
+    machine = TaskMachine()
+    try:
+        machine.people_and_tools()
+        machine.check_all()
+        for name, given in steps:
+            getattr(machine, name)(**given)
+            machine.check_all()
+    finally:
+        machine.teardown()
 
 
 VIOLATIONS = (AssertionError, DatabaseError, psycopg.Error, TaskHubError)

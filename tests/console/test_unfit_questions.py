@@ -12,9 +12,10 @@ from taskhub.console import questions as asking
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, Role
 from taskhub.lib import jsonx
-from taskhub.lifecycle._records import change, questions, who
+from taskhub.lifecycle._records import questions, who
 from taskhub.protocol.projection import input_requests
 from taskhub.queries.tasks import task_by_id
+from taskhub.store import call
 from taskhub.store.models import Question
 from tests.console.conftest import Login
 from tests.factories import (
@@ -87,7 +88,7 @@ def stored(tenant: Any, params: str, **changes: Any) -> tuple[TaskRecord, Questi
     claim = claim_task(task)
     question = make_question(params="@", **changes)
     asked = jsonx.encode(questions([question])).decode().replace('"@"', params)
-    change(
+    call.rows(
         "SELECT ask_v2(%s, %s::int, %s::json, 's', 'Waiting', false, NULL, %s)",
         (claim.task_id, claim.epoch, asked, who(WORKER)),
     )

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
     for folder in FOLDERS:
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder)  # what was compiled stays good: times are copied
     shutil.copy(ROOT / "manage.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path

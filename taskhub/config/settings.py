@@ -193,6 +193,11 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 ACCOUNT_ADAPTER = "taskhub.identity.accounts.ClosedAccounts"
 ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_FORMS = {
+    "login": "taskhub.console.forms.people.SignIn",
+    "change_password": "taskhub.console.forms.people.OwnPassword",
+    "reauthenticate": "taskhub.console.forms.people.ItIsYou",
+}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_ON_GET = False

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from django import forms
 
-from taskhub.console.forms import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
+from taskhub.console.forms.questions import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
 from taskhub.core.elicitation import form_fields
 from taskhub.core.questions import METHODS
 from taskhub.core.states import QuestionKind

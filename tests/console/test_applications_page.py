@@ -85,7 +85,7 @@ def test_what_cannot_be_right_is_said_at_its_field(
     html = response.content.decode()
     assert response.status_code == 400
     assert expected in words(html)
-    assert f'id="{field}-error"' in html
+    assert f'id="id_{field}_error"' in html
     assert not Application.objects.exists()
 
 

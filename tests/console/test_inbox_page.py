@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -108,7 +109,7 @@ def test_every_field_type_is_drawn_with_its_help_and_default(operator: Any, cont
         assert piece in page, piece
     assert page.count("(required)") == 4
     assert 'name="csrfmiddlewaretoken"' in page  # Django's own, not the tool's
-    assert ">Trick<" in page
+    assert re.search(r">Trick\s*<", page)
 
 
 def test_an_accepted_form_reaches_the_tool_with_json_types(operator: Any, context: Any, server: Any) -> None:

@@ -61,7 +61,7 @@ def form_of(html: str) -> dict[str, Any]:
             data.setdefault(name[1], []).append(value[1] if value else "")
         else:
             data[name[1]] = value[1] if value else ""
-    for name_, options in re.findall(r'<select id="\w+" name="(\w+)".*?>(.*?)</select>', form, re.DOTALL):
+    for name_, options in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', form, re.DOTALL):
         chosen = re.search(r'value="([^"]*)" selected', options)
         data[name_] = chosen[1] if chosen else ""
     return data

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from django import template
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from heroicons.templatetags.heroicons import heroicon_mini
@@ -35,16 +36,16 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
 """State (or look): its icon and word. Colours are tokens of the same name."""
 
 ENTRIES: Final = (
-    ("overview", "Overview", "squares-2x2", "task.view", "/"),
-    ("task-list", "Tasks", "queue-list", "task.view", "/tasks/"),
-    ("inbox", "Inbox", "inbox", "question.answer", "/inbox/"),
-    ("audit-list", "Audit", "shield-check", "audit.view", "/audit/"),
-    ("client-list", "Clients", "key", "client.view", "/clients/"),
-    ("server-list", "Servers", "server-stack", "server.view", "/servers/"),
-    ("worker-list", "Workers", "cpu-chip", "worker.view", "/workers/"),
-    ("settings", "Settings", "adjustments-horizontal", "settings.view", "/settings/"),
+    ("overview", "Overview", "squares-2x2", "task.view"),
+    ("task-list", "Tasks", "queue-list", "task.view"),
+    ("inbox", "Inbox", "inbox", "question.answer"),
+    ("audit-list", "Audit", "shield-check", "audit.view"),
+    ("client-list", "Clients", "key", "client.view"),
+    ("server-list", "Servers", "server-stack", "server.view"),
+    ("worker-list", "Workers", "cpu-chip", "worker.view"),
+    ("settings", "Settings", "adjustments-horizontal", "settings.view"),
 )
-"""The rail: URL name, word, icon, the permission that shows it, and its path."""
+"""The rail: URL name, word, icon, and the permission that shows it."""
 
 GO_KEYS: Final = {
     "overview": "o",
@@ -265,13 +266,13 @@ def nav(request: HttpRequest, person: Person) -> dict[str, Any]:
     return {
         "entries": [
             {
-                "url": path,
+                "url": (path := reverse(name)),
                 "word": word,
                 "icon": image,
-                "current": request.path == path if path == "/" else request.path.startswith(path),
+                "current": request.path == path if name == "overview" else request.path.startswith(path),
                 "inbox": name == "inbox",
             }
-            for name, word, image, permission, path in ENTRIES
+            for name, word, image, permission in ENTRIES
             if gate.allows(person, permission)
         ],
         "count": inbox_number(request, person),
@@ -303,8 +304,8 @@ def go_keys(person: Person | None) -> str:
         return "{}"
     return json.dumps(
         {
-            GO_KEYS[name]: path
-            for name, _, _, permission, path in ENTRIES
+            GO_KEYS[name]: reverse(name)
+            for name, _, _, permission in ENTRIES
             if name in GO_KEYS and gate.allows(person, permission)
         }
     )

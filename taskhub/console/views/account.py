@@ -10,9 +10,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.access import CONSENT_WORDS
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
-from taskhub.console.views.consent import CONSENT_WORDS
 from taskhub.console.views.settings import PERMISSION_WORDS
 from taskhub.identity import gate
 from taskhub.identity.address import resource_of

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
@@ -14,6 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.access import ApplicationForm, NewApplicationForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound
@@ -24,27 +23,11 @@ from taskhub.identity.oauth import consents
 from taskhub.queries import applications
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationForm:
-    """The form as it stands on a page: what was typed, and what is wrong with it."""
-
-    name: str = ""
-    redirects: str = ""
-    confidential: bool = False
-    problem: str = ""
-    field: str = ""
-
-    @property
-    def addresses(self) -> list[str]:
-        """One a line."""
-        return self.redirects.split()
-
-
 @page("client.view")
 @require_safe
 def application_list(request: ConsoleRequest) -> HttpResponse:
     """Every application the tenant knows."""
-    return _list(request, ApplicationForm(), opened="new" in request.GET)
+    return _list(request, NewApplicationForm(), opened="new" in request.GET)
 
 
 @page("client.manage")
@@ -52,20 +35,22 @@ def application_list(request: ConsoleRequest) -> HttpResponse:
 @sensitive_variables("secret")
 def application_add(request: ConsoleRequest) -> HttpResponse:
     """Register an application; its secret, if it has one, is on this one response and never again."""
-    form = replace(_form(request), confidential=request.POST.get("type") == "confidential")
+    form = NewApplicationForm(request.POST)
+    if not form.is_valid():
+        return _list(request, form, opened=True, status=400)
     try:
         pk, secret = registry.add_application(
             tenant_id=request.person.tenant_id,
-            name=form.name,
+            name=form.cleaned_data["name"],
             redirects=form.addresses,
             confidential=form.confidential,
             actor=actor_of(request),
         )
     except Invalid as error:
-        failed = replace(form, problem=error.message, field=str(error.data.get("field", "")))
-        return _list(request, failed, opened=True, status=400)
+        form.refuse(error)
+        return _list(request, form, opened=True, status=400)
     if not secret:
-        messages.success(request, f"{form.name} is registered. Give it the client id below.")
+        messages.success(request, f"{form.cleaned_data['name']} is registered. Give it the client id below.")
         return redirect("application-detail", pk)
     return _secret(request, pk, secret)
 
@@ -80,25 +65,27 @@ def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
         if wants_partial(request):  # the page is open and somebody has removed it
             return leave(request, reverse("application-list"))
         raise
-    return _detail(request, found, ApplicationForm(name=found.own_name, redirects="\n".join(found.redirects)))
+    return _detail(request, found, _form(found))
 
 
 @page("client.manage")
 @require_POST
 def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Another name, other addresses."""
-    found, form = _application(request, pk), _form(request)
+    found, form = _application(request, pk), ApplicationForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, found, form, status=400)
     try:
         changed = registry.change_application(
             tenant_id=request.person.tenant_id,
             application_id=pk,
-            name=form.name,
+            name=form.cleaned_data["name"],
             redirects=form.addresses,
             actor=actor_of(request),
         )
     except Invalid as error:
-        failed = replace(form, problem=error.message, field=str(error.data.get("field", "")))
-        return _detail(request, found, failed, status=400)
+        form.refuse(error)
+        return _detail(request, found, form, status=400)
     messages.success(request, "Saved. It counts from the next sign-in." if changed else "Nothing to save.")
     return redirect("application-detail", pk)
 
@@ -179,7 +166,7 @@ def _detail(
             "application": found,
             "people": people,
             "form": form,
-            "editing": can_manage and found.manual and ("edit" in request.GET or bool(form.problem)),
+            "editing": can_manage and found.manual and ("edit" in request.GET or bool(form.errors)),
             "revoking": next((row for row in people if row.id == revoking), None),
             "asking": next((name for name in ("toggle", "remove", "secret") if can_manage and name in request.GET), ""),
             "can_manage": can_manage,
@@ -204,6 +191,5 @@ def _application(request: ConsoleRequest, pk: int) -> applications.ApplicationRo
     return found
 
 
-def _form(request: ConsoleRequest) -> ApplicationForm:
-    post = request.POST
-    return ApplicationForm(name=post.get("name", "").strip()[:200], redirects=post.get("redirects", "")[:20_000])
+def _form(found: applications.ApplicationRow) -> ApplicationForm:
+    return ApplicationForm(initial={"name": found.own_name, "redirects": "\n".join(found.redirects)})

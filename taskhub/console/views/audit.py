@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.filters import AuditFilters
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound
@@ -57,7 +58,6 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
         {
             "page": found,
             "event": event,
-            "words": words,
             "ignored": ignored,
             "filtered": any(words.values()),
             "chips": [(name, value, query.url(**{**words, name: ""})) for name, value in words.items() if value],
@@ -70,7 +70,7 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             if first
             else "",
             "newer_count": 0,
-            "doors": [door.value for door in Door],
+            "filters": _filters(words),
             "actions": audit.known_actions(tenant_id),
             "seal": audit.seal_status(tenant_id),
             "can_export": gate.allows(request.person, "audit.export"),
@@ -157,6 +157,12 @@ def _filter(request: HttpRequest) -> tuple[dict[str, str], audit.EventFilter, li
         ),
         ignored,
     )
+
+
+def _filters(words: dict[str, str]) -> AuditFilters:
+    filters = AuditFilters(words)
+    filters.offer("door", "any", ((door.value, door.value) for door in Door))
+    return filters
 
 
 def _export_url(form: str, words: dict[str, str]) -> str:

@@ -16,43 +16,18 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.access import LeaveTasksForm, TokenForm
+from taskhub.console.forms.filters import ClientFilters
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.words import described
 from taskhub.core.errors import Invalid, LimitReached, NotFound
-from taskhub.core.names import SCOPES
 from taskhub.identity import gate, tokens
-from taskhub.lib.numbers import whole
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.queries import applications, clients
 from taskhub.queries.voices import voices
 
-DAYS: Final = 90
 _SPENT: Final = "spent_token_forms"
-
-SCOPE_WORDS: Final = {
-    "tasks:call": "call tools",
-    "tasks:read": "read its tasks",
-    "tasks:answer": "answer questions of its tasks",
-    "tasks:cancel": "cancel its tasks",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TokenForm:
-    """The form as it stands on a page: what was typed, and what is wrong with it."""
-
-    client: str = ""
-    scopes: tuple[str, ...] = SCOPES
-    days: str = str(DAYS)
-    problem: str = ""
-    context: int | None = None
-    once: str = ""
-
-    @property
-    def choices(self) -> list[tuple[str, str, bool]]:
-        """(scope, what it allows, whether it is ticked)."""
-        return [(scope, SCOPE_WORDS.get(scope, scope), scope in self.scopes) for scope in SCOPES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +44,7 @@ class Snippet:
 @require_safe
 def client_list(request: ConsoleRequest) -> HttpResponse:
     """Every client, with what it declares; `q` and `state` narrow it."""
-    return _list(request, TokenForm(once=secrets.token_urlsafe(12)))
+    return _list(request, _fresh())
 
 
 @page("client.view")
@@ -87,41 +62,35 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
 
     A form is good for one token: sending it again, as reloading the page does, makes no second.
     """
-    post = request.POST
-    pk = whole(post.get("context", ""))
-    form = TokenForm(
-        client=post.get("client", "").strip()[:200],
-        scopes=tuple(scope for scope in SCOPES if scope in post.getlist("scopes")),
-        days=post.get("days", "").strip()[:10],
-        context=pk,
-        once=post.get("once", "")[:40],
-    )
+    form = TokenForm(request.POST, known="context" in request.POST)
+    valid = form.is_valid()
+    pk, once = form.cleaned_data.get("context"), form.cleaned_data.get("once", "")
     spent: list[str] = request.session.get(_SPENT, [])
-    if form.once and form.once in spent:
+    if once and once in spent:
         messages.warning(request, "That token was issued already and is not shown again. Issue another if it was lost.")
         return redirect("client-detail", pk) if pk else redirect("client-list")
-    name = form.client
+    name = form.cleaned_data.get("client", "")
     if pk is not None:
         client = _client(request, pk)
         if not client.own:
             raise Invalid(f"{client.name} brings its tokens from {client.issuer}; none are issued here.")
         name = client.subject
+    if not valid:
+        return _detail(request, pk, form) if pk else _list(request, form)
     try:
-        if not form.scopes:
-            raise Invalid("Tick at least one scope.")
         if not query.storable(name):
-            raise Invalid("A client's name cannot hold such characters.")
+            raise Invalid("A client's name cannot hold such characters.", field="client")
         token, row = tokens.issue_token(
             tenant_id=request.person.tenant_id,
             client=name,
-            scopes=list(form.scopes),
-            days=_days(form.days),
+            scopes=form.cleaned_data["scopes"],
+            days=form.cleaned_data["days"],
             actor=actor_of(request),
         )
     except (Invalid, LimitReached) as error:
-        failed = TokenForm(form.client, form.scopes, form.days, error.message, pk, secrets.token_urlsafe(12))
-        return _detail(request, pk, failed) if pk else _list(request, failed)
-    request.session[_SPENT] = [*spent, form.once][-20:]
+        form.refuse(error)
+        return _detail(request, pk, form) if pk else _list(request, form)
+    request.session[_SPENT] = [*spent, once][-20:]
     return render(
         request,
         "console/token_issued.html",
@@ -180,10 +149,11 @@ def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
             "next": found.after and query.url(q=text, state=state, after=found.after),
             "here": query.url(q=text, state=state, after=query.number(request, "after")),
             "form": form,
-            "open": bool(form.problem) or "new" in request.GET,
+            "filters": ClientFilters({"q": text, "state": state}),
+            "open": bool(form.errors) or "new" in request.GET,
             "can_manage": gate.allows(request.person, "client.manage"),
         },
-        status=400 if form.problem else 200,
+        status=400 if form.errors else 200,
     )
 
 
@@ -208,7 +178,8 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
             "allowed": allowed[0] if allowed else None,
             "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),
             "toggling": can_manage and "toggle" in request.GET,
-            "form": form or TokenForm(context=pk, once=secrets.token_urlsafe(12)),
+            "leave": LeaveTasksForm(live=client.live_text) if client.live_tasks else None,
+            "form": form or _fresh(pk),
             "open": form is not None,
             "can_manage": can_manage,
             "can_audit": gate.allows(request.person, "audit.view"),
@@ -226,7 +197,7 @@ def _client(request: ConsoleRequest, pk: int) -> clients.ClientRow:
 
 def _stop(request: ConsoleRequest, client: clients.ClientRow) -> str:
     """Ask the client's live tasks to stop if the form says so; the end of a sentence about it."""
-    if request.POST.get("tasks") != "cancel":
+    if not LeaveTasksForm(request.POST).stops:
         return ""
     gate.require(request.person, "task.cancel")
     ids = clients.live_task_ids(request.person.tenant_id, client.id)
@@ -235,11 +206,9 @@ def _stop(request: ConsoleRequest, client: clients.ClientRow) -> str:
     return f" {len(ids):,} of its tasks were asked to stop."
 
 
-def _days(text: str) -> int:
-    days = whole(text)
-    if days is None:
-        raise Invalid(f"A token lives a whole number of days, 1 to 3650, not {text!r}.")
-    return days
+def _fresh(pk: int | None = None) -> TokenForm:
+    """The form for one token, of the client `pk` if there is one."""
+    return TokenForm(known=pk is not None, initial={"context": pk, "once": secrets.token_urlsafe(12)})
 
 
 def _endpoint(request: HttpRequest) -> str:

@@ -17,6 +17,7 @@ from oauth2_provider.http import OAuth2ResponseRedirect
 from oauth2_provider.views.mixins import OAuthLibMixin
 
 from taskhub.console.access import page
+from taskhub.console.forms.access import CONSENT_WORDS, ConsentForm
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.names import SCOPES
 from taskhub.identity import gate
@@ -25,13 +26,6 @@ from taskhub.identity.oauth import consents
 from taskhub.identity.oauth.documents import is_loopback
 from taskhub.lib.addresses import BadAddress, WebAddress, web_address
 
-CONSENT_WORDS: Final = {
-    "tasks:call": ("Run tools", "It starts tasks in your name, which others may have to approve."),
-    "tasks:read": ("Read the tasks it started", "Their state, progress and results. No tasks of anybody else."),
-    "tasks:answer": ("Answer questions of those tasks", "Instead of you, where a tool asks its caller."),
-    "tasks:cancel": ("Cancel those tasks", "Ask them to stop."),
-}
-"""Scope: what it means to the person who is asked, in a line and a half."""
 _SIGNED_IN: Final = "signed-in"
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
@@ -112,7 +106,7 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
     again = _SIGNED_IN in request.GET or request.GET.get("prompt") == "consent"
     if wish.offer and remembered.issuperset(wish.offer) and not wish.local and not again:
         return _grant(request, wish, wish.offer)
-    return _page(request, wish, ticked=wish.offer)
+    return _page(request, wish, ConsentForm(offer=wish.offer))
 
 
 def _wish(request: ConsoleRequest) -> Wish:
@@ -134,9 +128,10 @@ def _decide(request: ConsoleRequest, wish: Wish, application: Any) -> HttpRespon
     if request.POST.get("decision") != "allow":
         consents.refuse(application, registration=wish.registration, asked=wish.asked, actor=actor_of(request))
         return _error(request, wish, "access_denied", "The person said no.")
-    allowed = tuple(scope for scope in wish.offer if scope in request.POST.getlist("grant"))
-    if not allowed:
-        return _page(request, wish, ticked=(), problem="Tick what it may do, or deny it everything.", status=400)
+    form = ConsentForm(request.POST, offer=wish.offer)
+    if not form.is_valid():
+        return _page(request, wish, form, status=400)
+    allowed: tuple[str, ...] = form.cleaned_data["grant"]
     consents.remember(
         application,
         registration=wish.registration,
@@ -158,9 +153,7 @@ def _grant(request: ConsoleRequest, wish: Wish, scopes: tuple[str, ...]) -> Http
     return OAuth2ResponseRedirect(uri, wish.registration.get_allowed_schemes())  # type: ignore[no-any-return]
 
 
-def _page(
-    request: ConsoleRequest, wish: Wish, *, ticked: tuple[str, ...], problem: str = "", status: int = 200
-) -> HttpResponse:
+def _page(request: ConsoleRequest, wish: Wish, form: ConsentForm, *, status: int = 200) -> HttpResponse:
     response = render(
         request,
         "console/consent.html",
@@ -170,9 +163,9 @@ def _page(
             "source": wish.registration.registration_source,
             "target": wish.leads_to,
             "local": wish.local,
-            "choices": [(scope, *CONSENT_WORDS[scope], scope in ticked) for scope in wish.offer],
+            "form": form,
+            "choices": wish.offer,
             "beyond": [CONSENT_WORDS[scope][0] for scope in wish.beyond],
-            "problem": problem,
             "here": request.get_full_path(),
         },
         status=status,

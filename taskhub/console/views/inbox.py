@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from taskhub.console import content
 from taskhub.console.access import page
 from taskhub.console.changes import changes
-from taskhub.console.forms import DecisionForm
+from taskhub.console.forms.questions import DecisionForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest, actor_of
@@ -256,9 +256,9 @@ def _settled(request: ConsoleRequest, pk: int, outcome: Outcome, words: str) -> 
     else:
         messages.success(request, words)
     if not wants_partial(request):
-        return leave(request, "/inbox/")
+        return leave(request, reverse("inbox"))
     response = _inbox(request, None)
-    response["HX-Push-Url"] = "/inbox/"
+    response["HX-Push-Url"] = reverse("inbox")
     return response
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.contrib import messages
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import Role
@@ -36,17 +36,8 @@ PERMISSION_WORDS: Final = {
     "settings.view": "People, roles and settings",
 }
 """Permission of the gate: what it means. One that has no words here shows its own name."""
-
-
-@dataclass(frozen=True, slots=True)
-class PersonForm:
-    """The form for a new person: what was typed, and what is wrong with it."""
-
-    username: str = ""
-    role: str = Role.VIEWER
-    groups: str = ""
-    problem: str = ""
-    field: str = ""
+ASKED: Final = ("password", "disable", "remove")
+"""What is done to a person only after asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +53,7 @@ class Made:
 @require_safe
 def settings_page(request: ConsoleRequest) -> HttpResponse:
     """Everything; `person` opens the form of one of the people, and `do` asks before something is done to them."""
-    return _page(request, PersonForm())
+    return _page(request)
 
 
 @page("settings.view")
@@ -70,32 +61,29 @@ def settings_page(request: ConsoleRequest) -> HttpResponse:
 @sensitive_variables("password")
 def person_add(request: ConsoleRequest) -> HttpResponse:
     """Make an account. Its password is on this one response and never again."""
-    post = request.POST
-    form = PersonForm(
-        username=post.get("username", "").strip()[:200],
-        role=post.get("role", "")[:20],
-        groups=post.get("groups", "")[:2_000],
-    )
+    form = _adding(request.POST)
+    if not form.is_valid():
+        return _page(request, form, status=400)
     try:
         _, password = people.add_person(
-            tenant_id=request.person.tenant_id,
-            username=form.username,
-            role=form.role,
-            groups=_names(form.groups),
-            actor=actor_of(request),
+            tenant_id=request.person.tenant_id, **form.cleaned_data, actor=actor_of(request)
         )
     except (Invalid, Refused) as error:
-        return _page(request, replace(form, problem=error.message, field=str(error.data.get("field", ""))), status=400)
-    return _page(request, PersonForm(), made=Made(form.username, password))
+        form.refuse(error)
+        return _page(request, form, status=400)
+    return _page(request, made=Made(form.cleaned_data["username"], password))
 
 
 @page("settings.view")
 @require_POST
 def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Give a person another role or other groups."""
+    form = RoleForm(request.POST)
+    if not form.is_valid():
+        raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
     changed = people.set_role(
-        role=request.POST.get("role", "")[:20],
-        groups=_names(request.POST.get("groups", "")[:2_000]) if "groups" in request.POST else None,
+        role=form.cleaned_data["role"],
+        groups=form.cleaned_data["groups"] if "groups" in request.POST else None,
         **_whom(request, pk),
     )
     messages.success(request, "Saved. It counts from the person's next click." if changed else "Nothing to save.")
@@ -135,13 +123,17 @@ def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @sensitive_variables("typed", "password")
 def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Another password. One that is made here is on this one response and never again."""
-    typed = request.POST.get("password", "")[:1_000]
+    form = PasswordForm(request.POST)
+    if not form.is_valid():
+        return _page(request, asks=form, person_id=pk, status=400)
+    typed = form.cleaned_data["password"]
     try:
         name, password = people.give_password(password=typed, **_whom(request, pk))
     except Invalid as error:
-        return _page(request, PersonForm(), problem=error.message, person_id=pk, asking="password", status=400)
+        form.refuse(error)
+        return _page(request, asks=form, person_id=pk, status=400)
     if not typed:
-        return _page(request, PersonForm(), made=Made(name, password, again=True))
+        return _page(request, made=Made(name, password, again=True))
     messages.success(request, f"{name} has the new password, and is signed out everywhere.")
     return redirect("settings")
 
@@ -152,14 +144,17 @@ def _whom(request: ConsoleRequest, pk: int) -> dict[str, Any]:
     return {"tenant_id": request.person.tenant_id, "user_id": pk, "actor": actor_of(request)}
 
 
+def _adding(data: Any = None) -> PersonForm:
+    return PersonForm(data, auto_id="add_%s")
+
+
 def _page(
     request: ConsoleRequest,
-    form: PersonForm,
+    form: PersonForm | None = None,
     *,
     made: Made | None = None,
-    problem: str = "",
+    asks: PasswordForm | None = None,
     person_id: int | None = None,
-    asking: str = "",
     status: int = 200,
 ) -> HttpResponse:
     members = installation.members(request.person.tenant_id)
@@ -173,15 +168,16 @@ def _page(
         {
             "members": members,
             "editing": editing,
-            "asking": editing and (asking or query.choice(request, "do", ("password", "disable", "remove"))),
-            "problem": problem,
-            "editing_groups": ", ".join(editing.groups) if editing else "",
+            "asking": editing and ("password" if asks else query.choice(request, "do", ASKED)),
+            "asks": asks or PasswordForm(),
+            "role_form": editing
+            and RoleForm(initial={"role": editing.role, "groups": ", ".join(editing.groups)}, auto_id="edit_%s"),
             "roles": list(Role),
             "matrix": matrix(),
             "groups": installation.groups_of(members),
             "limits": installation.limits(),
             "service": installation.service(),
-            "form": form,
+            "form": form or _adding(),
             "made": made,
             "can_audit": gate.allows(request.person, "audit.view"),
         },
@@ -194,7 +190,3 @@ def matrix() -> list[tuple[str, list[bool]]]:
     known = set().union(*gate.PERMISSIONS.values())
     ordered = [name for name in PERMISSION_WORDS if name in known] + sorted(known - set(PERMISSION_WORDS))
     return [(PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered]
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in (part.strip() for part in re.split(r"[,\n]", text)) if name]

@@ -13,7 +13,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from taskhub.console import content, story
 from taskhub.console.access import page
-from taskhub.console.forms import ReasonForm
+from taskhub.console.forms.filters import TaskFilters
+from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import NotFound, TaskHubError
@@ -59,8 +60,7 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
             {"key": tab, "word": word, "count": counts.get(tab), "current": tab == wanted.tab}
             for tab, word in TAB_WORDS.items()
         ],
-        "choices": listing.choices(tenant),
-        "ages": AGE_WORDS,
+        "filters": _filters(wanted, listing.choices(tenant)),
         "window": listing.WINDOW,
         "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
     }
@@ -191,6 +191,15 @@ def _filter(query: QueryDict) -> listing.TaskFilter:
         text=_clean(query.get("q", "")),
         age=age if age in listing.AGES else "",
     )
+
+
+def _filters(wanted: listing.TaskFilter, choices: listing.Choices) -> TaskFilters:
+    now = {"q": wanted.text, "tool": wanted.tool, "client": wanted.context_id, "age": wanted.age, "state": wanted.tab}
+    filters = TaskFilters(now)
+    filters.offer("tool", "Every tool", ((name, name) for name in choices.tools))
+    filters.offer("client", "Every client", choices.clients)
+    filters.offer("age", "Any time", AGE_WORDS.items())
+    return filters
 
 
 def _short_url(request: ConsoleRequest) -> str:

@@ -1,0 +1,1 @@
+"""Every form of the console. A page draws its fields with `{% field %}` and writes no input itself."""

@@ -1,0 +1,176 @@
+"""Forms about who may call: tokens, applications, and what a person allows a program."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django import forms
+from django.utils.html import format_html
+from django.utils.safestring import mark_safe
+
+from taskhub.console.forms.base import ConsoleForm, Typed, Whole
+from taskhub.core.names import SCOPES
+
+DAYS: Final = 90
+MAX_DAYS: Final = 3_650
+SCOPE_WORDS: Final = {
+    "tasks:call": "call tools",
+    "tasks:read": "read its tasks",
+    "tasks:answer": "answer questions of its tasks",
+    "tasks:cancel": "cancel its tasks",
+}
+CONSENT_WORDS: Final = {
+    "tasks:call": ("Run tools", "It starts tasks in your name, which others may have to approve."),
+    "tasks:read": ("Read the tasks it started", "Their state, progress and results. No tasks of anybody else."),
+    "tasks:answer": ("Answer questions of those tasks", "Instead of you, where a tool asks its caller."),
+    "tasks:cancel": ("Cancel those tasks", "Ask them to stop."),
+}
+"""Scope: what it means to the person who is asked, in a line and a half."""
+
+
+class Boxes(forms.MultipleChoiceField):
+    """Any of a few; what is not offered does not count."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def clean(self, value: Any) -> list[str]:
+        """Those of the offered that are ticked, in their order."""
+        return [str(key) for key, _ in self.choices if str(key) in (value or ())]  # type: ignore[union-attr, misc]
+
+
+class TokenForm(ConsoleForm):
+    """A token for a client: a new one, or one that is there (`context`). `once` is good for one token."""
+
+    first = "client"
+    client = Typed(
+        label="Name",
+        longest=128,
+        demanded=True,
+        help_text=mark_safe(
+            "The program that will call, such as <code>ci-deployer</code>. A name that exists gets one more token."
+        ),
+    )
+    scopes = Boxes(
+        initial=SCOPES,
+        choices=[
+            (scope, format_html('<code>{}</code> <span class="soft">{}</span>', scope, SCOPE_WORDS.get(scope, scope)))
+            for scope in SCOPES
+        ],
+    )
+    days = Whole(
+        label="Days until it expires",
+        low=1,
+        high=MAX_DAYS,
+        initial=DAYS,
+        demanded=True,
+        refusal="A token lives a whole number of days, 1 to 3650, not {}.",
+    )
+    context = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
+    once = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, known: bool = False, **options: Any) -> None:
+        super().__init__(data, **options)
+        if known:
+            del self.fields["client"]
+
+    def clean_scopes(self) -> list[str]:
+        """A token that may do nothing helps nobody."""
+        scopes: list[str] = self.cleaned_data["scopes"]
+        if not scopes:
+            raise forms.ValidationError("Tick at least one scope.")
+        return scopes
+
+
+class LeaveTasksForm(ConsoleForm):
+    """What becomes of the live tasks of a client that is shut out."""
+
+    tasks = forms.ChoiceField(
+        required=False,
+        initial="keep",
+        choices=[("keep", "Let them go on"), ("cancel", "Ask them to stop")],
+        widget=forms.RadioSelect,
+    )
+
+    def __init__(self, data: Any = None, *, live: str = "") -> None:
+        super().__init__(data)
+        self.fields["tasks"].label = f"{live} of its tasks {'has' if live == '1' else 'have'} not ended"
+
+    @property
+    def stops(self) -> bool:
+        """Whether they are asked to stop."""
+        return self.is_valid() and self.cleaned_data["tasks"] == "cancel"
+
+
+class ApplicationForm(ConsoleForm):
+    """What is registered of an application, and may be changed."""
+
+    first = "name"
+    aliases = {"redirect_uris": "redirects"}
+    name = Typed(
+        label="Name",
+        longest=100,
+        demanded=True,
+        help_text="People read it when they are asked to let the program in.",
+    )
+    redirects = Typed(
+        label="Addresses to return to",
+        longest=20_000,
+        demanded=True,
+        look="mono",
+        widget=forms.Textarea,
+        attrs={"rows": 4, "spellcheck": "false"},
+        help_text=mark_safe(
+            "One a line, exactly as the program sends them: <code>https://…</code>, or <code>http://127.0.0.1/…</code> "
+            "for a program on the person's own machine, which may then use any port."
+        ),
+    )
+
+    @property
+    def addresses(self) -> list[str]:
+        """One a line."""
+        return str(self.cleaned_data["redirects"]).split()
+
+
+class NewApplicationForm(ApplicationForm):
+    """An application that is registered; its kind stays."""
+
+    type = forms.CharField(
+        label="Kind",
+        required=False,
+        initial="public",
+        widget=forms.RadioSelect(
+            choices=[
+                (kind, format_html('{} <span class="soft">{}</span>', kind.title(), words))
+                for kind, words in (
+                    ("public", "runs on people's machines or in their browsers, where no secret stays one"),
+                    ("confidential", "runs on a server and can keep a secret"),
+                )
+            ]
+        ),
+    )
+
+    @property
+    def confidential(self) -> bool:
+        """Whether it gets a secret."""
+        return bool(self.cleaned_data["type"] == "confidential")
+
+
+class ConsentForm(ConsoleForm):
+    """What a person lets a program do, of what it asked for and the person may give."""
+
+    grant = Boxes(label="What it may do")
+
+    def __init__(self, data: Any = None, *, offer: tuple[str, ...]) -> None:
+        super().__init__(data, initial={"grant": offer})
+        self.fields["grant"].choices = [  # type: ignore[attr-defined]
+            (scope, format_html('{} <code>{}</code><span class="help">{}</span>', words, scope, more))
+            for scope, (words, more) in CONSENT_WORDS.items()
+            if scope in offer
+        ]
+
+    def clean_grant(self) -> tuple[str, ...]:
+        """To allow nothing is to deny."""
+        grant = tuple(self.cleaned_data["grant"])
+        if not grant:
+            raise forms.ValidationError("Tick what it may do, or deny it everything.")
+        return grant

@@ -1,0 +1,100 @@
+"""Forms about people: who they are here, and their passwords."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from allauth.account.forms import ChangePasswordForm, LoginForm, ReauthenticateForm
+from django import forms
+
+from taskhub.console.forms.base import ConsoleForm, Typed, picked
+from taskhub.core.states import Role
+
+
+class Groups(Typed):
+    """Names of groups, separated by commas."""
+
+    def __init__(self) -> None:
+        super().__init__(label="Groups, separated by commas", longest=1_500)
+
+    def clean(self, value: Any) -> list[str]:
+        """One by one."""
+        return [name for name in (part.strip() for part in re.split(r"[,\n]", self.to_python(value))) if name]
+
+
+class RoleForm(ConsoleForm):
+    """A person's role and groups."""
+
+    first = "role"
+    role = picked([(role, role) for role in Role], label="Role", initial=Role.VIEWER)
+    groups = Groups()
+
+
+class PersonForm(RoleForm):
+    """A new person."""
+
+    first = ""
+    field_order = ("username", "role", "groups")
+    username = Typed(label="Username", longest=150, demanded=True)
+
+
+class PasswordForm(ConsoleForm):
+    """A password for somebody else; without one, it is made."""
+
+    first = "password"
+    password = forms.CharField(
+        required=False,
+        strip=False,
+        max_length=1_000,
+        help_text="Leave it empty, and one is made and shown once.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
+class Ours:
+    """A form of allauth in our words: labels, help and attributes of its fields."""
+
+    ours: dict[str, tuple[str, str, dict[str, Any]]]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        fields: dict[str, forms.Field] = self.fields  # type: ignore[attr-defined]
+        for name, (label, help_text, attributes) in self.ours.items():
+            if (field := fields.get(name)) is None:
+                continue
+            field.label, field.help_text = label, help_text
+            field.widget.attrs.pop("placeholder", None)
+            field.widget.attrs |= attributes
+            field.widget.is_required = False  # all of them are, so no word says so
+
+
+class SignIn(Ours, LoginForm):
+    """Username and password."""
+
+    ours = {
+        "login": ("Username", "", {"autocapitalize": "none", "spellcheck": "false"}),
+        "password": ("Password", "", {}),
+        "remember": ("Keep me signed in here", "", {}),
+    }
+
+    @property
+    def focus(self) -> str:
+        """Where to begin; after a refusal, as the browser finds it."""
+        return "" if self.is_bound else "login"
+
+
+class OwnPassword(Ours, ChangePasswordForm):
+    """Another password of one's own."""
+
+    ours = {
+        "oldpassword": ("Current password", "", {}),
+        "password1": ("New password", "At least 12 characters, and none that many people use.", {}),
+        "password2": ("New password, again", "", {}),
+    }
+
+
+class ItIsYou(Ours, ReauthenticateForm):
+    """The password, once more."""
+
+    ours = {"password": ("Password", "", {})}

@@ -1,0 +1,244 @@
+"""Forms about servers, and the policies of their tools."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from django import forms
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+
+from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
+from taskhub.core.policy import MAX_ATTEMPTS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
+from taskhub.lib import jsonx
+from taskhub.queries.servers import ToolRow
+
+SPARE_CONDITIONS: Final = 2
+MODES: Final = (
+    ("auto", "Auto: a short wait, then a task handle"),
+    ("always", "Always: a task handle at once; who cannot have one waits"),
+    ("never", "Never: the caller waits for the result"),
+    ("required", "Required: a task or nothing; hidden from clients without tasks"),
+)
+AUDIENCES: Final = (
+    ("client", "The calling client"),
+    ("operator", "People in this console"),
+    ("either", "Whoever answers first"),
+)
+_JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
+SECRET: Final = {"spellcheck": "false"}
+
+
+class ServerForm(ConsoleForm):
+    """A new server."""
+
+    first = "name"
+    name = Typed(
+        label="Name",
+        longest=64,
+        demanded=True,
+        help_text=(
+            "Letters, digits, dots, dashes and underscores. It stands before a tool's name where two servers have the "
+            "same tool."
+        ),
+    )
+    spec = Typed(
+        label="Where it is",
+        longest=2_000,
+        demanded=True,
+        look="mono",
+        attrs={"spellcheck": "false"},
+        help_text=mark_safe(
+            "A URL such as <code>https://example.com/mcp</code>, a command such as "
+            "<code>stdio:npx -y @acme/server</code>, or a Python object such as "
+            "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
+            "with the workers' rights."
+        ),
+    )
+    prefix = Typed(  # type: ignore[assignment]  # the form's own goes by another way
+        label=mark_safe('Prefix <span class="soft">(optional)</span>'),
+        longest=63,
+        look="mono",
+        help_text=mark_safe(
+            "Put before the name of each of its tools, as it is: <code>gh.</code> makes <code>gh.search</code> of "
+            "<code>search</code>."
+        ),
+    )
+    token = Typed(
+        label=mark_safe('Token <span class="soft">(optional)</span>'),
+        longest=4_096,
+        look="mono",
+        widget=forms.PasswordInput,
+        attrs=SECRET,
+        help_text=mark_safe(
+            "For a server with a URL: sent as <code>Authorization: Bearer</code>. It is stored encrypted and never "
+            "shown again."
+        ),
+    )
+
+
+class ServerTokenForm(ConsoleForm):
+    """Another token for a server, or none."""
+
+    first = "token"
+    token = Typed(
+        label="Token",
+        longest=4_096,
+        look="mono",
+        widget=forms.PasswordInput,
+        attrs=SECRET,
+        help_text=mark_safe(
+            "Sent as <code>Authorization: Bearer</code>, stored encrypted and never shown again. Empty: no token is "
+            "sent."
+        ),
+    )
+
+
+class Conditions(forms.Widget):
+    """Pairs of an argument and a value, with room for more."""
+
+    use_fieldset = True
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        """Two inputs a pair."""
+        context = {"pairs": value or (), "blank": range(SPARE_CONDITIONS)}
+        return render_to_string("parts/conditions.html", context)
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
+        """The pairs in which something was typed."""
+        if not hasattr(data, "getlist"):
+            return []
+        pairs = zip(data.getlist("when_name"), data.getlist("when_value"), strict=False)
+        typed = [(name.strip()[:200], value.strip()[:2_000]) for name, value in pairs]
+        return [pair for pair in typed if any(pair)][:50]
+
+
+class PolicyForm(ConsoleForm):
+    """What an operator lays down about a tool. Built for a tool, with its saved policy or what was posted."""
+
+    aliases = {"approval_when": "conditions"}
+    seen = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
+    enabled = forms.BooleanField(required=False, label="Offered to clients")
+    policy_mode = picked((), label="Task mode")
+    question_audience = picked((("", "By what the client declares"), *AUDIENCES), label="Who answers its questions")
+    approval = forms.BooleanField(required=False, label="People approve a call before the tool runs")
+    conditions = forms.Field(
+        required=False,
+        label="Only when all of these arguments have these values",
+        help_text="With none, every call is approved first.",
+        widget=Conditions,
+    )
+    approval_group = Typed(
+        label="Group that approves", longest=64, attrs={"list": "groups", "placeholder": "any approver"}
+    )
+    approval_quorum = Whole(label="Approvals needed", low=1, high=MAX_QUORUM)
+    at_least_once = picked(
+        (),
+        label="Run again after a lost worker",
+        help_text="If not, the task ends as faulted with “outcome unknown”.",
+    )
+    max_attempts = Whole(label="Attempts at most", low=1, high=MAX_ATTEMPTS)
+    run_seconds = Whole(label="Seconds one run may take", low=1, high=MAX_RUN_SECONDS)
+
+    def __init__(self, tool: ToolRow, data: Any = None) -> None:
+        super().__init__(data, initial=_saved(tool))
+        self.types = tool.argument_types
+        again = "no"
+        if tool.read_only or tool.idempotent:
+            again = f"yes: it {'only reads' if tool.read_only else 'is idempotent'}"
+        for name, choices in (
+            ("policy_mode", (("", f"As the tool says ({tool.hint_mode or 'auto'})"), *MODES)),
+            (
+                "at_least_once",
+                (
+                    ("", f"As the tool says ({again})"),
+                    ("yes", "Yes, running it twice is harmless"),
+                    ("no", "No, a person decides"),
+                ),
+            ),
+        ):
+            self.fields[name].widget.choices = choices
+
+    def clean_at_least_once(self) -> bool | None:
+        """`None`: as the tool says."""
+        answers = {"": None, "yes": True, "no": False}
+        if self.cleaned_data["at_least_once"] not in answers:
+            raise forms.ValidationError("Choose yes, no, or as the tool says.")
+        return answers[self.cleaned_data["at_least_once"]]
+
+    def clean_conditions(self) -> dict[str, Any]:
+        """By argument, each value as the argument's type reads it."""
+        found: dict[str, Any] = {}
+        for name, text in self.cleaned_data["conditions"]:
+            kind = self.types.get(name, "")
+            if not name:
+                raise forms.ValidationError(f"Name the argument whose value is {text[:60]!r}.")
+            if name in found:
+                raise forms.ValidationError(f"The argument {name} has two conditions; one value can be given.")
+            if self.types and name not in self.types:
+                # A condition on an argument that does not exist never holds: nothing would be approved.
+                known = ", ".join(list(self.types)[:20])
+                raise forms.ValidationError(f"The tool has no argument {name[:60]}; it has {known}.")
+            found[name] = _value(text, kind)
+            if kind in _JSON_TYPES and not _fits(found[name], kind):
+                raise forms.ValidationError(f"{name} is of type {kind}; {text[:60]!r} is not.")
+        return found
+
+    def policy(self) -> Policy:
+        """What was typed; the operation says whether it may be."""
+        typed = self.cleaned_data
+        return Policy(
+            enabled=typed["enabled"],
+            policy_mode=typed["policy_mode"] or None,
+            policy_at_least_once=typed["at_least_once"],
+            approval=typed["approval"],
+            approval_when=typed["conditions"],
+            approval_group=typed["approval_group"],
+            approval_quorum=typed["approval_quorum"],
+            question_audience=typed["question_audience"] or None,
+            max_attempts=typed["max_attempts"],
+            run_seconds=typed["run_seconds"],
+        )
+
+
+def conditions_of(tool: ToolRow) -> list[tuple[str, str]]:
+    """The saved conditions as they are typed."""
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in tool.approval_when.items()
+    ]
+
+
+def _saved(tool: ToolRow) -> dict[str, Any]:
+    return {
+        "seen": tool.seen,
+        "enabled": tool.enabled,
+        "policy_mode": tool.policy_mode or "",
+        "question_audience": tool.question_audience or "",
+        "approval": tool.approval,
+        "conditions": conditions_of(tool),
+        "approval_group": tool.approval_group,
+        "approval_quorum": tool.approval_quorum,
+        "at_least_once": {None: "", True: "yes", False: "no"}[tool.policy_at_least_once],
+        "max_attempts": tool.max_attempts,
+        "run_seconds": tool.run_seconds,
+    }
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _JSON_TYPES[kind])
+
+
+def _value(text: str, kind: str) -> Any:
+    """What was typed, as the argument's type reads it: text stays text where text is expected,
+    else JSON where it is JSON.
+    """
+    if kind == "string":
+        return text
+    try:
+        return jsonx.decode(text.encode("utf-8", "replace"))
+    except jsonx.JsonError:
+        return text

@@ -4,7 +4,7 @@
 const FLUSH_MS = 500;
 const POLL_MS = 5000;
 const banner = document.getElementById("offline");
-const enabled = document.body.dataset.live !== undefined;
+const address = document.body.dataset.live; // of the socket; none for strangers
 let waiting = new Set();
 let flushing = false;
 let socket = null;
@@ -76,7 +76,7 @@ function lost(event) {
 function connect() {
   if (socket) return;
   const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-  socket = new WebSocket(`${scheme}//${location.host}/ws/hints`);
+  socket = new WebSocket(`${scheme}//${location.host}${address}`);
   socket.addEventListener("open", () => {
     delay = 1000;
     stopPolling();
@@ -95,7 +95,7 @@ function connect() {
 }
 
 document.body.addEventListener("resync", resync);
-if (enabled) {
+if (address) {
   connect();
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && polling) resync();

@@ -27,6 +27,7 @@ from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.api.pages import Pages  # noqa: E402
 from taskhub.console.later import crowded  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
+from taskhub.core.names import HINT_SOCKET  # noqa: E402
 from taskhub.identity import outside  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
@@ -87,7 +88,7 @@ class Application:
         # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
         self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
         pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, crowded=crowded)
-        sockets = CookieMiddleware(URLRouter([path("ws/hints", HintConsumer.as_asgi(lanes=self.page_lanes))]))
+        sockets = CookieMiddleware(URLRouter([path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
         lean = Lean(routed, self.hub)
         self.served = Guard(

@@ -7,6 +7,9 @@ from typing import Final
 HINT_CHANNEL: Final = "taskhub"
 """The Postgres NOTIFY channel of all hints."""
 
+HINT_SOCKET: Final = "ws/hints"
+"""Where consoles are told what changed: the socket's path."""
+
 QUEUE: Final = "taskhub"
 """The one procrastinate queue. Fixed and short: procrastinate builds channel names from it."""
 

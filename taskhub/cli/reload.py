@@ -14,8 +14,8 @@ FOLDERS: Final = ("taskhub", "templates", "static")
 
 
 def follow_changes(changed: Callable[[str, bool], None]) -> None:
-    """From now on call `changed` with a file that did, and whether it is Python: what web and workers run.
-    All other files are the web server's. A change of SQL needs a migration: only a new start does that."""
+    """From now on call `changed` with a file that did, and whether web and workers run it: Python and statements.
+    All other files are the web server's. Functions and tables need a migration: only a new start does that."""
     try:
         from watchfiles import DefaultFilter, watch
     except ImportError:
@@ -27,7 +27,7 @@ def follow_changes(changed: Callable[[str, bool], None]) -> None:
     def look() -> None:
         for changes in watch(*(base / folder for folder in FOLDERS), watch_filter=ours, raise_interrupt=False):
             files = sorted(path for _, path in changes)
-            python = [path for path in files if path.endswith(".py")]
+            python = [path for path in files if path.endswith(".py") or "/sql/statements/" in path]
             changed(str(Path((python or files)[0]).relative_to(base)), bool(python))
 
     threading.Thread(target=look, name="reload", daemon=True).start()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib import import_module
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.db import connection
 from django.http import HttpRequest
 
 from taskhub.core.names import OAUTH_ISSUER
@@ -23,6 +23,7 @@ from taskhub.identity.gate import grantable
 from taskhub.identity.oauth.server import ACCESS_PREFIX
 from taskhub.lib import ids, jsonx
 from taskhub.lib.kept import Kept
+from taskhub.store import statements
 from taskhub.store.models import AuthContext, Membership, Tenant
 
 CACHE_SECONDS = 30.0
@@ -65,32 +66,53 @@ def principal_of(token: str, address: str) -> Principal | None:
     return principal
 
 
+class _Token(NamedTuple):
+    """A token of ours, and the client it was issued to."""
+
+    id: int
+    scopes: list[str]
+    expires_at: datetime | None
+    context_id: int
+    tenant_id: int
+    issuer: str
+    subject: str
+    client_id: str
+    name: str
+
+
+class _OAuthToken(NamedTuple):
+    """A token of a sign-in, what the person allows the program, and the client that both are."""
+
+    scope: str
+    consented: list[str]
+    role: str
+    resource: Any
+    expires_at: datetime
+    context_id: int
+    tenant_id: int
+    subject: str
+    client_id: str
+    name: str
+
+
+_USE = statements.maybe("use_token", _Token)
+_USE_OAUTH = statements.maybe("use_oauth_token", _OAuthToken)
+
+
 def _of_console(digest: bytes, address: str) -> Principal | None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE access_token a SET last_used_at = clock_timestamp(), last_address = %s
-            FROM auth_context c
-            WHERE a.digest = %s AND a.revoked_at IS NULL AND c.id = a.context_id AND c.disabled_at IS NULL
-              AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())
-            RETURNING a.id, a.scopes, a.expires_at, c.id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name
-            """,
-            [address[:64], digest],
-        )
-        row = cursor.fetchone()
-    if row is None:
+    found = _USE(digest=digest, address=address[:64])
+    if found is None:
         return None
-    token_id, scopes, expires_at, context_id, tenant_id, issuer, subject, client_id, name = row
     return Principal(
-        tenant_id=tenant_id,
-        context_id=context_id,
-        name=name,
-        issuer=issuer,
-        subject=subject,
-        client_id=client_id,
-        scopes=frozenset(scopes),
-        expires_at=expires_at,
-        token_id=token_id,
+        tenant_id=found.tenant_id,
+        context_id=found.context_id,
+        name=found.name,
+        issuer=found.issuer,
+        subject=found.subject,
+        client_id=found.client_id,
+        scopes=frozenset(found.scopes),
+        expires_at=found.expires_at,
+        token_id=found.id,
     )
 
 
@@ -99,41 +121,22 @@ def _of_oauth(digest: bytes) -> Principal | None:
     they allow the application, and that nobody locked it out. `consents.standing` says the same."""
     if not settings.TASKHUB_OAUTH:
         return None
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            UPDATE auth_context c SET last_seen_at = clock_timestamp()
-            FROM oauth2_provider_accesstoken t
-            JOIN auth_user u ON u.id = t.user_id AND u.is_active
-            JOIN LATERAL (SELECT m.tenant_id, m.role FROM membership m WHERE m.user_id = u.id
-                          ORDER BY m.tenant_id LIMIT 1) m ON true
-            JOIN oauth2_provider_application r ON r.id = t.application_id
-            JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
-            JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
-            WHERE t.token_checksum = %s AND t.expires > clock_timestamp()
-              AND c.tenant_id = m.tenant_id AND c.issuer = %s AND c.subject = 'user:' || u.id
-              AND c.client_id = r.client_id AND c.disabled_at IS NULL
-            RETURNING t.scope, s.scopes, m.role, t.resource, t.expires,
-                      c.id, c.tenant_id, c.subject, c.client_id, c.name
-            """,
-            [digest.hex(), OAUTH_ISSUER],
-        )
-        row = cursor.fetchone()
-    if row is None:
+    found = _USE_OAUTH(checksum=digest.hex(), issuer=OAUTH_ISSUER)
+    if found is None:
         return None
-    scope, consented, role, resource, expires_at, context_id, tenant_id, subject, client_id, name = row
+    resource = found.resource
     audiences = frozenset(resource if isinstance(resource, list) else jsonx.decode(resource.encode()))
     if not audiences:
         return None  # the toolkit would take it for a token that is good everywhere
     return Principal(
-        tenant_id=tenant_id,
-        context_id=context_id,
-        name=name,
+        tenant_id=found.tenant_id,
+        context_id=found.context_id,
+        name=found.name,
         issuer=OAUTH_ISSUER,
-        subject=subject,
-        client_id=client_id,
-        scopes=frozenset(scope.split()).intersection(consented, grantable(role)),
-        expires_at=expires_at,
+        subject=found.subject,
+        client_id=found.client_id,
+        scopes=frozenset(found.scope.split()).intersection(found.consented, grantable(found.role)),
+        expires_at=found.expires_at,
         audiences=audiences,
     )
 

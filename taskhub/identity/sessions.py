@@ -9,18 +9,15 @@ from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 
 from taskhub.lib import ids
-from taskhub.store import call
+from taskhub.store import statements
 from taskhub.store.models import SignIn
+
+_PURGE = statements.rowcount("purge_sign_ins")
 
 
 def purge_sign_ins(*, limit: int = 1_000) -> int:
     """Delete sessions of browsers that are over, at most `limit`. Returns how many."""
-    found = call.rows(
-        "DELETE FROM sign_in WHERE digest = ANY (ARRAY(SELECT digest FROM sign_in"
-        " WHERE expire_date < statement_timestamp() ORDER BY expire_date LIMIT %s FOR UPDATE SKIP LOCKED)) RETURNING 1",
-        (limit,),
-    )
-    return len(found)
+    return _PURGE(most=limit)
 
 
 def row_key(cookie: str) -> str:

@@ -23,7 +23,7 @@ from django.db import connection, transaction
 from taskhub.core.errors import Unavailable
 from taskhub.core.hints import Hint, TaskHint, encode
 from taskhub.core.names import HINT_CHANNEL
-from taskhub.store import call
+from taskhub.store import statements
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,10 @@ PAUSE_SECONDS = 0.001
 """Between two notifications. Each wakes a thread in every process: under load, a pause that nobody
 notices lets more hints share one."""
 
+_NOTIFY = statements.none("notify")
+NOTIFY_SOON = statements.none("notify_soon")
+_WAIT_FOR_NO_DISK = statements.none("wait_for_no_disk")
+_NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
 _queue: SimpleQueue[int] = SimpleQueue()
 _thread: list[threading.Thread] = []
@@ -50,8 +54,7 @@ def announce(*task_ids: int) -> None:
 def notify(*hints: Hint) -> None:
     """Tell everybody with the commit of the running transaction, which waits for the other commits that
     notify: for what people do now and then."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, encode(*hints)])
+    _NOTIFY(channel=HINT_CHANNEL, hints=encode(*hints))
 
 
 def announce_created(created: Sequence[TaskHint]) -> None:
@@ -65,11 +68,7 @@ def _send_now(created: Sequence[TaskHint]) -> None:
     for start in range(0, len(created), BATCH):
         payload = encode(*created[start : start + BATCH])
         try:
-            # The setting is read at the commit, which follows at once: nobody waits for a disk.
-            call.rows(
-                "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)::text",
-                (HINT_CHANNEL, payload),
-            )
+            NOTIFY_SOON(channel=HINT_CHANNEL, hints=payload)
         except (Unavailable, psycopg.Error) as error:
             logger.warning("%d hints were not sent: %s", len(created), error)
 
@@ -110,16 +109,9 @@ def _work() -> None:
             if connection.connection is None:
                 ready = False
             if not ready:
-                connection.ensure_connection()
-                with connection.cursor() as cursor:
-                    cursor.execute("SET synchronous_commit = off")
+                _WAIT_FOR_NO_DISK()
                 ready = True
-            call.rows(
-                "SELECT pg_notify(%s, string_agg(h.hint, ';'))::text FROM unnest(%s::bigint[]) AS i(id)"
-                " CROSS JOIN LATERAL (SELECT th_hint(t) AS hint FROM task t WHERE t.id = i.id LIMIT 1) h"
-                " HAVING count(*) > 0",
-                (HINT_CHANNEL, list(waiting)),
-            )
+            _NOTIFY_OF_TASKS(channel=HINT_CHANNEL, tasks=list(waiting))
             sent_at = time.monotonic()
         except (Unavailable, psycopg.Error) as error:
             ready = False

@@ -8,42 +8,10 @@ from typing import Final
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.lib.addresses import host_of
-from taskhub.queries._read import read
+from taskhub.store import statements
 
 SHOWN: Final = 500
 """Applications on the page, and people on an application's page."""
-
-_APPLICATIONS: Final = """
-    SELECT a.id, r.name, r.client_id, r.registration_source, r.client_type = 'confidential', r.redirect_uris,
-           a.created_at, a.blocked_at, consents.n, tokens.live, tokens.used_at
-    FROM application a
-    JOIN oauth2_provider_application r ON r.id = a.registration_id
-    CROSS JOIN LATERAL (SELECT count(*) AS n FROM consent s WHERE s.application_id = a.id) consents
-    CROSS JOIN LATERAL (
-        SELECT (SELECT count(*) FROM oauth2_provider_accesstoken t
-                JOIN consent s ON s.user_id = t.user_id AND s.application_id = a.id
-                WHERE t.application_id = r.id AND t.expires > clock_timestamp()) AS live,
-               (SELECT max(c.last_seen_at) FROM auth_context c
-                WHERE c.tenant_id = a.tenant_id AND c.issuer = %(issuer)s AND c.client_id = r.client_id) AS used_at
-        ) tokens
-    WHERE a.tenant_id = %(tenant)s
-"""
-
-_ALLOWED: Final = """
-    s.scopes, s.created_at, s.updated_at,
-    (SELECT count(*) FROM oauth2_provider_accesstoken t
-     WHERE t.application_id = r.id AND t.user_id = u.id AND t.expires > clock_timestamp()),
-    c.id, c.last_seen_at
-"""
-
-_CONSENTS: Final = """
-    FROM consent s
-    JOIN application a ON a.id = s.application_id
-    JOIN oauth2_provider_application r ON r.id = a.registration_id
-    JOIN auth_user u ON u.id = s.user_id
-    LEFT JOIN auth_context c ON c.tenant_id = a.tenant_id AND c.issuer = %(issuer)s
-                            AND c.subject = 'user:' || u.id AND c.client_id = r.client_id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,58 +85,41 @@ class AllowedRow(_Named):
     last_used_at: datetime | None
 
 
+_APPLICATIONS = statements.many("applications", ApplicationRow)
+_CONSENTS = statements.many("consents", ConsentRow)
+_ALLOWED = statements.many("allowed", AllowedRow)
+
+
 def application_rows(tenant_id: int) -> tuple[ApplicationRow, ...]:
     """The tenant's applications by name."""
-    rows = read(
-        f"{_APPLICATIONS} ORDER BY lower(coalesce(nullif(r.name, ''), r.client_id)), a.id LIMIT {SHOWN}",
-        {"tenant": tenant_id, "issuer": OAUTH_ISSUER},
-    )
-    return tuple(ApplicationRow(*row) for row in rows)
+    return _found(tenant_id)
 
 
 def application_detail(tenant_id: int, application_id: int) -> ApplicationRow | None:
     """One application of the tenant."""
-    rows = read(
-        f"{_APPLICATIONS} AND a.id = %(id)s", {"tenant": tenant_id, "issuer": OAUTH_ISSUER, "id": application_id}
-    )
-    return ApplicationRow(*rows[0]) if rows else None
+    return next(iter(_found(tenant_id, application_id=application_id)), None)
 
 
 def application_of_client(tenant_id: int, client_id: str) -> ApplicationRow | None:
     """The application behind a client of ours that came by OAuth."""
-    rows = read(
-        f"{_APPLICATIONS} AND r.client_id = %(client)s",
-        {"tenant": tenant_id, "issuer": OAUTH_ISSUER, "client": client_id},
+    return next(iter(_found(tenant_id, client_id=client_id)), None)
+
+
+def _found(
+    tenant_id: int, *, application_id: int | None = None, client_id: str | None = None
+) -> tuple[ApplicationRow, ...]:
+    return tuple(
+        _APPLICATIONS(tenant=tenant_id, issuer=OAUTH_ISSUER, application=application_id, client=client_id, most=SHOWN)
     )
-    return ApplicationRow(*rows[0]) if rows else None
 
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:
     """Who allows the application what; with `context_id` only the person behind that client."""
-    rows = read(
-        f"""
-        SELECT s.id, u.id, u.username, m.role, {_ALLOWED} {_CONSENTS}
-        LEFT JOIN membership m ON m.user_id = u.id AND m.tenant_id = a.tenant_id
-        WHERE a.tenant_id = %(tenant)s AND a.id = %(id)s AND (%(context)s::bigint IS NULL OR c.id = %(context)s)
-        ORDER BY u.username LIMIT {SHOWN}
-        """,
-        {"tenant": tenant_id, "id": application_id, "issuer": OAUTH_ISSUER, "context": context_id},
+    return tuple(
+        _CONSENTS(tenant=tenant_id, issuer=OAUTH_ISSUER, application=application_id, context=context_id, most=SHOWN)
     )
-    return tuple(ConsentRow(row[0], row[1], row[2], row[3], tuple(row[4]), *row[5:]) for row in rows)
 
 
 def allowed_rows(tenant_id: int, user_id: int) -> tuple[AllowedRow, ...]:
     """What the person allows, the latest answer first."""
-    rows = read(
-        f"""
-        SELECT s.id, r.name, r.client_id, r.registration_source, r.client_type = 'confidential', a.blocked_at,
-               {_ALLOWED} {_CONSENTS}
-        WHERE a.tenant_id = %(tenant)s AND u.id = %(user)s
-        ORDER BY s.updated_at DESC, s.id LIMIT {SHOWN}
-        """,
-        {"tenant": tenant_id, "user": user_id, "issuer": OAUTH_ISSUER},
-    )
-    return tuple(
-        AllowedRow(pk, name, client_id, source, confidential, blocked_at, tuple(scopes), updated_at, live, used_at)
-        for pk, name, client_id, source, confidential, blocked_at, scopes, _, updated_at, live, _, used_at in rows
-    )
+    return tuple(_ALLOWED(tenant=tenant_id, issuer=OAUTH_ISSUER, user=user_id, most=SHOWN))

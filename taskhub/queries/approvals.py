@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.queries._read import loaded, read
+from taskhub.store import statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +23,9 @@ class ApprovedCall:
     approved_by: tuple[str, ...]
 
 
+_APPROVED = statements.maybe("approved_call", ApprovedCall)
+
+
 def approved_call(question_id: int) -> ApprovedCall | None:
     """Of an approval, open or not; `None` for any other question."""
-    found = read(
-        """
-        SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), ''), encode(t.arguments_digest, 'hex'),
-               t.answers, p.definition,
-               ARRAY(SELECT d.actor FROM decision d WHERE d.question_id = p.id AND d.verdict = 'approve' ORDER BY d.id)
-        FROM question q JOIN task t ON t.id = q.task_id
-        LEFT JOIN LATERAL (SELECT o.id, o.definition FROM question o WHERE o.task_id = q.task_id AND o.kind = 'approval'
-                           AND o.state = 'answered' AND o.id < q.id ORDER BY o.id DESC LIMIT 1) AS p ON true
-        WHERE q.id = %s AND q.kind = 'approval'
-        """,
-        [question_id],
-    )
-    if not found:
-        return None
-    definition, digest, arguments, came_along, before, actors = found[0]
-    return ApprovedCall(
-        definition=loaded(definition),
-        definition_digest=digest,
-        arguments_digest=arguments,
-        came_along=loaded(came_along) or {},
-        before=loaded(before),
-        approved_by=tuple(actors),
-    )
+    return _APPROVED(question=question_id)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.core.versions import is_stateless
-from taskhub.queries._read import read
 from taskhub.store import statements
+from taskhub.store.models import AuthContext
 
 PAGE_ROWS = 50
 COUNT_CAP = 1_000
@@ -21,63 +21,6 @@ LOOKED_AT = 50
 
 OWN_ISSUER = "taskhub"
 """Clients of this issuer get their tokens here; the others bring them from elsewhere."""
-
-# What a client declares is read from its newest calls, because each call speaks for itself
-# (T26-03): "never" means that none of them did.
-_CLIENTS = f"""
-    SELECT c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
-           tokens.live + signed.live, tokens.total + signed.live,
-           greatest(tokens.used_at, c.last_seen_at, calls.newest_at), coalesce(tokens.address, ''),
-           recent.n, running.n,
-           coalesce(nullif(c.client_info, '{{}}'), calls.info, '{{}}')::text,
-           calls.seen > 0 OR c.client_capabilities <> '{{}}',
-           coalesce(calls.tasks, false) OR (c.client_capabilities #> %(tasks)s) IS NOT NULL,
-           coalesce(calls.elicitation, false) OR c.client_capabilities ? 'elicitation',
-           coalesce(calls.sampling, false) OR c.client_capabilities ? 'sampling',
-           calls.revision
-    FROM auth_context c
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE a.revoked_at IS NULL
-                                  AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())) AS live,
-               count(*) AS total, max(a.last_used_at) AS used_at,
-               (array_agg(a.last_address ORDER BY a.last_used_at DESC NULLS LAST))[1] AS address
-        FROM access_token a WHERE a.context_id = c.id) tokens
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS live FROM oauth2_provider_accesstoken t
-        JOIN oauth2_provider_application r ON r.id = t.application_id AND r.client_id = c.client_id
-        WHERE c.issuer = '{OAUTH_ISSUER}' AND t.user_id::text = substr(c.subject, 6)
-          AND t.expires > clock_timestamp()) signed
-    CROSS JOIN LATERAL (
-        -- the limit inside: of an older client, all history would be looked at for a recent task
-        SELECT count(*) FILTER (WHERE newest.created_at > statement_timestamp() - interval '30 days') AS n FROM (
-            SELECT t.created_at FROM task t WHERE t.context_id = c.id
-            ORDER BY t.id DESC LIMIT {COUNT_CAP + 1}) newest) recent
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS n FROM (
-            SELECT 1 FROM task t WHERE t.context_id = c.id AND t.ended_at IS NULL LIMIT {COUNT_CAP + 1}) counted
-        ) running
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS seen, max(n.created_at) AS newest_at,
-               (array_agg(n.client_info ORDER BY n.id DESC) FILTER (WHERE n.client_info <> '{{}}'))[1] AS info,
-               (array_agg(n.revision ORDER BY n.id DESC))[1] AS revision,
-               bool_or((n.client_capabilities #> %(tasks)s) IS NOT NULL) AS tasks,
-               bool_or(n.client_capabilities ? 'elicitation') AS elicitation,
-               bool_or(n.client_capabilities ? 'sampling') AS sampling
-        FROM (SELECT t.id, t.created_at, t.client_info, t.client_capabilities, t.revision FROM task t
-              WHERE t.context_id = c.id ORDER BY t.id DESC LIMIT {LOOKED_AT}) n) calls
-    WHERE c.tenant_id = %(tenant)s
-"""
-# The window of clients comes first: the laterals above are run for one page only.
-_PAGE = (
-    _CLIENTS
-    + """ AND c.id IN (
-        SELECT p.id FROM auth_context p
-        WHERE p.tenant_id = %(tenant)s AND (%(state)s = '' OR (p.disabled_at IS NOT NULL) = (%(state)s = 'disabled'))
-          AND (%(text)s = '' OR concat_ws(' ', p.name, p.issuer, p.subject, p.client_id) ILIKE %(like)s)
-          AND (%(after_id)s = 0 OR (lower(p.name), p.id) > (lower(%(after_name)s), %(after_id)s))
-        ORDER BY lower(p.name), p.id LIMIT %(limit)s)
-      ORDER BY lower(c.name), c.id"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +111,15 @@ class TokenRow:
         return "live"
 
 
+_LOOKS: Final[dict[str, object]] = {
+    "tasks": ["extensions", TASKS_EXTENSION],
+    "issuer": OAUTH_ISSUER,
+    "counted": COUNT_CAP + 1,
+    "looked_at": LOOKED_AT,
+}
+_PAGE = statements.many("client_page", ClientRow)
+_DETAIL = statements.maybe("client_detail", ClientRow)
+_TOKENS = statements.many("client_tokens", TokenRow)
 _LIVE_TASKS = statements.many("live_task_ids", int)
 
 
@@ -175,53 +127,32 @@ def client_page(
     tenant_id: int, *, text: str = "", state: str = "", after: int | None = None, limit: int = PAGE_ROWS
 ) -> ClientPage:
     """Clients whose name, issuer or subject holds `text`; `state` is `active`, `disabled` or empty."""
-    after_name = ""
+    after_name = None
     if after is not None:
-        found = read("SELECT name FROM auth_context WHERE id = %(id)s AND tenant_id = %(tenant)s",
-                       {"id": after, "tenant": tenant_id})  # fmt: skip
-        after_name = str(found[0][0]) if found else ""
-        after = after if found else None
+        after_name = AuthContext.objects.filter(pk=after, tenant_id=tenant_id).values_list("name", flat=True).first()
+        after = None if after_name is None else after
     like = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    rows = read(
-        _PAGE,
-        {
-            "tenant": tenant_id,
-            "tasks": ["extensions", TASKS_EXTENSION],
-            "text": text,
-            "like": f"%{like}%",
-            "state": state,
-            "after_id": after or 0,
-            "after_name": after_name,
-            "limit": limit + 1,
-        },
+    rows = _PAGE(
+        tenant=tenant_id,
+        **_LOOKS,
+        state=state or None,
+        text=f"%{like}%" if text else None,
+        after=after,
+        after_name=after_name,
+        most=limit + 1,
     )
-    clients = tuple(ClientRow(*row) for row in rows)
-    more = len(clients) > limit
-    clients = clients[:limit]
-    return ClientPage(clients, clients[-1].id if more else None)
+    clients = tuple(rows[:limit])
+    return ClientPage(clients, clients[-1].id if len(rows) > limit else None)
 
 
 def client_detail(tenant_id: int, context_id: int) -> ClientRow | None:
     """One client of the tenant."""
-    rows = read(
-        _CLIENTS + " AND c.id = %(id)s",
-        {"tenant": tenant_id, "id": context_id, "tasks": ["extensions", TASKS_EXTENSION]},
-    )
-    return ClientRow(*rows[0]) if rows else None
+    return _DETAIL(tenant=tenant_id, context=context_id, **_LOOKS)
 
 
 def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
     """The client's tokens, live ones first, at most 200."""
-    rows = read(
-        """
-        SELECT a.id, a.prefix, a.scopes, a.created_at, a.expires_at, a.last_used_at, a.last_address, a.revoked_at
-        FROM access_token a JOIN auth_context c ON c.id = a.context_id
-        WHERE a.context_id = %(id)s AND c.tenant_id = %(tenant)s
-        ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200
-        """,
-        {"id": context_id, "tenant": tenant_id},
-    )
-    return tuple(TokenRow(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows)
+    return tuple(_TOKENS(tenant=tenant_id, context=context_id))
 
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:

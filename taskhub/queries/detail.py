@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.queries._foreign import Foreign, foreign
+from taskhub.queries.foreign import Foreign, foreign
 from taskhub.queries.inbox import Vote
 from taskhub.store import statements
 

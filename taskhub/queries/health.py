@@ -8,10 +8,12 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
 
+from taskhub.store import statements
 from taskhub.store.models import Server, Task, Worker
 
 ALIVE = timedelta(seconds=30)
 _migrated = False
+_FAILED = statements.many("failed_chores", str)
 
 
 def live_workers() -> int:
@@ -21,13 +23,7 @@ def live_workers() -> int:
 
 def failed_chores() -> list[str]:
     """The chores of every hour whose last run failed, by name."""
-    with connection.cursor() as cursor:
-        # procrastinate keeps the last run of each here, and its outcome in the job.
-        cursor.execute(
-            "SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers d"
-            " JOIN procrastinate_jobs j ON j.id = d.job_id WHERE j.status = 'failed' ORDER BY 1"
-        )
-        return [name for (name,) in cursor.fetchall()]
+    return _FAILED()
 
 
 def ready() -> list[str]:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.queries._read import foreign, loaded, read
+from taskhub.queries.foreign import Foreign, foreign, object_of
+from taskhub.store import statements
 
 SHOWN: Final = 100
 
@@ -38,7 +39,7 @@ class InboxItem:
     key: str
     kind: QuestionKind
     state: QuestionState
-    params: dict[str, Any]
+    asked: Foreign
     arguments: dict[str, Any]
     audience: Audience
     group: str
@@ -52,8 +53,16 @@ class InboxItem:
     message: str
     last_actor: str
     last_verdict: str
-    unreadable: str = ""
-    """Why `params` are empty although something was asked."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What was asked."""
+        return self.asked.found
+
+    @property
+    def unreadable(self) -> str:
+        """Why `params` are empty although something was asked."""
+        return self.asked.unreadable
 
     @property
     def question(self) -> OpenQuestion:
@@ -69,70 +78,45 @@ class InboxItem:
         )
 
 
-# What a person may decide: never a question for the client alone; approvals only with that
-# permission; a question for a group only from inside it.
-_REACH = (
-    "(q.audience <> 'client' AND (q.kind <> 'approval' OR %(approve)s)"
-    ' AND (q."group" = \'\' OR q."group" = ANY(%(groups)s)))'
-)
-_DECIDED = "EXISTS (SELECT 1 FROM decision d WHERE d.question_id = q.id AND d.user_id = %(user)s)"
-_MINE = f"(q.state = 'open' AND {_REACH} AND NOT {_DECIDED})"
-
-_SELECT = f"""
-    SELECT q.id, t.id, t.public_id, t.tool_name, s.name, c.name, t.state, q.key, q.kind, q.state, q.params::text,
-           t.arguments, q.audience, q."group", q.quorum,
-           (SELECT count(*) FROM decision d WHERE d.question_id = q.id AND d.verdict = 'approve'),
-           q.opened_at, q.closed_at, q.due_at, {_MINE}, {_DECIDED}, t.message, coalesce(l.actor, ''),
-           coalesce(l.verdict, '')
-    FROM question q JOIN task t ON t.id = q.task_id JOIN auth_context c ON c.id = t.context_id
-    JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
-    LEFT JOIN LATERAL (SELECT actor, verdict FROM decision d WHERE d.question_id = q.id
-                       ORDER BY d.id DESC LIMIT 1) l ON true
-    WHERE q.tenant_id = %(tenant)s
-"""
+_READ = {"asked": foreign, "arguments": object_of}
+_COUNT = statements.one("count_mine", int)
+_MINE_OF_TASK = statements.many("mine_of_task", int)
+_MINE = statements.many("inbox_mine", InboxItem, convert=_READ)
+_ALL = statements.many("inbox_all", InboxItem, convert=_READ)
+_DECIDED = statements.many("inbox_decided", InboxItem, convert=_READ)
+_ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
+_VOTES = statements.many("question_votes", Vote)
 
 
 def open_count(person: Person, *, approve: bool) -> int:
     """How many questions wait for the person."""
-    (row,) = read(
-        f"SELECT count(*) FROM question q WHERE q.tenant_id = %(tenant)s AND {_MINE}",
-        _params(person, approve),
-    )
-    return int(row[0])
+    return _COUNT(**_params(person, approve))
 
 
 def mine_of(person: Person, task_id: int, *, approve: bool) -> frozenset[int]:
     """The questions of the task that wait for the person."""
-    found = read(
-        f"SELECT q.id FROM question q WHERE q.tenant_id = %(tenant)s AND q.task_id = %(task)s AND {_MINE}",
-        {**_params(person, approve), "task": task_id},
-    )
-    return frozenset(number for (number,) in found)
+    return frozenset(_MINE_OF_TASK(**_params(person, approve), task=task_id))
 
 
 def questions(person: Person, queue: str, *, approve: bool, limit: int = SHOWN) -> tuple[InboxItem, ...]:
     """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
-    condition, order = {
-        "mine": (_MINE, "q.opened_at, q.id"),
-        "all": ("q.state = 'open'", "q.opened_at, q.id"),
-        "decided": ("q.state <> 'open'", "q.closed_at DESC, q.id DESC"),
-    }[queue]
-    sql = f"{_SELECT} AND {condition} ORDER BY {order} LIMIT %(limit)s"
-    return tuple(_item(row) for row in read(sql, {**_params(person, approve), "limit": limit}))
+    params = _params(person, approve)
+    if queue == "mine":
+        return tuple(_MINE(**params, most=limit))
+    if queue == "all":
+        return tuple(_ALL(**params, most=limit))
+    assert queue == "decided"
+    return tuple(_DECIDED(**params, most=limit))
 
 
 def question(person: Person, question_id: int, *, approve: bool) -> InboxItem | None:
     """One question of the person's tenant, open or not."""
-    found = read(f"{_SELECT} AND q.id = %(id)s", {**_params(person, approve), "id": question_id})
-    return _item(found[0]) if found else None
+    return _ONE(**_params(person, approve), question=question_id)
 
 
 def votes(question_id: int) -> tuple[Vote, ...]:
     """Who decided what, in order."""
-    found = read(
-        "SELECT actor, verdict, reason, door, at FROM decision WHERE question_id = %s ORDER BY id", [question_id]
-    )
-    return tuple(Vote(*row) for row in found)
+    return tuple(_VOTES(question=question_id))
 
 
 def _params(person: Person, approve: bool) -> dict[str, object]:
@@ -142,22 +126,3 @@ def _params(person: Person, approve: bool) -> dict[str, object]:
         "groups": sorted(person.groups),
         "approve": approve,
     }
-
-
-def _item(row: tuple[Any, ...]) -> InboxItem:
-    params, unreadable = foreign(row[10])
-    values = [*row, unreadable]
-    values[6] = State(row[6])
-    values[8:13] = [
-        QuestionKind(row[8]),
-        QuestionState(row[9]),
-        params,
-        _object(row[11]),
-        Audience(row[12]),
-    ]
-    return InboxItem(*values)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    value = loaded(value)
-    return value if isinstance(value, dict) else {}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from taskhub.core.records import OpenQuestion, QuestionKind, Session, TaskRecord
-from taskhub.core.states import Audience
-from taskhub.lib import jsonx
-from taskhub.store import call, statements
+from taskhub.core.records import OpenQuestion, Session, TaskRecord
+from taskhub.store import statements
 
 IDLE_DAYS = 7
 """A session nobody used for this long is over."""
@@ -19,17 +16,7 @@ IDLE_DAYS = 7
 LOOKED_AT = 500
 """Newest tasks of a client in which `tasks/list` finds a page; only behind them it asks the other way round."""
 
-_SESSION = (
-    "s.id, s.public_id, s.context_id, s.version, s.client_info::text, s.client_capabilities::text,"
-    " s.log_level, s.profile, s.resources"
-)
-_MANY = (
-    f"SELECT {_SESSION}, w.place FROM unnest(%s::text[], %s::bigint[])"
-    " WITH ORDINALITY AS w(public_id, context_id, place)"
-    " CROSS JOIN LATERAL (SELECT * FROM session s WHERE s.public_id = w.public_id AND s.context_id = w.context_id"
-    f" AND s.ended_at IS NULL AND s.seen_at > clock_timestamp() - interval '{IDLE_DAYS} days' LIMIT 1) s"
-)
-
+_LIVE = statements.many("live_sessions", tuple[int, Session])
 _ASKING = statements.many("asking_tasks", TaskRecord)
 _KEYED = statements.maybe("keyed_task", TaskRecord)
 _CHANGED = statements.many("changed_tasks", tuple[TaskRecord, bool])
@@ -41,20 +28,13 @@ _NEWEST = 2**63 - 1
 def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
     """For each (session id, context id) the session; `None` when there is none, it has ended, or it
     belongs to somebody else: which of these is told to nobody (B25-06)."""
-    found = call.reread(_MANY, ([public_id for public_id, _ in wanted], [context_id for _, context_id in wanted]))
     answers: list[Session | None] = [None] * len(wanted)
-    for row in found:
-        answers[row[9] - 1] = Session(
-            id=row[0],
-            public_id=row[1],
-            context_id=row[2],
-            version=row[3],
-            client_info=jsonx.decode(row[4].encode()),
-            client_capabilities=jsonx.decode(row[5].encode()),
-            log_level=row[6],
-            profile=row[7],
-            resources=tuple(row[8]),
-        )
+    for place, session in _LIVE(
+        public_ids=[public_id for public_id, _ in wanted],
+        contexts=[context_id for _, context_id in wanted],
+        idle_days=IDLE_DAYS,
+    ):
+        answers[place - 1] = session
     return answers
 
 
@@ -102,19 +82,9 @@ class Asked:
     question: OpenQuestion
 
 
+_ASKED = statements.maybe("asked_of", Asked)
+
+
 def asked_of(session_id: int, outbound_id: int) -> Asked | None:
     """The request of this id, if it was this session that got it last."""
-    found = call.reread(
-        "SELECT o.id, o.task_id, o.method, o.params::text, o.state = 'open' AND q.state = 'open', q.key,"
-        ' q.kind, q.params::text, q.audience, q."group", q.quorum, q.id FROM outbound o'
-        " JOIN question q ON q.id = o.question_id"
-        " JOIN stream s ON s.id = o.stream_id WHERE o.id = %s AND s.session_id = %s",
-        (outbound_id, session_id),
-    )
-    if not found:
-        return None
-    outbound, task_id, method, params, is_open, key, kind, asked, audience, group, quorum, question_id = found[0]
-    question = OpenQuestion(
-        key, QuestionKind(kind), json.loads(asked), Audience(audience), group, quorum, 0, question_id
-    )
-    return Asked(outbound, task_id, method, json.loads(params), is_open, question)
+    return _ASKED(outbound=outbound_id, session=session_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
@@ -48,11 +48,12 @@ def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], pre
             else:
                 cursor.execute(_with_literals(sql, params, cursor), prepare=False)
             found = fetch(cursor)
+            if connection.queries_logged:  # as by Django's own cursor, for whoever counts or looks
+                took = f"{time.monotonic() - started:.3f}"
+                connection.queries_log.append({"sql": _with_literals(sql, params, cursor).decode(), "time": took})
     except Exception as error:
         raise_for(error)
         raise
-    if connection.queries_logged:  # as by Django's own cursor, for whoever counts or looks
-        connection.queries_log.append({"sql": sql.decode(), "time": f"{time.monotonic() - started:.3f}"})
     return found
 
 
@@ -60,40 +61,6 @@ def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -
     """With its parameters written into it: our connections plan all others for any values."""
     quoted = [quote(param, cursor).encode() for param in params]
     return _PLACE.sub(lambda place: quoted[int(place[1]) - 1], statement)
-
-
-Row = tuple[Any, ...]
-Params = Sequence[object] | Mapping[str, object]
-
-
-def rows(sql: str, params: Params = ()) -> list[Row]:
-    """All rows. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
-    connection is gone; the next call opens a new one."""
-    try:
-        connection.ensure_connection()
-        with psycopg.Cursor(connection.connection) as cursor:
-            cursor.execute(sql, params, prepare=True)
-            return cursor.fetchall()
-    except Exception as error:
-        raise_for(error)
-        raise
-
-
-def row(sql: str, params: Sequence[object] = ()) -> Row | None:
-    """The first row, or `None`."""
-    found = rows(sql, params)
-    return found[0] if found else None
-
-
-def reread(sql: str, params: Params = ()) -> list[Row]:
-    """`rows` for a read: tried once more on a fresh connection, so that a restarted database
-    costs a reader nothing. Never for writes: whether a lost write committed is unknown."""
-    try:
-        return rows(sql, params)
-    except Unavailable:
-        if connection.in_atomic_block:
-            raise
-        return rows(sql, params)
 
 
 def raise_for(error: Exception) -> None:

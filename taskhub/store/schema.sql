@@ -830,6 +830,8 @@ CREATE INDEX outbound_stream_id_d4657d06 ON public.outbound USING btree (stream_
 
 CREATE INDEX outbound_task_id_ea1bde75 ON public.outbound USING btree (task_id);
 
+CREATE INDEX question_closed ON public.question USING btree (tenant_id, closed_at DESC, id DESC) WHERE (closed_at IS NOT NULL);
+
 CREATE INDEX question_open ON public.question USING btree (tenant_id, opened_at) WHERE ((state)::text = 'open'::text);
 
 CREATE INDEX relay_context_id_0d00d933 ON public.relay USING btree (context_id);

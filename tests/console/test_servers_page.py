@@ -74,8 +74,8 @@ def save(admin: Client, tool: Tool, **changes: Any) -> Any:
 
 def hints(captured: CaptureQueriesContext) -> list[str]:
     """What was announced, in order."""
-    sent = re.findall(r"pg_notify\('taskhub', '([^']+)'\)", " ".join(query["sql"] for query in captured))
-    return [hint for payload in sent for hint in payload.split(";")]
+    told = re.findall(r"pg_notify\('taskhub'::text, '([^']+)'::text\)", " ".join(query["sql"] for query in captured))
+    return [hint for together in told for hint in together.split(";")]
 
 
 def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -> None:

@@ -75,7 +75,7 @@ def test_a_changed_role_counts_at_once_and_is_on_record(tenant: Tenant, admin: C
     assert f"/settings/people/{mia.user_id}/role" in admin.get(URL, {"person": mia.user_id}).content.decode()
     with CaptureQueriesContext(connection) as captured:
         admin.post(f"/settings/people/{mia.user_id}/role", {"role": "auditor", "groups": "ops, audit"})
-    assert any("pg_notify('taskhub', 'p')" in query["sql"] for query in captured)
+    assert any("pg_notify('taskhub'::text, 'p'::text)" in query["sql"] for query in captured)
     assert hers.get("/audit/").status_code == 200
     event = Event.objects.get(tenant=tenant, action="person.role.changed")
     assert event.before == {"role": "viewer", "groups": ["ops"]}

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from taskhub.console import questions as asking
 from taskhub.core.records import TaskRecord
@@ -15,7 +16,6 @@ from taskhub.lib import jsonx
 from taskhub.lifecycle._records import questions, who
 from taskhub.protocol.projection import input_requests
 from taskhub.queries.tasks import task_by_id
-from taskhub.store import call
 from taskhub.store.models import Question
 from tests.console.conftest import Login
 from tests.factories import (
@@ -88,10 +88,11 @@ def stored(tenant: Any, params: str, **changes: Any) -> tuple[TaskRecord, Questi
     claim = claim_task(task)
     question = make_question(params="@", **changes)
     asked = jsonx.encode(questions([question])).decode().replace('"@"', params)
-    call.rows(
-        "SELECT ask_v2(%s, %s::int, %s::json, 's', 'Waiting', false, NULL, %s)",
-        (claim.task_id, claim.epoch, asked, who(WORKER)),
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT ask_v2(%s, %s::int, %s::json, 's', 'Waiting', false, NULL, %s)",
+            (claim.task_id, claim.epoch, asked, who(WORKER)),
+        )
     return task, Question.objects.defer("params").get(task_id=task.id)
 
 

@@ -99,6 +99,16 @@ def test_a_statement_is_put_together_as_it_is_written() -> None:
 # --- the Python
 
 
+def test_no_sql_stands_in_python() -> None:
+    found = [
+        f"{module.__name__}:{node.lineno}: {node.value[:60]}"
+        for module, tree in trees()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and VERB.search(node.value)
+    ]
+    assert found == []
+
+
 def test_every_call_passes_just_the_parameters() -> None:
     wrong, calls = [], 0
     for module, tree in trees():

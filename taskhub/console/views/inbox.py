@@ -27,6 +27,7 @@ from taskhub.identity import gate
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
 from taskhub.queries import inbox as queries
 from taskhub.queries.approvals import approved_call
+from taskhub.queries.foreign import Foreign
 from taskhub.queries.inbox import InboxItem
 
 logger = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     except Exception:
         # What a server asked for must not take the other questions from people, whatever it is.
         logger.exception("question %s cannot be shown", chosen.id)
-        unreadable = replace(chosen, params={}, arguments={}, unreadable="Why stands in the log of the web process.")
+        unreadable = replace(chosen, asked=Foreign({}, "Why stands in the log of the web process."), arguments={})
         shown = context | _chosen(request, unreadable, None)
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
 

@@ -184,6 +184,9 @@ class Question(models.Model):
         ]
         indexes = [
             models.Index(fields=["tenant", "opened_at"], condition=Q(state="open"), name="question_open"),
+            models.Index(
+                fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -6,3 +6,81 @@ SELECT answer_v2(:task, :key, :response, :verdict, :reason, :user, :context, :fi
 
 -- write: refuse(task bigint, key text, error text, message text, who text) -> Outcome
 SELECT refuse_v1(:task, :key, :error, :message, :who);
+
+-- read: response_to(task bigint, key text) -> _Stored | None
+SELECT q.state, q.response FROM question AS q WHERE q.task_id = :task AND q.key = :key;
+
+
+-- The inbox
+
+-- What a person may decide: never a question for the client alone; approvals only with that permission; a question
+-- for a group only from inside it.
+/* fragment: decided_by_me
+EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user)
+*/
+/* fragment: mine
+(q.state = 'open' AND q.audience <> 'client' AND (q.kind <> 'approval' OR :approve)
+    AND (q."group" = '' OR q."group" = any(:groups)) AND NOT {decided_by_me})
+*/
+/* fragment: inbox_columns
+q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
+q.kind, q.state, q.params::text AS asked, t.arguments, q.audience, q."group", q.quorum,
+(SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
+q.opened_at, q.closed_at, q.due_at, {mine} AS mine, {decided_by_me} AS decided_by_me, t.message,
+coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict
+*/
+/* fragment: inbox
+question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+LEFT JOIN LATERAL (
+    SELECT d.actor, d.verdict FROM decision AS d WHERE d.question_id = q.id ORDER BY d.id DESC LIMIT 1
+) AS l ON true
+*/
+
+-- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean) -> int
+SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
+
+-- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, task bigint) -> list[int]
+SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
+
+-- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+SELECT {inbox_columns} FROM {inbox}
+WHERE q.tenant_id = :tenant AND {mine}
+ORDER BY q.opened_at, q.id LIMIT :most;
+
+-- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+SELECT {inbox_columns} FROM {inbox}
+WHERE q.tenant_id = :tenant AND q.state = 'open'
+ORDER BY q.opened_at, q.id LIMIT :most;
+
+-- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+SELECT {inbox_columns} FROM {inbox}
+WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
+ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
+
+-- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, question bigint)
+--     -> InboxItem | None
+SELECT {inbox_columns} FROM {inbox}
+WHERE q.tenant_id = :tenant AND q.id = :question;
+
+-- read fresh: question_votes(question bigint) -> list[Vote]
+SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
+
+-- read fresh: approved_call(question bigint) -> ApprovedCall | None
+SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
+       encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
+       p.definition AS before,
+       array(
+           SELECT d.actor FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'approve' ORDER BY d.id
+       ) AS approved_by
+FROM question AS q
+JOIN task AS t ON t.id = q.task_id
+LEFT JOIN LATERAL (
+    SELECT o.id, o.definition FROM question AS o
+    WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.state = 'answered' AND o.id < q.id
+    ORDER BY o.id DESC LIMIT 1
+) AS p ON true
+WHERE q.id = :question AND q.kind = 'approval';

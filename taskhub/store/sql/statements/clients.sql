@@ -1,0 +1,147 @@
+-- Clients and what they say of themselves, applications and who allows them what. The form:
+-- taskhub/store/statements.py.
+
+-- What a client declares is read from its newest calls, because each call speaks for itself (T26-03): "never" means
+-- that none of them did. In `recent` the limit is inside: of an older client, all history would be looked at for a
+-- recent task. `tasks` is the path of the extension.
+/* fragment: client_columns
+c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
+tokens.live + signed.live AS live_tokens, tokens.total + signed.live AS tokens,
+greatest(tokens.used_at, c.last_seen_at, calls.newest_at) AS last_used_at,
+coalesce(tokens.address, '') AS last_address, recent.n AS tasks_30_days, running.n AS live_tasks,
+coalesce(nullif(c.client_info, '{}'), calls.info, '{}')::text AS client_info,
+calls.seen > 0 OR c.client_capabilities <> '{}' AS seen,
+coalesce(calls.tasks, false) OR (c.client_capabilities #> :tasks) IS NOT NULL AS declares_tasks,
+coalesce(calls.elicitation, false) OR c.client_capabilities ? 'elicitation' AS declares_elicitation,
+coalesce(calls.sampling, false) OR c.client_capabilities ? 'sampling' AS declares_sampling,
+calls.revision
+*/
+/* fragment: clients
+auth_context AS c
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE a.revoked_at IS NULL
+                            AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())) AS live,
+           count(*) AS total, max(a.last_used_at) AS used_at,
+           (array_agg(a.last_address ORDER BY a.last_used_at DESC NULLS LAST))[1] AS address
+    FROM access_token AS a WHERE a.context_id = c.id
+) AS tokens
+CROSS JOIN LATERAL (
+    SELECT count(*) AS live FROM oauth2_provider_accesstoken AS t
+    JOIN oauth2_provider_application AS r ON r.id = t.application_id AND r.client_id = c.client_id
+    WHERE c.issuer = :issuer AND t.user_id::text = substr(c.subject, 6) AND t.expires > clock_timestamp()
+) AS signed
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE newest.created_at > statement_timestamp() - interval '30 days') AS n
+    FROM (SELECT t.created_at FROM task AS t WHERE t.context_id = c.id ORDER BY t.id DESC LIMIT :counted) AS newest
+) AS recent
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n
+    FROM (SELECT FROM task AS t WHERE t.context_id = c.id AND t.ended_at IS NULL LIMIT :counted) AS counted
+) AS running
+CROSS JOIN LATERAL (
+    SELECT count(*) AS seen, max(n.created_at) AS newest_at,
+           (array_agg(n.client_info ORDER BY n.id DESC) FILTER (WHERE n.client_info <> '{}'))[1] AS info,
+           (array_agg(n.revision ORDER BY n.id DESC))[1] AS revision,
+           bool_or((n.client_capabilities #> :tasks) IS NOT NULL) AS tasks,
+           bool_or(n.client_capabilities ? 'elicitation') AS elicitation,
+           bool_or(n.client_capabilities ? 'sampling') AS sampling
+    FROM (SELECT t.id, t.created_at, t.client_info, t.client_capabilities, t.revision FROM task AS t
+          WHERE t.context_id = c.id ORDER BY t.id DESC LIMIT :looked_at) AS n
+) AS calls
+*/
+
+-- read fresh: client_page(tenant bigint, tasks text[], issuer text, counted int, looked_at int, state text, text text,
+--     after bigint, after_name text, most int) -> list[ClientRow]
+-- The window of clients comes first: the laterals are run for one page only.
+SELECT {client_columns} FROM {clients}
+WHERE c.tenant_id = :tenant AND c.id IN (
+    SELECT p.id FROM auth_context AS p
+    WHERE p.tenant_id = :tenant
+      AND (:state IS NULL OR (p.disabled_at IS NOT NULL) = (:state = 'disabled'))
+      AND (:text IS NULL OR concat_ws(' ', p.name, p.issuer, p.subject, p.client_id) ILIKE :text)
+      AND (:after IS NULL OR (lower(p.name), p.id) > (lower(:after_name), :after))
+    ORDER BY lower(p.name), p.id LIMIT :most
+)
+ORDER BY lower(c.name), c.id;
+
+-- read fresh: client_detail(tenant bigint, context bigint, tasks text[], issuer text, counted int, looked_at int)
+--     -> ClientRow | None
+SELECT {client_columns} FROM {clients} WHERE c.tenant_id = :tenant AND c.id = :context;
+
+-- read fresh: client_tokens(tenant bigint, context bigint) -> list[TokenRow]
+SELECT a.id, a.prefix, a.scopes, a.created_at, a.expires_at, a.last_used_at, a.last_address, a.revoked_at
+FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
+WHERE a.context_id = :context AND c.tenant_id = :tenant
+ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200;
+
+-- read fresh: client_voices(tenant bigint, context bigint, looked_at int, idle_days int, most int) -> list[Voice]
+-- What a session declared counts when it never called too; what a call declared is the truth of the stateless
+-- revisions, where each request speaks for itself (T26-03).
+WITH heard AS (
+    (SELECT t.client_info, t.revision, t.client_capabilities, t.created_at AS at, NULL::bigint AS session
+     FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+     WHERE t.context_id = :context AND c.tenant_id = :tenant AND t.rerun_of_id IS NULL
+     ORDER BY t.id DESC LIMIT :looked_at)
+    UNION ALL
+    (SELECT s.client_info, s.version, s.client_capabilities, s.seen_at, s.id
+     FROM session AS s
+     WHERE s.context_id = :context AND s.tenant_id = :tenant AND s.ended_at IS NULL
+       AND s.seen_at > clock_timestamp() - make_interval(days => :idle_days)
+     ORDER BY s.seen_at DESC LIMIT :looked_at)
+)
+SELECT h.client_info::text AS program, h.revision,
+       (array_agg(h.client_capabilities ORDER BY h.at DESC))[1]::text AS capabilities,
+       max(h.at) AS heard_at, count(DISTINCT h.session) AS sessions
+FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT :most;
+
+
+-- Applications
+
+-- read fresh: applications(tenant bigint, issuer text, application bigint, client text, most int)
+--     -> list[ApplicationRow]
+SELECT a.id, r.name AS own_name, r.client_id, r.registration_source AS source,
+       r.client_type = 'confidential' AS confidential, r.redirect_uris, a.created_at, a.blocked_at,
+       consents.n AS people, tokens.live AS live_tokens, tokens.used_at AS last_used_at
+FROM application AS a
+JOIN oauth2_provider_application AS r ON r.id = a.registration_id
+CROSS JOIN LATERAL (SELECT count(*) AS n FROM consent AS s WHERE s.application_id = a.id) AS consents
+CROSS JOIN LATERAL (
+    SELECT (SELECT count(*) FROM oauth2_provider_accesstoken AS t
+            JOIN consent AS s ON s.user_id = t.user_id AND s.application_id = a.id
+            WHERE t.application_id = r.id AND t.expires > clock_timestamp()) AS live,
+           (SELECT max(c.last_seen_at) FROM auth_context AS c
+            WHERE c.tenant_id = a.tenant_id AND c.issuer = :issuer AND c.client_id = r.client_id) AS used_at
+) AS tokens
+WHERE a.tenant_id = :tenant
+  AND (:application IS NULL OR a.id = :application)
+  AND (:client IS NULL OR r.client_id = :client)
+ORDER BY lower(coalesce(nullif(r.name, ''), r.client_id)), a.id LIMIT :most;
+
+/* fragment: consents
+consent AS s
+JOIN application AS a ON a.id = s.application_id
+JOIN oauth2_provider_application AS r ON r.id = a.registration_id
+JOIN auth_user AS u ON u.id = s.user_id
+LEFT JOIN auth_context AS c ON c.tenant_id = a.tenant_id AND c.issuer = :issuer
+                           AND c.subject = 'user:' || u.id AND c.client_id = r.client_id
+*/
+/* fragment: live_tokens
+(SELECT count(*) FROM oauth2_provider_accesstoken AS t
+ WHERE t.application_id = r.id AND t.user_id = u.id AND t.expires > clock_timestamp())
+*/
+
+-- read fresh: consents(tenant bigint, issuer text, application bigint, context bigint, most int) -> list[ConsentRow]
+SELECT s.id, u.id AS user_id, u.username, m.role, s.scopes, s.created_at, s.updated_at, {live_tokens} AS live_tokens,
+       c.id AS context, c.last_seen_at AS last_used_at
+FROM {consents}
+LEFT JOIN membership AS m ON m.user_id = u.id AND m.tenant_id = a.tenant_id
+WHERE a.tenant_id = :tenant AND a.id = :application AND (:context IS NULL OR c.id = :context)
+ORDER BY u.username LIMIT :most;
+
+-- read fresh: allowed(tenant bigint, issuer text, user bigint, most int) -> list[AllowedRow]
+SELECT s.id, r.name AS own_name, r.client_id, r.registration_source AS source,
+       r.client_type = 'confidential' AS confidential, a.blocked_at, s.scopes, s.updated_at,
+       {live_tokens} AS live_tokens, c.last_seen_at AS last_used_at
+FROM {consents}
+WHERE a.tenant_id = :tenant AND u.id = :user
+ORDER BY s.updated_at DESC, s.id LIMIT :most;

@@ -1,0 +1,71 @@
+-- Reads through workers, followed resources, and hints. The form: taskhub/store/statements.py.
+
+-- write: add_relay(relay bigint, context bigint, server bigint, method text, params text, capabilities text,
+--     seconds float8, most int) -> str | None
+SELECT add_relay_v1(:relay, :context, :server, :method, :params, :capabilities, :seconds, :most);
+
+-- write: take_outcome(relay bigint) -> _Taken
+WITH taken AS (
+    DELETE FROM relay WHERE id = :relay AND state = 'done' RETURNING outcome::text
+)
+SELECT exists(SELECT FROM relay AS r WHERE r.id = :relay) AS known, (SELECT outcome FROM taken) AS outcome;
+
+-- write: drop_relay(relay bigint, channel text, hint text) -> None
+WITH gone AS (
+    DELETE FROM relay WHERE id = :relay RETURNING id, state
+)
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hint)
+FROM gone WHERE state = 'running';
+
+-- write: claim_relays(worker text, servers bigint[], free int[]) -> list[RelayClaim]
+SELECT id, server_id, server_name, method, params, capabilities, seconds
+FROM claim_relays_v1(:worker, :servers, :free);
+
+-- write: finish_relay(relay bigint, worker text, outcome text) -> bool
+SELECT finish_relay_v1(:relay, :worker, :outcome);
+
+-- write: sweep_relays() -> rowcount
+DELETE FROM relay WHERE deadline < clock_timestamp() - interval '30 seconds';
+
+-- write: sweep_interests() -> rowcount
+DELETE FROM interest WHERE expires_at < clock_timestamp();
+
+
+-- Followed resources
+
+-- write: follow(holder text, servers bigint[], uris text[], seconds float8) -> None
+SELECT follow_v1(:holder, :servers, :uris, :seconds);
+
+-- write: unfollow(holder text, channel text, hint text) -> None
+WITH gone AS (
+    DELETE FROM interest WHERE holder = :holder RETURNING id
+)
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hint) FROM gone LIMIT 1;
+
+-- write: unconfirmed(holder text) -> list[tuple[int, str]]
+SELECT i.server_id, i.uri FROM interest AS i WHERE i.holder = :holder AND i.followed_at IS NULL;
+
+-- write: followed_resources() -> list[tuple[int, str]]
+SELECT DISTINCT i.server_id, i.uri FROM interest AS i;
+
+-- write: mark_followed(server bigint, uris text[]) -> None
+SELECT mark_followed_v1(:server, :uris);
+
+
+-- Hints
+
+-- write: notify(channel text, hints text) -> None
+SELECT pg_notify(:channel, :hints);
+
+-- write: notify_soon(channel text, hints text) -> None
+-- The setting is read at the commit, which follows at once: nobody waits for a disk.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hints);
+
+-- write: wait_for_no_disk() -> None
+SELECT set_config('synchronous_commit', 'off', false);
+
+-- write: notify_of_tasks(channel text, tasks bigint[]) -> None
+SELECT pg_notify(:channel, string_agg(h.hint, ';'))
+FROM unnest(:tasks) AS i (id)
+CROSS JOIN LATERAL (SELECT th_hint(t) AS hint FROM task AS t WHERE t.id = i.id LIMIT 1) AS h
+HAVING count(*) > 0;

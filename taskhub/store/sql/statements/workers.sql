@@ -1,0 +1,102 @@
+-- Workers, what waits for them, and the numbers of the overview. The form: taskhub/store/statements.py.
+
+-- write: heartbeat(name text, host text, pid int, version text, slots int, busy int) -> None
+INSERT INTO worker (name, host, pid, version, slots, busy, started_at, heartbeat_at)
+VALUES (:name, :host, :pid, :version, :slots, :busy, clock_timestamp(), clock_timestamp())
+ON CONFLICT (name) DO UPDATE SET
+    heartbeat_at = clock_timestamp(), busy = excluded.busy, slots = excluded.slots, stopped_at = NULL;
+
+-- write: heartbeat_of(name text) -> datetime | None
+UPDATE worker SET busy = busy WHERE name = :name AND stopped_at IS NULL RETURNING heartbeat_at;
+
+-- write: goodbye(name text, channel text, hint text) -> None
+UPDATE worker SET stopped_at = clock_timestamp(), busy = 0 WHERE name = :name RETURNING pg_notify(:channel, :hint);
+
+-- read fresh: workers(silent_seconds float8) -> list[WorkerRow]
+SELECT w.id, w.name, w.host, w.pid, w.version, w.slots, w.busy, w.started_at, w.heartbeat_at, w.stopped_at,
+       CASE WHEN w.stopped_at IS NOT NULL THEN 'stopped'
+            WHEN w.heartbeat_at < clock_timestamp() - make_interval(secs => :silent_seconds) THEN 'silent'
+            ELSE 'alive' END AS state
+FROM worker AS w
+WHERE greatest(w.heartbeat_at, w.stopped_at) > clock_timestamp() - interval '1 day'
+ORDER BY state, w.started_at DESC, w.id LIMIT 200;
+
+-- read fresh: held_tasks(tenant bigint, most int) -> list[tuple[str, bool, RunningTask]]
+SELECT t.worker, t.tenant_id = :tenant AS own, t.public_id, t.tool_name, t.state,
+       coalesce(a.started_at, t.updated_at) AS since, t.lease_until < clock_timestamp() AS overdue
+FROM task AS t LEFT JOIN attempt AS a ON a.task_id = t.id AND a.number = t.lease_epoch
+WHERE t.lease_until IS NOT NULL
+ORDER BY t.lease_until LIMIT :most;
+
+-- read fresh: queue(tenant bigint, counted int) -> Queue
+SELECT (SELECT count(*) FROM (
+            SELECT FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.id LIMIT :counted
+        ) AS waiting) AS depth,
+       (SELECT t.runnable_at FROM task AS t
+        WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.runnable_at, t.id LIMIT 1) AS oldest_at,
+       (SELECT count(*) FROM task AS t
+        WHERE t.tenant_id = :tenant AND t.lease_until < clock_timestamp()) AS lost;
+
+
+-- The overview
+
+-- read fresh: numbers(tenant bigint) -> Numbers
+-- Every count is over live tasks or the last 24 hours, so that it never grows with history.
+WITH waiting AS (
+    SELECT t.id, bool_or(q.audience <> 'client') AS people, min(q.opened_at) AS since
+    FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
+    WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
+)
+SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'queued') AS queued,
+       (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
+       (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
+       (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
+       (SELECT count(*) FROM task AS t
+        WHERE t.tenant_id = :tenant AND (t.state = 'faulted' OR t.is_error)
+          AND t.ended_at > statement_timestamp() - interval '24 hours') AS failed,
+       (SELECT min(since) FROM waiting) AS oldest_waiting_at,
+       (SELECT count(*) FROM worker AS w
+        WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
+       (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
+       (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
+        WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,
+       (SELECT count(*) FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
+        WHERE c.tenant_id = :tenant AND a.revoked_at IS NULL
+          AND (a.expires_at IS NULL OR a.expires_at > now())) AS tokens,
+       (SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT 1) IS NOT NULL AS ever;
+
+-- read fresh: ended_by_hour(tenant bigint, since timestamptz) -> list[Hour]
+SELECT date_trunc('hour', t.ended_at, 'UTC') AS start,
+       count(*) FILTER (WHERE t.state = 'finished' AND NOT t.is_error) AS finished,
+       count(*) FILTER (WHERE t.state = 'faulted' OR t.is_error) AS failed,
+       count(*) FILTER (WHERE t.state = 'cancelled') AS cancelled
+FROM task AS t WHERE t.tenant_id = :tenant AND t.ended_at >= :since GROUP BY 1;
+
+-- read fresh: failing(tenant bigint, most int) -> list[Failing]
+WITH recent AS (
+    SELECT t.tool_name, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
+    FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.ended_at > statement_timestamp() - interval '24 hours'
+)
+SELECT r.tool_name, count(*) FILTER (WHERE r.bad) AS failed, count(*) AS ended,
+       max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
+       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
+       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
+FROM recent AS r GROUP BY r.tool_name HAVING bool_or(r.bad) ORDER BY 2 DESC, 4 DESC LIMIT :most;
+
+
+-- Health
+
+-- read fresh: failed_chores() -> list[str]
+-- procrastinate keeps the last run of each here, and its outcome in the job.
+SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
+JOIN procrastinate_jobs AS j ON j.id = d.job_id
+WHERE j.status = 'failed' ORDER BY 1;
+
+-- read fresh: database_standing() -> _Standing
+SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
+       current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('full_page_writes') AS full_page_writes,
+       array(SELECT t.tgname::text FROM pg_trigger AS t
+             WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')) AS triggers,
+       (SELECT r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user) AS superuser;

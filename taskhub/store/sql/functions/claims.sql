@@ -41,6 +41,12 @@ DECLARE
     held_back bigint[] := '{}';
 BEGIN
     FOR unfit IN
+        -- By their ids alone, and first: a plan made while there were few tasks would begin with the tool or the
+        -- client, and read all of theirs.
+        WITH taken AS MATERIALIZED (
+            SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
+            WHERE w.id = ANY (p_ids)
+        )
         SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id AS approval, o.rejected, CASE
                    WHEN NOT may.call THEN 'client_locked_out'
                    WHEN NOT o.enabled THEN 'tool_turned_off'
@@ -48,7 +54,7 @@ BEGIN
                    WHEN may.gone THEN 'tool_not_offered'
                    WHEN a.id IS NULL THEN 'tool_changed'
                    ELSE 'approved_tool_changed' END AS reason
-        FROM task t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
         LEFT JOIN LATERAL (
             SELECT q.id, CASE WHEN q.definition_digest IS NULL THEN o.changed_at > q.opened_at
                               ELSE q.definition_digest <> decode(o.digest, 'hex') END AS outdated
@@ -60,7 +66,7 @@ BEGIN
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
                         ELSE a.outdated END AS outdated) AS may
-        WHERE t.id = ANY (p_ids) AND (NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated)
+        WHERE NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
     LOOP
         held_back := held_back || unfit.id;
         why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected)
@@ -239,6 +245,8 @@ BEGIN
     INSERT INTO attempt (task_id, number, worker, started_at)
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
+        -- By their ids alone, and first, as in th_hold_back_v1.
+        WITH taken AS MATERIALIZED (SELECT w.* FROM task w WHERE w.id = ANY (chosen))
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
                t.arguments::text,
                -- the answer given last to each question of the tool
@@ -251,8 +259,7 @@ BEGIN
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
                t.run_seconds, t.answers::text, s.enabled, t.context_id, more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
-        FROM task t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
-        WHERE t.id = ANY (chosen) ORDER BY t.id;
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;
 
 -- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task

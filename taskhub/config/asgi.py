@@ -27,7 +27,7 @@ from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.api.pages import Pages  # noqa: E402
 from taskhub.console.later import crowded  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
-from taskhub.core.names import HINT_SOCKET  # noqa: E402
+from taskhub.core.names import HINT_SOCKET  # noqa: E402 - apps must be loaded first
 from taskhub.identity import outside  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402

@@ -18,6 +18,7 @@ URL = "/dev/components"
 
 
 def draw(source: str, **context: object) -> str:
+    # The stubs know only the engines of all kinds; Django's own gives its template.
     template: Template = engines["django"].from_string("{% load console parts %}" + source).template  # type: ignore[attr-defined]
     return re.sub(r"\s+", " ", template.render(Context(context)))
 

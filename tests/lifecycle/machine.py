@@ -80,6 +80,7 @@ def rule(**strategies: Any) -> Callable[[Callable[..., None]], Callable[..., Non
             finally:
                 self.within = not outermost
 
+        # A decorator without types of its own, when it is called like this.
         found: Callable[..., None] = hypothesis_rule(**strategies)(told)  # type: ignore[no-untyped-call]
         return found
 

@@ -38,6 +38,7 @@ class Boxes(forms.MultipleChoiceField):
 
     def clean(self, value: Any) -> list[str]:
         """Those of the offered that are ticked, in their order."""
+        # The stubs let choices be groups as well; here they are pairs.
         return [str(key) for key, _ in self.choices if str(key) in (value or ())]  # type: ignore[union-attr, misc]
 
 
@@ -164,7 +165,7 @@ class ConsentForm(ConsoleForm):
 
     def __init__(self, data: Any = None, *, offer: tuple[str, ...]) -> None:
         super().__init__(data, initial={"grant": offer})
-        self.fields["grant"].choices = [  # type: ignore[attr-defined]
+        self.fields["grant"].choices = [  # type: ignore[attr-defined]  # it was declared as one with choices
             (scope, format_html('{} <code>{}</code><span class="help">{}</span>', words, scope, more))
             for scope, (words, more) in CONSENT_WORDS.items()
             if scope in offer

@@ -59,6 +59,7 @@ class Ours:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        # Mixed into forms alone, which have them.
         fields: dict[str, forms.Field] = self.fields  # type: ignore[attr-defined]
         for name, (label, help_text, attributes) in self.ours.items():
             if (field := fields.get(name)) is None:

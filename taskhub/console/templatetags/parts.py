@@ -73,6 +73,7 @@ class SlotNode(template.Node):
 
     def render(self, context: template.Context) -> SafeString:
         """Keep what is inside for the part."""
+        # It was rendered, and escaped, right here.
         context[SLOTS][self.name] = mark_safe(self.nodelist.render(context).strip())  # noqa: S308
         return mark_safe("")
 

@@ -96,10 +96,10 @@ def announce(line: str) -> None:
 
 
 def listen(pipe: Path) -> None:
-    while True:
-        with pipe.open() as lines:
-            for line in lines:
-                announce(line)
+    # Open for writing too: with an end always open, no line falls between one writer and the next.
+    with os.fdopen(os.open(pipe, os.O_RDWR)) as lines:
+        for line in lines:
+            announce(line)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import call
 from typing import Any, ClassVar, Final
 
 CATALOGUE: Final = "catalogue"
@@ -255,6 +256,6 @@ def decode(text: str) -> Hint | None:
     if kind is None or len(given) != len(readers):
         return None
     try:
-        return kind(*(read(word) for read, word in zip(readers, given, strict=True)))
+        return kind(*map(call, readers, given))
     except ValueError:
         return None

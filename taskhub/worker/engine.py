@@ -22,6 +22,7 @@ from taskhub.core.hints import (
     RelayWaiting,
     ServerStale,
     TaskCancelled,
+    TaskChanged,
     TaskHint,
     TaskQueued,
     TasksWaiting,
@@ -108,6 +109,8 @@ class Engine:
             if isinstance(hint, TaskCancelled):
                 held.cancel()
         match hint:
+            case TaskChanged():
+                pass  # most hints by far
             case TaskQueued():
                 self.slots.offer(hint.context_id)
             case TasksWaiting():

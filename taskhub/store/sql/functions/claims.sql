@@ -218,15 +218,17 @@ BEGIN
             WHERE task.id = ANY (batch) AND task.id <> ALL (held_back);
             chosen := chosen || ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (held_back));
         END IF;
-        EXIT WHEN again OR full_contexts IS NULL AND (seen < look OR look = p_limit);
+        IF again THEN
+            skipped := cardinality(batch) < seen AND cardinality(chosen) < p_limit;
+            EXIT;
+        END IF;
+        -- What a first look without full contexts leaves is locked, or more than a context has room for.
+        skipped := cardinality(chosen) < p_limit AND EXISTS (
+            SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
+            AND t.runnable_at BETWEEN start AND moment);
+        EXIT WHEN full_contexts IS NULL AND (seen < look OR look = p_limit OR NOT skipped);
         again := true;
     END LOOP;
-    IF again THEN
-        skipped := cardinality(batch) < seen AND cardinality(chosen) < p_limit;
-    ELSIF cardinality(chosen) < p_limit THEN
-        skipped := EXISTS (SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
-                             AND t.runnable_at BETWEEN start AND moment);
-    END IF;
     more := cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (
         SELECT 1 FROM unnest(full_contexts) AS f(id) CROSS JOIN LATERAL (
             SELECT t.id FROM task t
@@ -246,7 +248,11 @@ BEGIN
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
         -- By their ids alone, and first, as in th_hold_back_v1.
-        WITH taken AS MATERIALIZED (SELECT w.* FROM task w WHERE w.id = ANY (chosen))
+        WITH taken AS MATERIALIZED (
+            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
+                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
+            FROM task w WHERE w.id = ANY (chosen)
+        )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
                t.arguments::text,
                -- the answer given last to each question of the tool

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
+from collections.abc import Callable
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
@@ -38,6 +40,7 @@ from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, sho
 from taskhub.push.consumers import HintConsumer  # noqa: E402
 from taskhub.push.listener import Feeder  # noqa: E402
 from taskhub.store.call import explained  # noqa: E402
+from taskhub.store.functions import NewerSchemaError  # noqa: E402
 
 POLLS_SECONDS = 3.0
 """How often the marks of who polled what are written."""
@@ -102,6 +105,10 @@ class Application:
             too_large=lean.too_large,
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
+        """Ends the process properly."""
+        self.outgrown = ""
+        """Why this release cannot go on with its database, if so."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
@@ -120,6 +127,10 @@ class Application:
         self.hub.lanes.close()
         self.page_lanes.close()
 
+    def _newer(self, error: NewerSchemaError) -> None:
+        self.outgrown = str(error)
+        self.stop()
+
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
@@ -137,7 +148,7 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(Feeder(self.hub).run()),
+                    asyncio.create_task(Feeder(self.hub, self._newer).run()),
                     asyncio.create_task(self._store_polls()),
                 ]
                 await send({"type": "lifespan.startup.complete"})

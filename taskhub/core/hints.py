@@ -209,6 +209,12 @@ class ResourceChanged(Hint):
         return (self.topic,)
 
 
+class SchemaChanged(Hint):
+    """Another release has been at the database: every process looks whether it can go on."""
+
+    letter = "v"
+
+
 class WorkerLeft(Hint):
     """A worker ended properly."""
 
@@ -232,6 +238,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     InterestsChanged,
     InterestFollowed,
     ResourceChanged,
+    SchemaChanged,
     WorkerLeft,
 )
 

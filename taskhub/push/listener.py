@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 
 from channels.layers import get_channel_layer
 
-from taskhub.core.hints import CatalogueChanged, SignedOut, StandingChanged, TaskHint, decode
+from taskhub.core.errors import TaskHubError
+from taskhub.core.hints import CatalogueChanged, SchemaChanged, SignedOut, StandingChanged, TaskHint, decode
 from taskhub.identity.principals import forget_principals
 from taskhub.protocol.hub import Hub
 from taskhub.queries.catalogue import forget_catalogues
+from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 
 logger = logging.getLogger(__name__)
@@ -21,10 +24,15 @@ COALESCE_SECONDS = 0.2
 
 
 class Feeder:
-    """Turns hints into rings and console messages."""
+    """Turns hints into rings and console messages. `on_newer` is told, once, when a release has been at the
+    database that this one does not work beside."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(
+        self, hub: Hub, on_newer: Callable[[NewerSchemaError], None] = lambda error: logger.critical("%s", error)
+    ) -> None:
         self.hub = hub
+        self._on_newer = on_newer
+        self._schema = asyncio.Event()
         self._news: defaultdict[str, set[str]] = defaultdict(set)
         self._left: set[str] = set()
         self._due = asyncio.Event()
@@ -34,6 +42,7 @@ class Feeder:
         async with asyncio.TaskGroup() as group:
             group.create_task(listen(self.on_hint, self.on_gap))
             group.create_task(self._tell_consoles())
+            group.create_task(self._look_at_schema())
 
     def on_hint(self, payload: str) -> None:
         """One hint: rings whoever waits for it here, and tells the consoles."""
@@ -50,6 +59,8 @@ class Feeder:
                 forget_principals()
                 # Streams look whether their token is still good: revocation ends them at once.
                 self.hub.hints.ring_all()
+            case SchemaChanged():
+                self._schema.set()
             case SignedOut(user_id):
                 self._left.add(f"person.{user_id}")
                 self._due.set()
@@ -64,7 +75,20 @@ class Feeder:
         forget_catalogues()
         self.hub.pages.clear()
         self.hub.hints.ring_all(lost=True)
+        self._schema.set()
         self._note("*", ("resync",))
+
+    async def _look_at_schema(self) -> None:
+        while True:
+            await self._schema.wait()
+            self._schema.clear()
+            try:
+                await self.hub.lanes.run(check_newer)
+            except TaskHubError as error:
+                logger.info("the version of the database is not known: %s", error)  # the listener reconnects too
+            except NewerSchemaError as error:
+                self._on_newer(error)
+                return
 
     def _note(self, tenant: str, topics: tuple[str, ...]) -> None:
         news = self._news[tenant]

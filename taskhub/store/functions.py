@@ -18,6 +18,8 @@ from typing import Any, Final
 from django.db import connection, transaction
 from django.db.migrations.loader import MigrationLoader
 
+from taskhub.core.hints import SchemaChanged, encode
+from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.words import WORDS
 
 VERSION: Final = 18
@@ -68,6 +70,7 @@ def load() -> bool:
             " loaded_at = clock_timestamp()",
             [VERSION, WORKS_WITH, functions, triggers, _live(cursor)],
         )
+        cursor.execute("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, encode(SchemaChanged())])
     return True
 
 

@@ -20,6 +20,7 @@ from taskhub.core.hints import (
     InterestsChanged,
     RelayDropped,
     RelayWaiting,
+    SchemaChanged,
     ServerStale,
     TaskCancelled,
     TaskChanged,
@@ -40,6 +41,7 @@ from taskhub.lifecycle.seal import seal_events
 from taskhub.lifecycle.sweep import sweep
 from taskhub.lifecycle.workers import goodbye, heartbeat
 from taskhub.store.call import explained
+from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 from taskhub.worker import jobs
 from taskhub.worker.chores import Chores
@@ -70,6 +72,8 @@ class Engine:
         runner = Runner(self.lanes, self.servers, Actor(name=self.name, door=Door.WORKER))
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self._following = asyncio.Lock()
+        self.outgrown = ""
+        """Why this release cannot go on with its database, if so."""
 
     def stop(self) -> None:
         """Finish what runs (within the grace period) and end."""
@@ -123,12 +127,15 @@ class Engine:
                 self.relays.wake()
             case RelayDropped(relay_id):
                 self.relays.drop(relay_id)
+            case SchemaChanged():
+                self.chores.soon("schema", self._look_at_schema)
             case InterestsChanged():
                 self.chores.soon("interests", self._follow)
 
     def _on_gap(self) -> None:
         self.slots.wake()
         self.relays.wake()
+        self.chores.soon("schema", self._look_at_schema)
         self.chores.soon("leases", self._renew)
         self.chores.soon("interests", self._follow)
         self.chores.soon("servers", self._refresh_servers)
@@ -139,6 +146,13 @@ class Engine:
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
         self.relays.wake()
+
+    async def _look_at_schema(self) -> None:
+        try:
+            await self.pulse.run(check_newer)
+        except NewerSchemaError as error:
+            self.outgrown = str(error)
+            self.stop()
 
     async def _follow(self) -> None:
         async with self._following:  # what was read first is not applied last

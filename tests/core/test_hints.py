@@ -26,6 +26,7 @@ WIRE: dict[str, Hint] = {
     "i": hints.InterestsChanged(),
     "f h1": hints.InterestFollowed("h1"),
     "u resource:4:ab": hints.ResourceChanged("resource:4:ab"),
+    "v": hints.SchemaChanged(),
     "k": hints.WorkerLeft(),
 }
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from taskhub.core.hints import SchemaChanged, encode
+from taskhub.core.names import HINT_CHANNEL
 from taskhub.store.functions import VERSION
 from tests.support.client import Client, accept
 from tests.support.hub import ROOT, RunningHub, wait_until
@@ -46,6 +48,8 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Part:
     """`manage.py …` of one of the two releases, until the block ends."""
 
+    address = ""
+
     def __init__(self, hub: RunningHub, source: Path, *command: str) -> None:
         self.log = hub.directory / f"{source.name}-{command[0]}-{os.urandom(4).hex()}"
         environment = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data)}
@@ -64,22 +68,29 @@ class Part:
 @contextmanager
 def web(hub: RunningHub, source: Path) -> Iterator[str]:
     """The address of a web process."""
+    with web_part(hub, source) as part:
+        yield part.address
+
+
+@contextmanager
+def web_part(hub: RunningHub, source: Path) -> Iterator[Part]:
+    """A web process that answers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     part = Part(hub, source, "web", "--port", str(port))
-    base = f"http://127.0.0.1:{port}"
+    part.address = f"http://127.0.0.1:{port}"
 
     def answers() -> bool:
         assert part.process.poll() is None, part.log.read_text()
         try:
-            return httpx2.get(f"{base}/healthz", trust_env=False).status_code == 200
+            return httpx2.get(f"{part.address}/healthz", trust_env=False).status_code == 200
         except httpx2.TransportError:
             return False
 
     try:
         wait_until(answers, "a web process", 60)
-        yield base
+        yield part
     finally:
         part.end()
 
@@ -87,6 +98,13 @@ def web(hub: RunningHub, source: Path) -> Iterator[str]:
 @contextmanager
 def worker(hub: RunningHub, source: Path) -> Iterator[int]:
     """The pid of a worker that is connected to its servers."""
+    with worker_part(hub, source) as part:
+        yield part.process.pid
+
+
+@contextmanager
+def worker_part(hub: RunningHub, source: Path) -> Iterator[Part]:
+    """A worker that is connected to its servers."""
     part = Part(hub, source, "worker")
     name = f"%:{part.process.pid}"
 
@@ -96,7 +114,7 @@ def worker(hub: RunningHub, source: Path) -> Iterator[int]:
 
     try:
         wait_until(alive, "a worker", 60)
-        yield part.process.pid
+        yield part
     finally:
         part.end()
 
@@ -134,10 +152,11 @@ def test_old_and_new_serve_and_run_each_others_tasks(before: Path) -> None:
             assert ran(hub, new_web, token) == {new}
         with worker(hub, before) as old:
             assert ran(hub, new_web, token) == {old}, "it may even be started again"
+        running = [stack.enter_context(part) for part in (web_part(hub, ROOT), worker_part(hub, ROOT))]
         hub.sql("UPDATE schema_state SET version = %s, works_with = %s", [VERSION + 1, VERSION + 1])
-        for command in (["web", "--port", "1"], ["worker"], ["doctor"], ["up", "--port", str(hub.port), "--no-demo"]):
-            part = Part(hub, ROOT, *command)
-            assert part.process.wait(30) == 1
-            assert (
-                f"migrated by a newer TaskHub (schema {VERSION + 1}; this one knows {VERSION})" in part.log.read_text()
-            )
+        hub.sql("SELECT pg_notify(%s, %s)", [HINT_CHANNEL, encode(SchemaChanged())])
+        commands = (["web", "--port", "1"], ["worker"], ["doctor"], ["up", "--port", str(hub.port), "--no-demo"])
+        for part in [*running, *(Part(hub, ROOT, *command) for command in commands)]:
+            assert part.process.wait(30) == 1, part.log.read_text()
+            newer = f"migrated by a newer TaskHub (schema {VERSION + 1}; this one knows {VERSION})"
+            assert newer in part.log.read_text()

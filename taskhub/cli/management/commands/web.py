@@ -9,7 +9,7 @@ from typing import Any
 
 import uvicorn
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
@@ -24,6 +24,10 @@ class Server(uvicorn.Server):
         """Called once, on SIGTERM or SIGINT."""
         self.owner.begin_closing()
         await super().shutdown(sockets=sockets)
+
+    def stop(self) -> None:
+        """End as on SIGTERM, without the signal."""
+        self.should_exit = True
 
     owner: Any
 
@@ -70,4 +74,7 @@ class Command(BaseCommand):
             )
         )
         server.owner = application
+        application.stop = server.stop
         server.run()
+        if application.outgrown:
+            raise CommandError(application.outgrown)

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         try:
             check_newer()
             connection.close()
-            uvloop.run(self._run(options["slots"]))
+            outgrown = uvloop.run(self._run(options["slots"]))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None
         except NewerSchemaError as error:
@@ -51,11 +51,15 @@ class Command(BaseCommand):
         # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
         # are settled, so nothing is lost by not waiting.
         sys.stdout.flush()
-        os._exit(0)
+        if outgrown:
+            self.stderr.write(outgrown)
+        os._exit(1 if outgrown else 0)
 
-    async def _run(self, slots: int | None) -> None:
+    async def _run(self, slots: int | None) -> str:
+        """Why this release cannot go on with its database; empty where it was asked to end."""
         engine = Engine(slots=slots)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, engine.stop)
         await engine.run()
+        return engine.outgrown

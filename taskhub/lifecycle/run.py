@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -84,6 +85,7 @@ def claim_tasks(
     per_context: int,
     actor: Actor,
     share: int | None = None,
+    scarce: Mapping[int, int] = MappingProxyType({}),
     since: datetime | None = None,
 ) -> Claimed:
     """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
@@ -92,6 +94,9 @@ def claim_tasks(
 
     An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default: as
     many as it may run in all); what it has beyond that hides nobody else's.
+
+    `scarce` tells of each server that takes fewer than `limit` calls more from this worker how many it takes,
+    which may be none: the tasks of others pass those that wait for it.
 
     With `since` of the claim before, what became runnable more than a second earlier is not looked
     at: every few seconds a claim must go without it, for what was locked or committed late.
@@ -102,6 +107,8 @@ def claim_tasks(
         lease_seconds=lease_seconds,
         per_context=per_context,
         share=per_context if share is None else share,
+        scarce=list(scarce),
+        rooms=list(scarce.values()),
         since=since,
         who=who(actor),
     )

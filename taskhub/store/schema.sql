@@ -886,7 +886,7 @@ CREATE INDEX task_rerun_of ON public.task USING btree (rerun_of_id) WHERE (rerun
 
 CREATE INDEX task_runnable ON public.task USING btree (runnable_at, id) WHERE ((state)::text = 'queued'::text);
 
-CREATE INDEX task_runnable_by_context ON public.task USING btree (context_id, runnable_at, id) WHERE ((state)::text = 'queued'::text);
+CREATE INDEX task_runnable_by_tool ON public.task USING btree (context_id, tool_id, runnable_at, id) WHERE ((state)::text = 'queued'::text);
 
 CREATE INDEX task_tool_id_82475f9e ON public.task USING btree (tool_id);
 

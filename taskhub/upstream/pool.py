@@ -38,7 +38,9 @@ class Pool:
         self.name = name
         self.target = target
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
-        self._room = asyncio.Semaphore(MAX_CONNECTIONS[target.transport])
+        self.most = MAX_CONNECTIONS[target.transport]
+        """Calls at once."""
+        self._room = asyncio.Semaphore(self.most)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._working: set[asyncio.Task[Any]] = set()
         """What runs in the server's own loop."""
@@ -58,7 +60,7 @@ class Pool:
     @property
     def single(self) -> bool:
         """Whether there is only one connection, and what the server knows is known only there."""
-        return MAX_CONNECTIONS[self.target.transport] == 1
+        return self.most == 1
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """`work`, in the loop where this server's connections live. Cancelling the caller cancels the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
@@ -92,6 +93,7 @@ class Slots:
                         lease_seconds=settings.TASKHUB_LEASE_SECONDS,
                         per_context=settings.TASKHUB_CONTEXT_RUNNING,
                         share=self.share,
+                        scarce=self._scarce(free),
                         actor=self._runner.actor,
                         since=None if whole else self._since,
                     )
@@ -114,6 +116,15 @@ class Slots:
                     await self._awake.wait()
             except TimeoutError:
                 pass
+
+    def _scarce(self, free: int) -> dict[int, int]:
+        """The servers that take fewer than `free` calls more from here, and how many each takes."""
+        narrow = self._runner.servers.narrow(self.size)
+        if not narrow:
+            return narrow
+        calls = Counter(running.claim.server_id for running in self.running.values())
+        rooms = {server_id: max(0, most - calls[server_id]) for server_id, most in narrow.items()}
+        return {server_id: room for server_id, room in rooms.items() if room < free}
 
     def _start(self, claim: Claim) -> None:
         held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +18,16 @@ from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS
 from taskhub.queries.questions import response_to
-from taskhub.upstream.call import Asked, Faulted, Finished, call_tool, waiting_message
+from taskhub.upstream.call import Asked, Faulted, Finished, Outcome, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers
 
 logger = logging.getLogger(__name__)
+
+CONNECTION_SECONDS = 40.0
+"""How long a task in hand waits for a connection to its server (being made, or in use for lists and relays): more
+than two tries take. Then it goes back, and its slot to another."""
 
 RETRY_SECONDS = 10.0
 """How long a task waits when this worker is not connected to its server (yet)."""
@@ -41,6 +46,8 @@ class Running:
     lost: bool = False
     live_questions: int = 0
     clock: asyncio.Timeout | None = None
+    begun: float | None = None
+    """When its call got a connection, by the loop's clock."""
     news: asyncio.TimerHandle | None = None
 
     def cancel(self) -> None:
@@ -48,6 +55,16 @@ class Running:
         if not self.cancelling and self.work is not None:
             self.cancelling = True
             self.work.cancel()
+
+    def begin(self) -> None:
+        """Its call has a connection: what it may run counts from the first one on. From any thread."""
+        if self.begun is None:
+            self.begun = asyncio.get_running_loop().time()
+
+    @property
+    def limit(self) -> float:
+        """When it has run for as long as it may, the waiting for people apart."""
+        return math.inf if self.begun is None else self.begun + self.claim.run_seconds
 
     def lose(self) -> None:
         """It is somebody else's now: the tool is stopped, and what came of it is dropped."""
@@ -84,14 +101,7 @@ class Runner:
         claim = held.claim
         pool = self.servers.pool(claim.server_id)
         if pool is None:
-            return lambda: self.lanes.run(
-                lifecycle.release,
-                claim,
-                started=False,
-                delay_seconds=RETRY_SECONDS,
-                reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
-                actor=self.actor,
-            )
+            return self._give_back(claim)
 
         async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
             # Called in the server's own loop; the answer is awaited in ours.
@@ -101,12 +111,12 @@ class Runner:
             loop.call_soon_threadsafe(held.notes.add, line)
 
         loop = asyncio.get_running_loop()
-        calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask)))
+        calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask, begin=held.begin)))
         try:
-            async with asyncio.timeout(claim.run_seconds) as held.clock:
-                outcome = await asyncio.shield(calling)
+            outcome = await _in_time(held, calling)
         except TimeoutError:
-            await _abandon(calling)
+            if await _abandon(calling) and held.begun is None:
+                return self._give_back(claim)
             return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
         except asyncio.CancelledError:
             stopped = await _abandon(calling)
@@ -134,6 +144,16 @@ class Runner:
                 if unreached:
                     self.servers.look_again(claim.server_id)
                 return lambda: self.lanes.run(lifecycle.fault, claim, error, actor=self.actor)
+
+    def _give_back(self, claim: Claim) -> Callable[[], Awaitable[bool]]:
+        return lambda: self.lanes.run(
+            lifecycle.release,
+            claim,
+            started=False,
+            delay_seconds=RETRY_SECONDS,
+            reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
+            actor=self.actor,
+        )
 
     def _fault(self, claim: Claim, message: str) -> Callable[[], Awaitable[bool]]:
         return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
@@ -179,7 +199,9 @@ class Runner:
             held.lost = True
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()
-        limit = held.clock.when() if held.clock is not None else None
+        due = held.clock.when() if held.clock is not None else None
+        # Never the end of its patience for a connection, which it has.
+        limit = None if due is None else max(due, held.limit)
         while True:
             # The tool's time stands still while it waits for an answer.
             if held.clock is not None and limit is not None:
@@ -193,6 +215,21 @@ class Runner:
             except TimeoutError:
                 pass
             held.answered.clear()
+
+
+async def _in_time(held: Running, calling: asyncio.Future[Outcome]) -> Outcome:
+    """What came of the call. Raises `TimeoutError` when it has run for too long, or not got to run."""
+    now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
+    patience = now() + CONNECTION_SECONDS
+    limit = min(patience, now() + may_run)
+    while True:
+        try:
+            async with asyncio.timeout_at(limit) as held.clock:
+                return await asyncio.shield(calling)
+        except TimeoutError:
+            if now() >= (patience if held.begun is None else held.limit):
+                raise
+            limit = held.limit if held.begun is not None else min(patience, now() + may_run)
 
 
 async def _abandon(calling: asyncio.Future[Any]) -> bool:

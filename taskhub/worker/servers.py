@@ -45,6 +45,10 @@ class Servers:
         """The servers that are ours to call."""
         return list(self._held)
 
+    def narrow(self, size: int) -> dict[int, int]:
+        """The servers that take fewer than `size` calls at once, and how many each takes."""
+        return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
+
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
         """Hear of changes of these resources (by server), and of no others. Whoever wants one that is
         followed already is told so."""

@@ -46,7 +46,7 @@ MUTANTS: dict[str, list[Mutant]] = {
     "a cancellation leaves its questions open": [
         Mutant("request_cancel_v1", r"UPDATE question.*?state = 'open';", ""),
     ],
-    "a claim keeps its epoch": [Mutant("claim_tasks_v4", r"lease_epoch = lease_epoch \+ 1, ")],
+    "a claim keeps its epoch": [Mutant("claim_tasks_v5", r"lease_epoch = lease_epoch \+ 1, ")],
     "a released task that was to be cancelled waits for ever": [
         Mutant("release_v1", r"IF held\.cancel_requested_at IS NOT NULL THEN", "IF false THEN"),
     ],

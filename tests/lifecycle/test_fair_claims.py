@@ -9,19 +9,28 @@ from django.db import connection, transaction
 
 from taskhub.core.records import Claim
 from taskhub.lifecycle import run
-from taskhub.store.models import Task
-from tests.factories import WORKER
+from taskhub.store.models import Task, Tool
+from tests.factories import WORKER, make_server, make_tool
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
 from tests.store import raw as sql
 from tests.store.touched import rows_looked_at
 
 BACKLOG = 3_000
+NO_ROOMS: dict[int, int] = {}
 
 
-def claim(worker: str = "w1", *, limit: int = 8, share: int = 4, per_context: int = 1_000) -> run.Claimed:
+def claim(
+    worker: str = "w1", *, limit: int = 8, share: int = 4, per_context: int = 1_000, rooms: dict[int, int] = NO_ROOMS
+) -> run.Claimed:
     return run.claim_tasks(
-        worker=worker, limit=limit, lease_seconds=60, per_context=per_context, share=share, actor=WORKER
+        worker=worker,
+        limit=limit,
+        lease_seconds=60,
+        per_context=per_context,
+        share=share,
+        scarce=rooms,
+        actor=WORKER,
     )
 
 
@@ -29,6 +38,15 @@ def owners(tasks: list[Claim]) -> Counter[int]:
     """How many of them each context has."""
     ids = [taken.task_id for taken in tasks]
     return Counter(Task.objects.filter(pk__in=ids).values_list("context_id", flat=True))
+
+
+def at_another_server(world: World) -> World:
+    """The same client, calling a tool of another server of its tenant."""
+    return World(world.context, make_tool(make_server(world.context.tenant)))
+
+
+def server_of(world: World) -> int:
+    return Tool.objects.get(pk=world.tool.id).server_id
 
 
 def heap_up(world: World, count: int = BACKLOG) -> None:
@@ -158,4 +176,83 @@ def test_the_backlog_of_a_full_client_is_not_walked_over(world: World, counted: 
     # Nothing to take: the same, and it says that something waits.
     looked = rows_looked_at("task", lambda: taken.append(claim(limit=8, share=4)))
     assert (taken[1].tasks, taken[1].more, taken[1].skipped) == ([], True, False)
+    assert looked < 60
+
+
+def test_what_is_for_a_server_without_room_stays_queued_and_lets_others_pass(world: World) -> None:
+    elsewhere = at_another_server(world)
+    waiting = [kit.create(world).id for _ in range(3)]
+    mine = kit.create(elsewhere).id
+    taken = claim(rooms={server_of(world): 0})
+    assert ([found.task_id for found in taken.tasks], taken.more, taken.skipped) == ([mine], True, False)
+    taken = claim(rooms={server_of(world): 0})
+    assert (taken.tasks, taken.more, taken.skipped) == ([], True, False)
+    for task_id in waiting:
+        assert (kit.look(task_id).state, kit.actions(task_id)) == ("queued", ["task.created"])
+    assert [found.task_id for found in claim().tasks] == waiting[:3]
+
+
+def test_a_server_gets_no_more_than_it_has_room_for_and_clients_take_turns(world: World) -> None:
+    other, third = kit.another_client(world), kit.another_client(world)
+    for _ in range(5):
+        kit.create(world)
+    kit.create(other)
+    for _ in range(2):
+        kit.create(third)
+    taken = claim(rooms={server_of(world): 3})
+    assert owners(taken.tasks) == {world.context.pk: 1, other.context.pk: 1, third.context.pk: 1}
+    assert taken.more is True
+    taken = claim(rooms={server_of(world): 2})
+    assert owners(taken.tasks) == {world.context.pk: 1, third.context.pk: 1}
+
+
+def test_clients_take_turns_also_at_the_last_free_slots(world: World) -> None:
+    """Of a scarce server beside them, or none: the oldest tasks are all of one client."""
+    other, late = kit.another_client(world), at_another_server(world)
+    for _ in range(6):
+        kit.create(world)
+    for _ in range(2):
+        kit.create(other)
+    taken = claim(limit=4, share=8, rooms={server_of(late): 1})
+    assert owners(taken.tasks) == {world.context.pk: 2, other.context.pk: 2}
+
+
+def test_a_server_is_no_way_around_a_clients_share(world: World) -> None:
+    elsewhere = at_another_server(world)
+    for _ in range(3):
+        kit.create(world)
+        kit.create(elsewhere)
+    taken = claim(limit=8, share=4, rooms={server_of(world): 1})
+    assert len(taken.tasks) == 4
+    assert sum(found.server_id == server_of(world) for found in taken.tasks) == 1
+    assert (claim(limit=8, share=4).tasks, claim(limit=8, share=4).more) == ([], True)
+
+
+def test_a_lock_that_somebody_holds_is_told_of_also_beside_a_scarce_server(world: World) -> None:
+    elsewhere = at_another_server(world)
+    kit.create(world)
+    mine = kit.create(elsewhere)
+    with sql.connect() as holder:
+        holder.execute("SELECT 1 FROM task WHERE id = %s FOR NO KEY UPDATE", [mine.id])
+        taken = claim(rooms={server_of(world): 0})
+        assert (taken.tasks, taken.skipped) == ([], True)
+    assert [found.task_id for found in claim(rooms={server_of(world): 0}).tasks] == [mine.id]
+
+
+@pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
+def test_the_backlog_of_a_server_is_not_walked_over(world: World, counted: str) -> None:
+    connection.close()
+    elsewhere = at_another_server(world)
+    kit.create(world)
+    if counted == "while there were few tasks":
+        analyze()
+    heap_up(world)
+    if counted == "with all of them":
+        analyze()
+    mine = kit.create(elsewhere)
+    taken: list[run.Claimed] = []
+    looked = rows_looked_at("task", lambda: taken.append(claim(rooms={server_of(world): 1})))
+    assert {found.server_id for found in taken[0].tasks} == {server_of(world), server_of(elsewhere)}
+    assert (len(taken[0].tasks), taken[0].more) == (2, True)
+    assert mine.id in [found.task_id for found in taken[0].tasks]
     assert looked < 60

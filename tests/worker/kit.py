@@ -19,6 +19,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.queries.catalogue import tool_by_id
 from taskhub.store.models import Attempt, Server, Tool
 from taskhub.upstream.connection import Target
+from taskhub.upstream.pool import ABLE, Pool
 from taskhub.worker.engine import Engine
 from tests import factories
 from tests.lifecycle import kit
@@ -84,6 +85,24 @@ class Hall:
         thread.join(BOUND)
         assert not thread.is_alive(), "the worker does not stop"
         assert self._failed == []
+
+    @contextmanager
+    def borrowed(self, pool: Pool) -> Iterator[None]:
+        """Hold a connection of this server, as long as the block lasts."""
+        taken, left = threading.Event(), asyncio.Event()
+
+        async def hold() -> None:
+            async with pool.borrow(ABLE):
+                taken.set()
+                await left.wait()
+
+        held = asyncio.run_coroutine_threadsafe(hold(), self._loop)
+        try:
+            assert taken.wait(BOUND)
+            yield
+        finally:
+            self._loop.call_soon_threadsafe(left.set)
+            held.result(BOUND)
 
     def break_connections(self) -> None:
         """End every session that the worker itself has with the database."""

@@ -156,6 +156,42 @@ def test_news_of_a_client_with_its_share_here_waits_for_an_end_and_asks_for_noth
         request_cancel(task, actor=tool.actor)
 
 
+def test_what_waits_for_a_busy_server_holds_no_slot_and_its_time_does_not_run(hall: Hall) -> None:
+    command = hall.tool(hall.server(upstream.OLD), "ask", run_seconds=1)  # one call at a time
+    echo = hall.tool(hall.server(), "echo")
+    worker = hall.start(slots=4)
+    asking = call(command)
+    in_state(asking, State.INPUT_REQUIRED)
+    waiting = [call(command) for _ in range(6)]
+    assert words(call(echo, text="passes")) == "passes"
+    age = "clock_timestamp() - created_at > interval '1.3 seconds'"
+    wait_until(lambda: kit.column(waiting[-1], age), "longer than the tool may run")
+    assert [held.claim.task_id for held in worker.slots.running.values()] == [asking]
+    assert {(kit.look(task).state, kit.column(task, "lease_epoch")) for task in waiting} == {(State.QUEUED, 0)}
+    for task in [asking, *waiting]:
+        in_state(task, State.INPUT_REQUIRED)
+        answer_question(task, kit.opened(task), {"action": "decline"}, actor=command.actor)
+        assert words(task) == '{"action": "decline"}'
+        assert attempts(task) == ["finished"]
+
+
+def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists and what is read of a server take connections too."""
+    monkeypatch.setattr(running, "CONNECTION_SECONDS", 0.2)
+    monkeypatch.setattr(running, "RETRY_SECONDS", 0.1)
+    tool = hall.tool(hall.server(upstream.OLD), "echo", run_seconds=60)
+    worker = hall.start()
+    pool = worker.servers.pool(Tool.objects.get(pk=tool.tool.id).server_id)
+    assert pool is not None
+    with hall.borrowed(pool):
+        task = call(tool, text="late")
+        wait_until(lambda: kit.look(task).message == "Waiting for its server", "it to be given back")
+        assert kit.look(task).state is State.QUEUED
+    assert words(task) == "late"
+    assert attempts(task)[-1] == "finished"
+    assert "task.faulted" not in kit.actions(task)
+
+
 def test_a_tool_that_blocks_its_thread_stops_neither_heartbeats_nor_leases_nor_other_servers(
     hall: Hall, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

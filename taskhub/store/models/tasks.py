@@ -110,7 +110,9 @@ class Task(models.Model):
         indexes = [
             models.Index(fields=["runnable_at", "id"], condition=Q(state="queued"), name="task_runnable"),
             models.Index(
-                fields=["context", "runnable_at", "id"], condition=Q(state="queued"), name="task_runnable_by_context"
+                fields=["context", "tool", "runnable_at", "id"],
+                condition=Q(state="queued"),
+                name="task_runnable_by_tool",
             ),
             models.Index(fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"),
             models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),

@@ -100,20 +100,24 @@ END $$;
 
 -- At most p_limit runnable tasks become this worker's. A context takes part while it runs fewer than
 -- p_per_context tasks in all and fewer than p_share on this worker; what it has beyond that waits its turn.
--- Oldest first, in two looks. The first is at the queue as it stands, for as many as every context has room
--- for: whatever it finds fits, and nothing is locked in vain. Where nobody is full and no more than that is
--- queued, it is all there is to do. Otherwise one context's backlog may fill the front of the queue, so the
--- second look goes from context to context, never touching an entry of one that is full: its cost is the
--- number of contexts that wait, not of tasks. It visits at most 200 of them, from a start that changes with
--- every claim.
+-- p_scarce are the servers that take fewer than p_limit calls more from this worker, and p_rooms how many each
+-- of them takes: what is for a server without room stays queued, and holds up nobody.
+-- There are two looks. The first is at the queue as it stands, oldest first, for as many as every context has
+-- room for: whatever it finds fits, and nothing is locked in vain. Where nobody is full, no server is scarce and
+-- no more than that is queued, it is all there is to do. Otherwise one context's backlog, or one server's, may fill
+-- the front of the queue, so the second look goes from context to context and in each from tool to tool, never
+-- touching an entry of a context that is full, nor more of a server's than it has room for: its cost is the number
+-- of contexts and tools that wait, not of tasks. It visits at most 200 of them, from a start that changes with every
+-- claim. What it finds it takes in turns: of each context and server the oldest first, then of each the next.
 -- `r_more` tells whether more could run as soon as a task ends; `r_skipped` that somebody held the lock of
 -- a task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
 -- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
 -- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
 -- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
 -- what was locked or committed late.
-CREATE OR REPLACE FUNCTION claim_tasks_v4(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
-                               p_share int, p_since timestamptz, p_who text)
+CREATE OR REPLACE FUNCTION claim_tasks_v5(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
+                                          p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
+                                          p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
@@ -132,10 +136,11 @@ DECLARE
     batch bigint[];
     seen bigint;
     look int;
-    again boolean := false;
+    again boolean := cardinality(p_scarce) > 0;
+    fitting int;
     latest timestamptz;
     full_contexts bigint[];
-    more boolean;
+    more boolean := false;
     skipped boolean := false;
     held_back bigint[] := '{}';
 BEGIN
@@ -160,9 +165,9 @@ BEGIN
                    (SELECT u.contexts FROM full_up u), (SELECT u.look FROM full_up u)
             INTO batch, seen, latest, full_contexts, look FROM free f;
         ELSE
-            -- The second look. `waiting` steps through the contexts that have something queued, one entry of the
-            -- index each, in the gaps that those which are full leave between them. A context is compared as a
-            -- range where `=` would do: then only one index has the order, whatever the statistics say.
+            -- The second look. `waiting` steps through the contexts, and in each through the tools, that have something
+            -- queued, one entry of the index each, in the gaps that contexts which are full leave between them. What
+            -- could be `=` is compared as a range: then only one index has the order, whatever the statistics say.
             WITH RECURSIVE rooms AS MATERIALIZED (
                 SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
             ), edges AS (
@@ -174,41 +179,52 @@ BEGIN
                 SELECT e.resume AS low, lead(e.stop, 1, 9223372036854775807) OVER (ORDER BY e.resume, e.stop) AS high
                 FROM edges e
             ), waiting AS (
-                SELECT g.high, (
-                    SELECT t.context_id FROM task t
+                SELECT g.high, n.context_id, n.tool_id FROM gaps g CROSS JOIN LATERAL (
+                    SELECT t.context_id, t.tool_id FROM task t
                     WHERE t.state = 'queued' AND t.context_id >= g.low AND t.context_id < g.high
-                    ORDER BY t.context_id, t.runnable_at, t.id LIMIT 1) AS context_id
-                FROM gaps g
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
                 UNION ALL
-                SELECT w.high, (
-                    SELECT t.context_id FROM task t
-                    WHERE t.state = 'queued' AND t.context_id > w.context_id AND t.context_id < w.high
-                    ORDER BY t.context_id, t.runnable_at, t.id LIMIT 1)
-                FROM waiting w WHERE w.context_id IS NOT NULL
+                SELECT w.high, n.context_id, n.tool_id FROM waiting w CROSS JOIN LATERAL (
+                    SELECT t.context_id, t.tool_id FROM task t
+                    WHERE t.state = 'queued' AND (t.context_id, t.tool_id) > (w.context_id, w.tool_id)
+                      AND t.context_id < w.high
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
             ), turns AS MATERIALIZED (
-                SELECT w.context_id, coalesce(r.room, least(p_per_context, p_share)) AS room
-                FROM (SELECT * FROM waiting WHERE waiting.context_id IS NOT NULL LIMIT 200) w
+                SELECT w.context_id, w.tool_id, o.server_id,
+                       coalesce(r.room, least(p_per_context, p_share)) AS room, coalesce(s.room, p_limit) AS server_room
+                FROM (SELECT * FROM waiting LIMIT 200) w JOIN tool o ON o.id = w.tool_id
                 LEFT JOIN rooms r ON r.context_id = w.context_id
+                LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
             ), found AS MATERIALIZED (
-                SELECT o.id, o.runnable_at, c.context_id, c.room FROM turns c CROSS JOIN LATERAL (
+                -- One more than fits, to know of what has to wait.
+                SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room,
+                       row_number() OVER (PARTITION BY c.context_id, c.server_id ORDER BY o.runnable_at, o.id) AS n
+                FROM turns c CROSS JOIN LATERAL (
                     SELECT t.id, t.runnable_at FROM task t
                     WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= moment
                       AND t.context_id BETWEEN c.context_id AND c.context_id
-                    ORDER BY t.context_id, t.runnable_at, t.id LIMIT least(c.room, p_limit - cardinality(chosen))) o
+                      AND t.tool_id BETWEEN c.tool_id AND c.tool_id
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id
+                    LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
+            ), at_servers AS (
+                SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.runnable_at, f.id) AS place
+                FROM found f
+            ), fit AS MATERIALIZED (
+                SELECT i.id, i.runnable_at, i.turn FROM (
+                    SELECT a.*, row_number() OVER (PARTITION BY a.context_id ORDER BY a.n, a.runnable_at, a.id) AS turn
+                    FROM at_servers a WHERE a.place <= a.server_room) i
+                WHERE i.turn <= i.room ORDER BY i.turn, i.runnable_at, i.id LIMIT p_limit - cardinality(chosen)
             ), locked AS MATERIALIZED (
                 -- By id: a state that is compared so is no reason to read an index of what is queued.
                 SELECT t.id FROM task t
-                WHERE t.id = ANY (ARRAY(SELECT f.id FROM found f))
+                WHERE t.id = ANY (ARRAY(SELECT f.id FROM fit f))
                   AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL
-                ORDER BY t.runnable_at, t.id LIMIT p_limit - cardinality(chosen) FOR NO KEY UPDATE OF t SKIP LOCKED
-            ), used_up AS (
-                SELECT r.context_id FROM rooms r WHERE r.room <= 0
-                UNION ALL
-                SELECT f.context_id FROM found f GROUP BY f.context_id, f.room HAVING count(*) >= f.room
+                FOR NO KEY UPDATE OF t SKIP LOCKED
             )
-            SELECT coalesce((SELECT array_agg(l.id) FROM locked l), '{}'),
-                   (SELECT count(*) FROM found), (SELECT array_agg(u.context_id) FROM used_up u)
-            INTO batch, seen, full_contexts;
+            SELECT coalesce((SELECT array_agg(l.id) FROM locked l), '{}'), (SELECT count(*) FROM fit),
+                   (SELECT count(*) FROM found) > (SELECT count(*) FROM fit),
+                   (SELECT array_agg(r.context_id) FROM rooms r WHERE r.room <= 0)
+            INTO batch, fitting, more, full_contexts;
         END IF;
         IF cardinality(batch) > 0 THEN
             -- Calls may have waited for days: some may not run any more (th_hold_back_v1).
@@ -219,7 +235,8 @@ BEGIN
             chosen := chosen || ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (held_back));
         END IF;
         IF again THEN
-            skipped := cardinality(batch) < seen AND cardinality(chosen) < p_limit;
+            skipped := cardinality(batch) < fitting AND cardinality(chosen) < p_limit;
+            latest := NULL;
             EXIT;
         END IF;
         -- What a first look without full contexts leaves is locked, or more than a context has room for.
@@ -229,12 +246,12 @@ BEGIN
         EXIT WHEN full_contexts IS NULL AND (seen < look OR look = p_limit OR NOT skipped);
         again := true;
     END LOOP;
-    more := cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (
+    more := more OR cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (
         SELECT 1 FROM unnest(full_contexts) AS f(id) CROSS JOIN LATERAL (
             SELECT t.id FROM task t
             WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= moment
               AND t.context_id BETWEEN f.id AND f.id
-            ORDER BY t.context_id, t.runnable_at, t.id LIMIT 1) o);
+            ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) o);
     IF cardinality(chosen) = 0 THEN
         IF more OR skipped OR cardinality(held_back) > 0 THEN
             r_more := more;

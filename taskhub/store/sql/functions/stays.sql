@@ -11,5 +11,5 @@ LANGUAGE sql AS $$
     SELECT c.id, c.public_id, c.epoch, c.tenant_id, c.server_id, c.server_name, c.tool_id, c.upstream_tool, c.arguments,
            c.answers, c.upstream_state, c.client_capabilities, c.trace, c.question_audience, c.run_seconds, c.given,
            c.server_enabled, c.r_more, c.r_since, c.r_skipped, c.r_held_back
-    FROM claim_tasks_v4(p_worker, p_limit, p_lease_seconds, p_per_context, p_share, p_since, p_who) c
+    FROM claim_tasks_v5(p_worker, p_limit, p_lease_seconds, p_per_context, p_share, '{}', '{}', p_since, p_who) c
 $$;

@@ -11,6 +11,7 @@ from typing import Final
 from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
+from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.queries.detail import Asked, EventRow, TaskDetail
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
@@ -157,6 +158,11 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
     if detail.runnable_at > now + timedelta(seconds=1):
         return f"It was given back and may be taken again in {duration(detail.runnable_at - now)}."
     count = detail.live_workers
+    takes = CALLS_AT_ONCE[detail.transport]
+    if detail.running_there >= takes * count:
+        before = {0: "It is next", 1: "One call is before it"}.get(detail.ahead, f"{detail.ahead} calls are before it")
+        takes_words = "one call" if takes == 1 else f"{takes} calls"
+        return f"Waiting for its server, which takes {takes_words} at a time from each worker. {before}."
     return f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
 
 

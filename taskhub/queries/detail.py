@@ -14,6 +14,7 @@ from taskhub.store import statements
 
 EVENTS: Final = 300
 LINES: Final = 300
+QUEUE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """A task as its page shows it. `ahead` counts the queue in front of a queued task, and
-    `live_workers` the workers that could take it.
+    """A task as its page shows it. `live_workers` could take it; while it is queued, `running_there` counts what
+    runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all.
     """
 
     task: TaskRecord
@@ -116,6 +117,9 @@ class TaskDetail:
     client_info: dict[str, Any]
     trace: dict[str, Any]
     live_workers: int
+    transport: str
+    running_there: int
+    ahead: int
     rerun_of_id: int | None
     rerun_of: Relative | None = None
     reruns: tuple[Relative, ...] = ()
@@ -141,7 +145,7 @@ _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 def task_detail(tenant_id: int, public_id: str) -> TaskDetail | None:
     """The task if it belongs to the tenant. Of long histories the newest events and log lines."""
-    found = _DETAIL(tenant=tenant_id, public_id=public_id)
+    found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
     if found is None:
         return None
     task_id = found.task.id

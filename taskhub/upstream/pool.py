@@ -13,14 +13,12 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-
-MAX_CONNECTIONS = {"python": 64, "stdio": 1, "http": 20}
-"""Per server. A command is one process, because its state is its own: its calls take turns."""
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
 """Declared where one connection serves everybody: what a caller cannot answer, people are asked. What a
@@ -38,7 +36,7 @@ class Pool:
         self.name = name
         self.target = target
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
-        self.most = MAX_CONNECTIONS[target.transport]
+        self.most = CALLS_AT_ONCE[target.transport]
         """Calls at once."""
         self._room = asyncio.Semaphore(self.most)
         self._own_loop: asyncio.AbstractEventLoop | None = None

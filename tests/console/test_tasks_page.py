@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from taskhub.core.records import LogLine
+from taskhub.core.records import LogLine, TaskRecord
 from taskhub.core.states import Audience, Role, State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.workers import heartbeat
 from taskhub.queries.tasks import task_by_id
-from taskhub.store.models import Event, Task
+from taskhub.store.models import Event, Server, Task
 from tests.console.conftest import Login
 from tests.factories import (
     WORKER,
@@ -200,6 +201,25 @@ def test_a_queued_task_without_a_worker_says_so(operator: Any, context: Any, ser
     task = make_task(context, make_tool(server))
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
     assert "no worker is running. Start one with “manage.py worker”." in page
+
+
+def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
+    operator: Any, context: Any, tenant: Any, server: Any
+) -> None:
+    heartbeat("worker-1", slots=8, busy=1)
+    command = make_server(tenant, "command")
+    Server.objects.filter(pk=command.pk).update(transport="stdio")
+    tool = make_tool(command)
+    claim_task(make_task(context, tool))
+    waiting = [make_task(context, tool), make_task(context, make_tool(server)), make_task(context, tool)]
+
+    def why(task: TaskRecord) -> str:
+        return str(operator.get(f"/tasks/{task.public_id}/").content.decode())
+
+    takes = "Waiting for its server, which takes one call at a time from each worker."
+    assert f"{takes} It is next." in why(waiting[0])
+    assert "Waiting for a free slot on the worker." in why(waiting[1])
+    assert f"{takes} One call is before it." in why(waiting[2])
 
 
 def test_a_rejected_call_says_who_said_no(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +328,7 @@ def test_a_limit_is_what_its_setter_says(what: str, value: str, setter: str) -> 
         module, _, name = setter.rpartition(".")
         actual = getattr(importlib.import_module(f"taskhub.{module}"), name)
     scale = 0.001 if setter.endswith("_MS") else 86_400 if setter.endswith("_DAYS") else 1
-    wanted = set(actual.values()) if isinstance(actual, dict) else {actual * scale}
+    wanted = set(actual.values()) if isinstance(actual, Mapping) else {actual * scale}
     assert {float(number) for number in wanted} <= amounts(value), f"{what}: {actual}"
 
 

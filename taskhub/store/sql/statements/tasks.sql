@@ -170,13 +170,23 @@ SELECT 'cancelled', count(*) FROM (
 
 -- One task with everything that happened to it
 
--- read fresh: task_detail(tenant bigint, public_id text) -> TaskDetail | None
+-- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client, t.arguments, t.worker, t.lease_until, t.crashes, t.max_attempts,
        t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at, t.last_polled_at, t.idempotency_key,
        t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
+       s.transport,
+       CASE WHEN t.state = 'queued' THEN (
+           SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
+           WHERE r.lease_until > '-infinity' AND u.server_id = s.id) ELSE 0 END AS running_there,
+       CASE WHEN t.state = 'queued' THEN (
+           SELECT count(*) FROM (
+               SELECT b.tool_id FROM task AS b
+               WHERE b.state = 'queued' AND b.runnable_at <= t.runnable_at AND b.id <> t.id
+               ORDER BY b.runnable_at, b.id LIMIT :most) AS older
+           JOIN tool AS u ON u.id = older.tool_id WHERE u.server_id = s.id) ELSE 0 END AS ahead,
        t.rerun_of_id
 FROM task_view AS v
 JOIN task AS t ON t.id = v.id

@@ -8,6 +8,7 @@ databases.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -61,9 +62,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     return (yield)
 
 
+@atexit.register
 def pytest_unconfigure() -> None:
-    """Stop what is left, also of workers that were interrupted, and leave nothing behind."""
-    if _made is None:
+    """Stop what is left, also of workers that were interrupted, and leave nothing behind. A command line that
+    pytest does not understand ends it without asking for this."""
+    if _made is None or not _made.exists():
         return
     for file in _made.glob("*/pg/postmaster.pid"):
         with contextlib.suppress(psutil.NoSuchProcess):

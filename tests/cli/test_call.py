@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from taskhub.cli.management.commands.call import parsed_arguments
+from taskhub.cli.management.commands.call import endpoint, parsed_arguments
 from tests.cli.shell import CONTROL, PATIENCE, Command, Terminal, run
 from tests.support.client import Client
 from tests.support.hub import RunningHub, wait_until
@@ -115,6 +115,20 @@ def test_an_address_where_nobody_answers_is_one_clear_line(silent_port: int) -> 
     with pytest.raises(CommandError, match=f"^Cannot reach {url}: .*Connection refused$") as refused:
         run("call", "greet", "--url", url, "--token", "x")
     assert refused.value.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "called"),
+    [
+        ("http://h:8000", "http://h:8000/mcp"),
+        ("http://h:8000/", "http://h:8000/mcp"),
+        ("http://h:8000/mcp", "http://h:8000/mcp"),
+        ("https://h/mcp/sep-2557", "https://h/mcp/sep-2557"),
+        ("https://h/hub/mcp", "https://h/hub/mcp"),
+    ],
+)
+def test_the_address_of_the_hub_is_enough(given: str, called: str) -> None:
+    assert endpoint(given) == called
 
 
 def test_a_bad_token_is_refused_in_the_hubs_own_words(calls: dict[str, Command]) -> None:

@@ -11,6 +11,7 @@ import time
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
@@ -96,14 +97,14 @@ class Command(BaseCommand):
         parser.add_argument("tool")
         parser.add_argument("arguments", nargs="*", metavar="key=value")
         parser.add_argument("--token", help="bearer token; default $TASKHUB_TOKEN, then agent-a of the data directory")
-        parser.add_argument("--url", help="the MCP endpoint; default the running `up`'s")
+        parser.add_argument("--url", help="the hub, or its MCP endpoint; default the running `up`'s")
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Call, watch, print, exit."""
         known: dict[str, Any] = read_credentials(settings.DATA_DIR)
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
-        url = options["url"] or f"{known.get('url', 'http://127.0.0.1:8000')}/mcp"
+        url = endpoint(options["url"] or known.get("url", "http://127.0.0.1:8000"))
         console = Console(stderr=True, highlight=False, emoji=False)
         with Client(url, token) as client:
             try:
@@ -165,6 +166,11 @@ class Command(BaseCommand):
     def _print(self, result: dict[str, Any]) -> None:
         for block in result.get("content", []):
             self.stdout.write(block["text"] if block.get("type") == "text" else json.dumps(block))
+
+
+def endpoint(url: str) -> str:
+    """The address as it is, or `/mcp` of the hub where it names no path."""
+    return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 def parsed_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:

@@ -64,9 +64,10 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         return response_of(not_spoken())  # nothing that a token could change
     try:
         principal = await caller()
+        lean.hub.admit(principal.context_id, len(lean.body_bytes))
     except Unauthorized as error:
         return challenge(error, lean)
-    except TaskHubError as error:  # nobody can tell who it is: the database is away
+    except TaskHubError as error:  # too much of it, or nobody can tell who it is: the database is away
         return response_of(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
     incoming = Incoming(
         body=lean.body_bytes,

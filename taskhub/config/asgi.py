@@ -31,6 +31,7 @@ from taskhub.console.later import crowded  # noqa: E402
 from taskhub.core.errors import TaskHubError  # noqa: E402
 from taskhub.core.names import HINT_SOCKET  # noqa: E402 - apps must be loaded first
 from taskhub.identity import outside  # noqa: E402
+from taskhub.lib.buckets import Buckets  # noqa: E402
 from taskhub.lib.lanes import Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
@@ -42,6 +43,8 @@ from taskhub.push.listener import Feeder  # noqa: E402
 from taskhub.store.call import explained  # noqa: E402
 from taskhub.store.functions import NewerSchemaError  # noqa: E402
 
+RATE_SECONDS = 5.0
+"""So much of its rates may a client that was quiet use at once."""
 POLLS_SECONDS = 3.0
 """How often the marks of who polled what are written."""
 
@@ -60,6 +63,10 @@ def _lanes(count: int, name: str) -> Lanes:
     return Lanes(count, name=name, after=_drop_broken, at_exit=_close, explain=explained)
 
 
+def _rates(per_second: int) -> Buckets | None:
+    return Buckets(per_second, seconds=RATE_SECONDS) if per_second else None
+
+
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
     outside.check_configuration()
@@ -76,6 +83,8 @@ def build_hub() -> Hub:
         versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),
         shown=shown,
         profiles=PROFILES & frozenset(settings.TASKHUB_REVISIONS),
+        requests=_rates(settings.TASKHUB_CONTEXT_REQUESTS),
+        received=_rates(settings.TASKHUB_CONTEXT_KIB * 1_024),
         mounts=frozenset(MOUNTS).intersection(settings.TASKHUB_REVISIONS),
     )
 

@@ -75,6 +75,12 @@ TASKHUB_CONTEXT_LIVE = env.integer("TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks pe
 TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000
 )
+TASKHUB_CONTEXT_REQUESTS = env.integer(
+    "TASKHUB_CONTEXT_REQUESTS", 0, "Requests a second of one auth context at one web process", low=0, high=1_000_000
+)
+TASKHUB_CONTEXT_KIB = env.integer(
+    "TASKHUB_CONTEXT_KIB", 0, "KiB a second of one auth context's requests at one web process", low=0, high=1_000_000
+)
 TASKHUB_RETENTION_DAYS = env.integer(
     "TASKHUB_RETENTION_DAYS", 30, "How long the console keeps ended tasks", low=1, high=3_650
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from taskhub.core.errors import LimitReached
 from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
 from taskhub.lib.batches import Batches
+from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
@@ -109,6 +112,10 @@ class Hub:
     """The places below `/mcp` that are open."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
     """A task as its own revision shows it: `registry.shown`, which imports what imports this."""
+    requests: Buckets | None = None
+    """By context: how many requests a second."""
+    received: Buckets | None = None
+    """By context: how many bytes of requests a second."""
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
@@ -122,6 +129,12 @@ class Hub:
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """`lifecycle.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
+
+    def admit(self, context_id: int, size: int) -> None:
+        """Count a request of so many bytes. Raises `LimitReached` where its client sends more than its rates."""
+        for rates, amount, what in ((self.requests, 1, "requests"), (self.received, size, "bytes")):
+            if rates is not None and (wait := rates.take(context_id, amount)):
+                raise LimitReached(f"This client sends more {what} than it may", retry_after=math.ceil(wait))
 
     def __post_init__(self) -> None:
         """What goes through the hub's lanes together."""

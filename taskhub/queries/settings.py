@@ -52,6 +52,8 @@ class Setting:
 _LIMITS: Final = (
     ("TASKHUB_CONTEXT_LIVE", "Live tasks per client", "", "A client with more is refused until some have ended."),
     ("TASKHUB_CONTEXT_RUNNING", "Running tasks per client", "", "More wait their turn in the queue."),
+    ("TASKHUB_CONTEXT_REQUESTS", "Requests a second per client", "", "At each web process; 0 for no limit."),
+    ("TASKHUB_CONTEXT_KIB", "Requests per client", " KiB a second", "At each web process; 0 for no limit."),
     ("TASKHUB_INLINE_WAIT_MS", "Wait before a handle", " ms", "How long a call in auto mode may answer directly."),
     ("TASKHUB_LEASE_SECONDS", "Lease of a task", " s", "A worker silent for longer loses its tasks."),
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs at once."),

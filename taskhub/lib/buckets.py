@@ -1,0 +1,33 @@
+"""Rates, as token buckets: what is not used for a while may be used at once, up to a bound."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+MOST_KEPT = 10_000
+"""Keys remembered. Beyond it the one that took least recently starts anew, with all it may take at once."""
+
+
+class Buckets:
+    """One bucket for each key, which fills by `per_second` up to `per_second * seconds`."""
+
+    def __init__(self, per_second: float, *, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Raises `ValueError` for a rate or a span that is not above 0."""
+        if per_second <= 0 or seconds <= 0:
+            raise ValueError("a rate and its span are above 0")
+        self._rate, self._full, self._clock = per_second, per_second * seconds, clock
+        self._levels: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, key: Hashable, amount: float = 1.0) -> float:
+        """Take `amount` and return 0, or take nothing and return the seconds until something may be taken again.
+        Whatever is left allows any amount, and what was too much is waited for afterwards."""
+        now = self._clock()
+        level, at = self._levels.pop(key, (self._full, now))
+        level = min(self._full, level + (now - at) * self._rate)
+        granted = level > 0
+        self._levels[key] = (level - amount if granted else level, now)
+        if len(self._levels) > MOST_KEPT:
+            self._levels.popitem(last=False)
+        return 0.0 if granted else max(-level / self._rate, 1e-3)

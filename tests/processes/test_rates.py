@@ -1,0 +1,58 @@
+"""A client that sends more than it may is told when to come back, in its own wire's way; others notice nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.client import Client
+from tests.support.hub import RunningHub, wait_until
+from tests.support.session import SessionClient
+
+pytestmark = pytest.mark.processes
+
+PER_SECOND, AT_ONCE = 2, 10
+KIB = 64
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[RunningHub]:
+    running = RunningHub(TASKHUB_CONTEXT_REQUESTS=str(PER_SECOND), TASKHUB_CONTEXT_KIB=str(KIB))
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.mark.req("B26-33")
+def test_a_client_with_too_many_requests_is_refused_until_it_has_paused(hub: RunningHub) -> None:
+    with Client(hub.base, hub.token("hasty")) as hasty, Client(hub.base, hub.token("calm")) as calm:
+        answers = [hasty.call("server/discover") for _ in range(AT_ONCE + 5)]
+        assert [answer.status for answer in answers[:AT_ONCE]] == [200] * AT_ONCE
+        refused = answers[-1]
+        assert refused.refusal == (429, 42900)
+        assert "requests" in refused.error["message"]
+        assert 1 <= int(refused.headers["retry-after"]) <= 5
+        assert calm.call("server/discover").status == 200
+        wait_until(lambda: hasty.call("server/discover").status == 200, "its next turn", 5)
+
+
+@pytest.mark.req("B25-10")
+def test_a_session_hears_it_as_the_answer_to_its_request(hub: RunningHub) -> None:
+    with SessionClient(hub.base, hub.token("session")) as session:
+        answers = [session.call("tools/list") for _ in range(AT_ONCE + 5)]
+        refused = next(answer for answer in answers if answer.messages and "error" in answer.messages[-1])
+        assert (refused.status, refused.error["code"]) == (200, 42900)
+        assert int(refused.headers["retry-after"]) >= 1
+        wait_until(lambda: "result" in session.call("tools/list").messages[-1], "its next turn", 5)
+
+
+def test_bytes_are_counted_as_well(hub: RunningHub) -> None:
+    with Client(hub.base, hub.token("bulky")) as bulky:
+        text = "x" * (KIB * 1_024 * 6)
+        first = bulky.call("tools/call", {"name": "greet", "arguments": {"name": text}}, name="greet")
+        assert first.status == 200
+        refused = bulky.call("server/discover")
+        assert refused.refusal == (429, 42900)
+        assert "bytes" in refused.error["message"]

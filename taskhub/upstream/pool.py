@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.schemas import Checker
-from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.connection import Connection, Profile, Target, reason
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,7 +54,16 @@ class Pool:
         self.checker = Checker()
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
-            threading.Thread(target=self._own_loop.run_forever, name=f"server-{name}", daemon=True).start()
+            threading.Thread(target=self._serve, args=(self._own_loop,), name=f"server-{name}", daemon=True).start()
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        while True:
+            try:
+                loop.run_forever()
+            except BaseException:  # a task that the server has started by itself; asyncio ends its loop over it
+                logger.exception("server %s: its code tried to end the process it runs in", self.name)
+            else:
+                return
 
     @property
     def single(self) -> bool:
@@ -100,8 +110,8 @@ class Pool:
 
     @asynccontextmanager
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
-        """A connection for one call. Raises `Unavailable` when the server cannot be reached. A
-        connection whose call failed is not used again."""
+        """A connection for one call. Raises `Unavailable` when the server cannot be reached, and when the code of
+        one in this process tries to end it. A connection whose call failed is not used again."""
         if self.single:
             profile = ABLE
         async with self._room:
@@ -110,6 +120,10 @@ class Pool:
             try:
                 yield connection
                 healthy = True
+            except BaseException as error:
+                if isinstance(error, Exception | GeneratorExit) or _is_cancelled():
+                    raise
+                raise Unavailable(f"its code tried to end the process it runs in ({reason(error)})") from None
             finally:
                 connection.bound = None
                 if healthy and connection.alive and not self.closed:
@@ -166,6 +180,12 @@ async def give_up(running: asyncio.Future[Any]) -> None:
         running.cancel()
         await asyncio.sleep(0)
     await asyncio.wait({running}, timeout=1)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants the running task to end: a tool may raise `CancelledError` as well."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _settle(answer: asyncio.Future[T], task: asyncio.Task[T]) -> None:

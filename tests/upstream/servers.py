@@ -90,6 +90,14 @@ async def _number(_: MCPServer[int]) -> AsyncIterator[int]:
 workshop: Final[MCPServer[int]] = MCPServer("workshop", version="1.2.3", log_level="CRITICAL", lifespan=_number)
 
 
+left: list[asyncio.Task[None]] = []
+LEAVING: dict[str, BaseException] = {
+    "exit": SystemExit(3),
+    "interrupt": KeyboardInterrupt(),
+    "cancel": asyncio.CancelledError(),
+}
+
+
 @workshop.tool(structured_output=False)
 def echo(text: str) -> str:
     """Say it back."""
@@ -112,6 +120,30 @@ def refuse() -> str:
 def crash() -> str:
     """Fail the way programs do."""
     raise RuntimeError("the password is swordfish")
+
+
+@workshop.tool(structured_output=False)
+def leave(how: str) -> str:
+    """Fail the way scripts do, which are alone in their process; in a thread."""
+    raise LEAVING[how]
+
+
+@workshop.tool(structured_output=False)
+async def leave_here(how: str) -> str:
+    """The same in the server's own loop."""
+    raise LEAVING[how]
+
+
+@workshop.tool(structured_output=False)
+async def leave_behind(how: str) -> str:
+    """The same in a task that the tool leaves running."""
+
+    async def end() -> None:
+        raise LEAVING[how]
+
+    left.append(asyncio.create_task(end()))
+    await asyncio.wait(left)
+    return str(repr(left.pop().exception()))
 
 
 @workshop.tool(structured_output=False)

@@ -192,6 +192,25 @@ def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, mo
     assert "task.faulted" not in kit.actions(task)
 
 
+@pytest.mark.parametrize("how", ["exit", "interrupt", "cancel"])
+def test_a_tool_that_ends_its_process_ends_its_call_and_nothing_else(hall: Hall, how: str) -> None:
+    server = hall.server()
+    worker = hall.start()
+    beside = call(hall.tool(server, "wait_for_gate"))
+    wait_until(gates.entered.is_set, "a call beside it")
+    said = "SystemExit: 3" if how == "exit" else {"interrupt": "KeyboardInterrupt", "cancel": "CancelledError"}[how]
+    for tool in ("leave", "leave_here"):
+        task = call(hall.tool(server, tool), how=how)
+        assert fault_of(task) == f"The tool's server failed: its code tried to end the process it runs in ({said})"
+        assert attempts(task) == ["faulted"]
+    if how != "cancel":
+        assert said.split(":")[0] in words(call(hall.tool(server, "leave_behind"), how=how))
+    gates.opened.set()
+    assert words(beside) == "let go"
+    assert attempts(beside) == ["finished"]
+    assert Worker.objects.get(name=worker.name).stopped_at is None
+
+
 def test_a_tool_that_blocks_its_thread_stops_neither_heartbeats_nor_leases_nor_other_servers(
     hall: Hall, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
+from taskhub.lifecycle import seal
 from taskhub.lifecycle.catalogue import enabled_servers
 from taskhub.lifecycle.interests import followed_resources
 from taskhub.lifecycle.relays import sweep_relays
@@ -87,7 +88,7 @@ class Engine:
         self.chores.every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew)
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
-        self.chores.every("seal", SEAL_SECONDS, lambda: self.lanes.run(seal_events))
+        self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
         self.chores.forever("relays", self.relays.run)
         self.chores.forever("jobs", _run_jobs)
@@ -163,6 +164,11 @@ class Engine:
 
     async def _beat(self) -> None:
         await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
+
+    async def _seal(self) -> None:
+        # A batch may be cut short at the edge of a transaction; a lane has others to serve between two of them.
+        while await self.lanes.run(seal_events) > seal.BATCH / 2:
+            pass
 
     async def _sweep(self) -> None:
         if await self.lanes.run(sweep):

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from taskhub.lib.chores import ChoresFailed
+from taskhub.lifecycle import seal
 from taskhub.lifecycle.sessions import start_session
 from taskhub.store.models import Session, SignIn, Stream, Task
-from taskhub.worker import jobs
+from taskhub.worker import engine, jobs
 from tests.factories import make_context, make_task, make_tenant
 from tests.lifecycle import kit
 from tests.store.flushing import superuser
-from tests.worker.kit import Hall, call, ended
+from tests.worker.kit import Hall, call, ended, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_what_happened_faster_than_one_batch_is_sealed_at_once_all_the_same(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed: list[tuple[int, float]] = []
+
+    def counted() -> int:
+        count = seal.seal_events()
+        sealed.append((count, time.monotonic()))
+        return count
+
+    monkeypatch.setattr(engine, "seal_events", counted)
+    monkeypatch.setattr(engine, "SEAL_SECONDS", 2.0)
+    monkeypatch.setattr(seal, "BATCH", 4)
+    tool = hall.tool(hall.server(), "echo")
+    for _ in range(20):
+        kit.create(tool)
+    hall.start()
+    wait_until(lambda: len(sealed) >= 3, "three seals")
+    (first, began), _, (_, third) = sealed[:3]
+    assert first > 0
+    assert third - began < engine.SEAL_SECONDS
 
 
 def aged() -> None:

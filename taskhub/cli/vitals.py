@@ -23,13 +23,13 @@ from taskhub.store.call import explained
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 5.0
+LOOK_SECONDS = 5.0
 """Between two looks."""
 SILENT_LOOKS: Final = 6
 """So many times a worker's heartbeat was where it had been, one after the other: it beats every 5 s."""
 STARTING_LOOKS: Final = 60
 """So many without any sign since its start: about 5 minutes, in which the slowest machine has started it."""
-PROBE_SECONDS: Final = 5.0
+PROBE_SECONDS = 5.0
 """How long a web process may take to answer `/healthz`, which waits for nothing."""
 FAILED_PROBES: Final = 3
 """So many of these failed, one after the other."""

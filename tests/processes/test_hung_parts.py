@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from datetime import timedelta
 
 import psutil
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from taskhub.cli import vitals
 from tests.processes.test_faults import DEMO, part_of
 from tests.support.client import Client
+from tests.support.hasty import HASTY, LOOK_SECONDS
 from tests.support.hub import RunningHub, wait_until
 
 pytestmark = pytest.mark.processes
@@ -21,8 +23,8 @@ PATIENCE = 150.0
 
 @pytest.fixture
 def hub() -> Iterator[RunningHub]:
-    """A hub of the test's own, with a short lease."""
-    running = RunningHub(servers=(DEMO,), TASKHUB_LEASE_SECONDS="4")
+    """A hub of the test's own, whose parts soon count as hung."""
+    running = RunningHub(servers=(DEMO,), **HASTY)
     try:
         yield running
     finally:
@@ -30,17 +32,17 @@ def hub() -> Iterator[RunningHub]:
 
 
 def signs_of_life(hub: RunningHub, worker: psutil.Process) -> bool:
-    """Whether the worker beat twice, so that `up` has seen its heart move."""
-    return bool(
-        hub.sql("SELECT 1 FROM worker WHERE pid = %s AND heartbeat_at > started_at + interval '11 s'", (worker.pid,))
-    )
+    """Whether the worker beat for so long that `up` has seen its heart move."""
+    seen = timedelta(seconds=3 * LOOK_SECONDS)
+    return bool(hub.sql("SELECT 1 FROM worker WHERE pid = %s AND heartbeat_at > started_at + %s", (worker.pid, seen)))
 
 
 def test_a_worker_and_a_web_process_that_hang_are_replaced(hub: RunningHub) -> None:
     worker, web = part_of(hub, "worker"), part_of(hub, "web")
+    wait_until(lambda: signs_of_life(hub, worker), "heartbeats", 60)
     with Client(hub.base, hub.tokens["agent-a"]) as client:
-        task = client.create("countdown", {"seconds": 20, "steps": 40})
-        wait_until(lambda: signs_of_life(hub, worker), "heartbeats", 60)
+        task = client.create("countdown", {"seconds": 5, "steps": 10})
+        wait_until(lambda: hub.sql("SELECT 1 FROM task WHERE progress > 0"), "progress")
     for part in (worker, web):
         part.send_signal(signal.SIGSTOP)
     wait_until(lambda: "web hung" in hub.log.read_text(), "the web process to be replaced", PATIENCE)

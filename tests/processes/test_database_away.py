@@ -20,6 +20,7 @@ import pytest
 from taskhub.config import env
 from tests.processes.test_two_webs import Web, webs
 from tests.support.client import _NO_TLS, Client
+from tests.support.hasty import HASTY
 from tests.support.hub import FIXTURES, RunningHub, shared, wait_until
 from tests.support.person import Person
 from tests.support.proxy import DatabaseDoor, database_door
@@ -247,7 +248,7 @@ def test_a_worker_says_it_in_lines_too() -> None:
             def url_of(database: str) -> str:
                 return door.url(RunningHub.url_of(database))
 
-        hub = Behind(servers=(FIXTURES,))
+        hub = Behind(servers=(FIXTURES,), **HASTY)
         try:
             door.shut()
             chores = ("seal", "sweep", "heartbeat", "jobs")

@@ -27,7 +27,7 @@ YES: Final[dict[str, Any]] = {"action": "accept", "content": {"confirm": True}}
 FORMS: Final[dict[str, Any]] = {"elicitation": {}}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def hub() -> Iterator[RunningHub]:
     """The hub of the session."""
     with shared() as running:

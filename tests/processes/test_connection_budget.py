@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
 
 from tests.processes.test_two_webs import Web, webs
 from tests.support.client import Client
-from tests.support.hub import RunningHub, shared
+from tests.support.hub import RunningHub
 
 pytestmark = pytest.mark.processes
 
@@ -20,13 +19,6 @@ BURST = 300
 MARK = "crowded-web"
 BUDGET = settings.TASKHUB_LANES + settings.TASKHUB_PAGE_LANES + 2
 """As docs/run/scaling.md says: the lanes, the one that listens and the one that announces."""
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[RunningHub]:
-    """The hub whose database the web processes of the test share."""
-    with shared() as running:
-        yield running
 
 
 def _status(url: str) -> int | str:

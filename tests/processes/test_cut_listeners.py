@@ -6,24 +6,16 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 
 import pytest
 
 from tests.support.client import Client
-from tests.support.hub import RunningHub, shared, wait_until
+from tests.support.hub import RunningHub, wait_until
 
 pytestmark = pytest.mark.processes
 
 TIMES = 5
 LISTENING = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'taskhub-hints'"
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[RunningHub]:
-    """The hub whose listeners are cut: those of its web and its worker."""
-    with shared() as running:
-        yield running
 
 
 def cut_listeners(hub: RunningHub) -> None:

@@ -21,7 +21,7 @@ from taskhub.config import env
 from tests.processes.test_two_webs import Web, webs
 from tests.support.client import _NO_TLS, Client
 from tests.support.hasty import HASTY
-from tests.support.hub import FIXTURES, RunningHub, shared, wait_until
+from tests.support.hub import FIXTURES, RunningHub, wait_until
 from tests.support.person import Person
 from tests.support.proxy import DatabaseDoor, database_door
 from tests.support.session import SessionClient
@@ -44,13 +44,6 @@ class Cut(NamedTuple):
     http: httpx2.Client
     cookies: str
     session: SessionClient
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[RunningHub]:
-    """The hub whose database one web process loses."""
-    with shared() as running:
-        yield running
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.support.client import TASKS, Client
-from tests.support.hub import RunningHub, shared, wait_until
+from tests.support.hub import RunningHub, wait_until
 from tests.support.sep_1686_client import Historical as Of1686
 from tests.support.sep_2557_client import Historical as Of2557
 from tests.support.session import SessionClient
@@ -82,13 +82,6 @@ def words(value: Any) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value:
             yield from words(item)
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[RunningHub]:
-    """The hub of the session."""
-    with shared() as running:
-        yield running
 
 
 class Console:

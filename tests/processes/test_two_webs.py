@@ -13,19 +13,12 @@ import httpx2
 import pytest
 
 from tests.support.client import TASKS, Client
-from tests.support.hub import ROOT, RunningHub, shared, wait_until
+from tests.support.hub import ROOT, RunningHub, wait_until
 from tests.support.session import EVERYTHING, SessionClient
 
 pytestmark = pytest.mark.processes
 
 YES = {"action": "accept", "content": {"confirm": True}}
-
-
-@pytest.fixture(scope="module")
-def hub() -> Iterator[RunningHub]:
-    """The hub whose database the web processes of the tests share."""
-    with shared() as running:
-        yield running
 
 
 class Web:

@@ -27,7 +27,7 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
-from taskhub.core.words import waiting_for_approval, words
+from taskhub.core.words import waiting_for_approval
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
 from taskhub.lifecycle._records import change, questions, who
@@ -120,7 +120,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     approval = approval_question(tool, new.arguments)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
-    message = "" if approval is None else waiting_text(approval)
+    message = "" if approval is None else waiting_for_approval(approval.group, 0, approval.quorum)
     row = {
         "n": n,
         "public_id": public_id,
@@ -282,10 +282,3 @@ def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQues
         group=tool.approval_group,
         quorum=tool.approval_quorum,
     )
-
-
-def waiting_text(question: NewQuestion) -> str:
-    """What the caller is told about a question that people answer."""
-    if question.kind is QuestionKind.APPROVAL:
-        return waiting_for_approval(question.group, 0, question.quorum)
-    return words("waiting_operator")

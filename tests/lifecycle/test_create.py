@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -13,7 +14,7 @@ from taskhub.core.states import Audience, QuestionKind, State
 from taskhub.lifecycle.create import create_task, create_tasks, forget_counts
 from taskhub.lifecycle.rerun import rerun_task
 from taskhub.queries.tasks import owned_task, owned_tasks
-from taskhub.store.models import Event, Task
+from taskhub.store.models import Event, Server, Task, Tool
 from tests import factories
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
@@ -118,6 +119,17 @@ def test_one_refused_creation_does_not_touch_the_others_of_its_batch(world: Worl
     assert Task.objects.get(pk=plain.task.id).arguments == {"n": 7}
     assert Task.objects.get(pk=keyed.task.id).idempotency_key == "a"
     assert Task.objects.count() == 3
+
+
+def test_one_that_the_database_refuses_does_not_touch_the_others_of_its_batch(world: World) -> None:
+    batch = [kit.new_task(world), kit.new_task(world, idempotency_key="k" * 1_000), kit.new_task(world)]
+    first, refused, last = create_tasks([(new, world.actor) for new in batch])
+    assert isinstance(refused, psycopg.errors.StringDataRightTruncation)
+    assert isinstance(first, Created)
+    assert isinstance(last, Created)
+    assert set(Task.objects.values_list("id", flat=True)) == {first.task.id, last.task.id}
+    (alone,) = create_tasks([(batch[1], world.actor)])
+    assert type(alone) is type(refused)
 
 
 def test_a_batch_stops_at_the_clients_limit_and_keeps_what_came_before(world: World, settings: Any) -> None:
@@ -276,3 +288,16 @@ def test_a_rerun_is_a_new_task_with_the_present_policy(transactional_db: None) -
     assert (kit.column(new.id, "rerun_of_id"), kit.column(new.id, "idempotency_key")) == (old.id, None)
     assert kit.claim_one().arguments == {"text": "again"}
     assert kit.look(old.id).state is State.FAULTED
+
+
+@pytest.mark.parametrize("of", ["tool", "server"])
+def test_a_task_whose_tool_is_not_offered_is_not_run_again(world: World, of: str) -> None:
+    old = kit.create(world)
+    kit.finish(kit.claim_one())
+    if of == "tool":
+        Tool.objects.filter(pk=world.tool.id).update(enabled=False)
+    else:
+        Server.objects.filter(tools=world.tool.id).update(enabled=False)
+    with pytest.raises(Refused, match=f"{world.tool.exposed_name} is not offered at present"):
+        rerun_task(world.context.tenant_id, old.public_id, world.actor)
+    assert Task.objects.count() == 1

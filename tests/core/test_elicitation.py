@@ -113,3 +113,44 @@ def test_a_schema_may_be_as_large_as_is_allowed_and_no_larger() -> None:
 def test_a_message_may_be_as_long_as_is_allowed_and_no_longer() -> None:
     assert unfit({"message": "x" * MAX_TEXT}) == ""
     assert unfit({"message": "x" * (MAX_TEXT + 1)}) == f"the message is longer than {MAX_TEXT} characters"
+
+
+@pytest.mark.parametrize(
+    ("rule", "fits", "does_not", "why"),
+    [
+        ({"type": "boolean"}, [True, False], ["true", 1], "must be true or false"),
+        ({"type": "number"}, [1, 0.5], [True, "1", float("inf"), float("nan")], "must be a number"),
+        ({"type": "integer"}, [1, 1.0], [1.5], "must be a whole number"),
+        ({"type": "string"}, ["", "x"], [1, ["x"]], "must be text"),
+        ({"enum": ["a", "b"]}, ["a"], ["c", ""], "must be one of the choices"),
+        ({"type": "array", "items": {"enum": ["a"]}}, [[], ["a"]], ["a", ["b"], [1]], "must be chosen from the list"),
+        ({"format": "email"}, ["a@b.example"], ["a@b", "a b@c.example", "@b.example"], "must be an email address"),
+        ({"format": "uri"}, ["https://a.example", "urn:x"], ["x", "a://b c", "https://["], "must be a URL"),
+        ({"format": "date"}, ["2026-02-28"], ["2026-02-29", "20260228", ""], "must be a date"),
+        (
+            {"format": "date-time"},
+            ["2026-02-28T12:00:00+00:00", "2026-02-28 12:00"],
+            ["2026-02-28", "12:00", "2026-02-28T25:00"],
+            "must be a date and time",
+        ),
+    ],
+)
+def test_an_answer_is_of_its_fields_kind(rule: dict[str, Any], fits: list[Any], does_not: list[Any], why: str) -> None:
+    assert [problem(rule, value) for value in fits] == [""] * len(fits)
+    assert [problem(rule, value) for value in does_not] == [f"it {why}."] * len(does_not)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (form({"type": "object"}), "Field 'it' has type 'object', which a form cannot ask for."),
+        (form({"type": "array", "items": {"type": "string"}}), "Field 'it' is a list without choices."),
+        ({"properties": {"it": True}}, "Field 'it' has no schema."),
+        ({"properties": []}, f"A form is a flat object with at most {MAX_FIELDS} properties."),
+        ([], f"A form is a flat object with at most {MAX_FIELDS} properties."),
+    ],
+)
+def test_a_form_that_cannot_be_drawn_says_why(schema: Any, why: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        form_fields(schema)
+    assert refused.value.message == why

@@ -120,7 +120,7 @@ def database(url: str) -> dict[str, object]:
     options: dict[str, object] = dict(parse_qsl(parts.query))
     host = str(options.pop("host", "") or parts.hostname or "")
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "taskhub.store.backend",
         "NAME": unquote(parts.path.lstrip("/")) or "taskhub",
         "USER": unquote(parts.username or str(options.pop("user", ""))),
         "PASSWORD": unquote(parts.password or ""),

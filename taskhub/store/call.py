@@ -17,6 +17,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from psycopg.sql import quote
 
 from taskhub.core.errors import Unavailable
+from taskhub.store.deadline import Overdue
 
 R = TypeVar("R")
 Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]
@@ -31,9 +32,10 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
     whether a lost write committed is unknown."""
     try:
         return _run(sql, params, fetch, prepare)
-    except Unavailable:
-        # One that took too long still has its connection, and would take as long again.
-        if not again or connection.in_atomic_block or connection.connection is not None:
+    except Unavailable as error:
+        # One that took too long would take as long again, whether or not it still has its connection.
+        late = connection.connection is not None or isinstance(error.__cause__, Overdue)
+        if not again or connection.in_atomic_block or late:
             raise
         return _run(sql, params, fetch, prepare)
 
@@ -72,7 +74,8 @@ def raise_for(error: Exception) -> None:
     if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
         if not connection.in_atomic_block:
             connection.close()
-        raise Unavailable("The database is away; try again shortly.") from error
+        words = "does not answer" if isinstance(cause, Overdue) else "is away"
+        raise Unavailable(f"The database {words}; try again shortly.") from error
     if isinstance(cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         raise Unavailable("The database is too busy; try again shortly.") from error
 

@@ -21,6 +21,7 @@ from django.db.migrations.loader import MigrationLoader
 from taskhub.core.hints import SchemaChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.words import WORDS
+from taskhub.store.deadline import unhurried
 
 VERSION: Final = 18
 """Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""
@@ -51,7 +52,7 @@ def load() -> bool:
     if not _fully_migrated():
         return False
     functions, triggers = _digest(_functions()), _digest(_text("triggers.sql"))
-    with transaction.atomic(), connection.cursor() as cursor:
+    with unhurried(connection), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute("SELECT version, functions, triggers FROM schema_state")
         version, *loaded = cursor.fetchone() or (0, "", "")

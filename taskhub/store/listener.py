@@ -36,7 +36,8 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
             connection = await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True)
             async with connection:
                 connection.add_notify_handler(lambda notify: _pass_on(notify.payload, on_hint))
-                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                async with asyncio.timeout(PROBE_SECONDS):
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                 pause = 0.2
                 on_gap()
                 while True:

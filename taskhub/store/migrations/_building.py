@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
+from taskhub.store.deadline import unhurried
+
 
 class BuildIndex(AddIndexConcurrently):
     """`AddIndexConcurrently` under no time limit, since nobody waits for it and a large table takes its
@@ -16,7 +18,7 @@ class BuildIndex(AddIndexConcurrently):
         self, app_label: str, schema_editor: BaseDatabaseSchemaEditor, from_state: Any, to_state: Any
     ) -> None:
         limits = ("statement_timeout", "lock_timeout")
-        with schema_editor.connection.cursor() as cursor:
+        with unhurried(schema_editor.connection), schema_editor.connection.cursor() as cursor:
             before = {}
             for limit in limits:
                 cursor.execute(f"SHOW {limit}")

@@ -32,6 +32,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.spec import ServerSpec, parse_spec
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle.catalogue import connect_server
+from taskhub.store.deadline import unhurried
 
 READY_SECONDS = 30.0
 
@@ -181,7 +182,8 @@ class Command(BaseCommand):
         # DDL may take its time; requests may not.
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
-        call_command("migrate", verbosity=0, interactive=False)
+        with unhurried(connection):
+            call_command("migrate", verbosity=0, interactive=False)
 
     def _seed(self) -> None:
         try:

@@ -1,0 +1,1 @@
+"""Django's Postgres, whose connections have a deadline for each statement."""

@@ -1,0 +1,69 @@
+"""A deadline in the client for every statement.
+
+`statement_timeout` runs in the server: one that is frozen never fires it, and neither TCP nor a unix socket
+tells that from a server that thinks. A statement that is not answered within the deadline ends here, with its
+connection; whether it was carried out is then unknown, as with any connection that breaks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.abc import PQGen
+
+R = TypeVar("R")
+
+MORE_SECONDS = 2.0
+"""So much later than `statement_timeout`: a server that is only slow says so itself, and keeps its connection."""
+_TIMEOUT = re.compile(r"statement_timeout=(\d+)(ms|s|min)?(?!\w)")
+_UNITS = {None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0}
+
+
+class Overdue(psycopg.OperationalError):
+    """No answer within the deadline; the connection is gone."""
+
+
+class Punctual(psycopg.Connection[Any]):
+    """A connection each of whose statements is answered within `seconds`, or raises `Overdue`."""
+
+    seconds: float | None = None
+    overdue = False
+    """Whether it ended so."""
+
+    def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
+        """See `psycopg.Connection.wait`: every statement passes here."""
+        if timeout is not None or self.seconds is None:
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(gen, interval, self.seconds)
+        except psycopg.errors._WaitTimeout as error:
+            self.overdue = True
+            self.pgconn.finish()  # its answer may still come, and would be taken for the next one's
+            raise Overdue(f"no answer within {self.seconds:g} s") from error
+
+
+def deadline(options: str) -> float | None:
+    """The seconds for a connection that starts with these `options`; none where the server has no limit either."""
+    found = _TIMEOUT.findall(options)
+    if not found or not int(found[-1][0]):
+        return None
+    number, unit = found[-1]
+    return int(number) * _UNITS[unit or None] + MORE_SECONDS
+
+
+@contextmanager
+def unhurried(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
+    """No deadline for the statements within, on the connection that is open: for what lifts
+    `statement_timeout` as well."""
+    wrapper.ensure_connection()
+    connection: Punctual = wrapper.connection
+    before, connection.seconds = connection.seconds, None
+    try:
+        yield
+    finally:
+        connection.seconds = before

@@ -22,9 +22,11 @@ _SECONDS: Final = 300
 """How long a slow test may take: several times what it takes where nothing else runs."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Two for each core that we may use and one more, up to eight: tests of processes wait more than they work.
     One for each core and one more, where all are quick: a worker costs seconds of its own before its first test."""
+    # First, since xdist itself answers this too, and whoever was registered later is asked before us.
     cores = len(os.sched_getaffinity(0))
     return min(cores + 1 if config.option.markexpr == "quick" else 2 * cores + 1, 8)
 

@@ -25,6 +25,16 @@ def readyz(request: HttpRequest) -> HttpResponse:
         problems = ["the database is away"]
     if not problems:
         return JsonResponse({"status": "ready", "problems": []})
+    return _not_ready(request, problems)
+
+
+@never_cache
+def unanswered(request: HttpRequest) -> HttpResponse:
+    """503: nobody can tell in time whether this process is ready. Asks nobody."""
+    return _not_ready(request, ["no answer in time: the database is frozen or slow, or all page lanes are busy"])
+
+
+def _not_ready(request: HttpRequest, problems: list[str]) -> HttpResponse:
     response = JsonResponse({"status": "not ready", "problems": problems}, status=503)
     return later(request, response, "; ".join(problems))
 

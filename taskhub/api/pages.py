@@ -32,6 +32,8 @@ MOST_WAITING = 1_000
 """Requests in line or in a lane, in one process."""
 PATIENCE_SECONDS = 15.0
 """How long a request waits for a lane."""
+HURRY_SECONDS = 1.5
+"""How long whoever asks whether this process is ready waits for an answer, in line and in a lane."""
 BLOCK_BYTES = 65_536
 """A streamed answer is made and sent in parts of about this size."""
 
@@ -51,13 +53,17 @@ class Pages(BaseHandler):
     """The ASGI application behind the guard, for HTTP.
 
     `at_once` are views that need neither the database nor Django's middleware: they answer in the
-    loop, however busy the lanes are. `crowded` answers where no lane was free in time.
+    loop, however busy the lanes are. `hurried` are views that answer for a path whose own answer did not
+    come within `HURRY_SECONDS`. `crowded` answers where no lane was free in time.
     """
 
-    def __init__(self, lanes: Lanes, *, at_once: Mapping[str, View], crowded: View) -> None:
+    def __init__(
+        self, lanes: Lanes, *, at_once: Mapping[str, View], hurried: Mapping[str, View], crowded: View
+    ) -> None:
         super().__init__()
         self.lanes = lanes
         self.at_once = at_once
+        self.hurried = hurried
         self.crowded = crowded
         self.load_middleware()
 
@@ -78,8 +84,13 @@ class Pages(BaseHandler):
         answering = asyncio.ensure_future(self.lanes.run_soon(call, seconds=PATIENCE_SECONDS, most=MOST_WAITING))
         leaving = asyncio.ensure_future(_gone(receive))
         try:
-            await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            hurried = self.hurried.get(scope["path"])
+            patience = None if hurried is None else HURRY_SECONDS
+            await asyncio.wait({answering, leaving}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done():
+                if hurried is not None and not leaving.done():
+                    response = hurried(request)
+                    await _send(_Answer(response, response.content, None), send)
                 return
             try:
                 answer = answering.result()

@@ -24,7 +24,7 @@ from django.urls import path  # noqa: E402
 from taskhub.api.asgi import Lean  # noqa: E402
 from taskhub.api.browsers import for_browsers  # noqa: E402 - apps must be loaded first
 from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
-from taskhub.api.health import healthz  # noqa: E402
+from taskhub.api.health import healthz, unanswered  # noqa: E402
 from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.api.pages import Pages  # noqa: E402
 from taskhub.console.later import crowded  # noqa: E402
@@ -99,7 +99,7 @@ class Application:
         self.hub = build_hub()
         # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
         self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
-        pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, crowded=crowded)
+        pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, hurried={"/readyz": unanswered}, crowded=crowded)
         sockets = CookieMiddleware(URLRouter([path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
         lean = Lean(routed, self.hub)

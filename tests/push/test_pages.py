@@ -131,6 +131,17 @@ async def test_whoever_finds_no_lane_in_time_is_told_when_to_come_back(
     assert (await get(application, "/accounts/login/"))[0] == 200
 
 
+async def test_whoever_asks_whether_it_is_ready_does_not_wait_for_long(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "HURRY_SECONDS", 0.05)
+    async with busy(application):
+        status, body, headers = await get(application, "/readyz")
+        assert (status, json.loads(body)["status"]) == (503, "not ready")
+        assert "no answer in time" in json.loads(body)["problems"][0]
+        assert int(headers["retry-after"]) > 0
+
+
 async def test_the_line_is_bounded(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "MOST_WAITING", 3)
     async with busy(application) as over:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 from collections.abc import Callable
@@ -27,12 +28,12 @@ from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
 from taskhub.api.health import healthz, unanswered  # noqa: E402
 from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
 from taskhub.api.pages import Pages  # noqa: E402
-from taskhub.console.later import crowded  # noqa: E402
-from taskhub.core.errors import TaskHubError  # noqa: E402
+from taskhub.console.later import CROWDED, crowded  # noqa: E402
+from taskhub.core.errors import TaskHubError, Unavailable  # noqa: E402
 from taskhub.core.names import HINT_SOCKET  # noqa: E402 - apps must be loaded first
 from taskhub.identity import outside  # noqa: E402
 from taskhub.lib.buckets import Buckets  # noqa: E402
-from taskhub.lib.lanes import Lanes  # noqa: E402
+from taskhub.lib.lanes import Crowded, Lanes  # noqa: E402
 from taskhub.lib.sealing import Sealer  # noqa: E402
 from taskhub.lifecycle.polls import store_polls  # noqa: E402
 from taskhub.lifecycle.sessions import store_seen  # noqa: E402
@@ -45,6 +46,10 @@ from taskhub.store.functions import NewerSchemaError  # noqa: E402
 
 RATE_SECONDS = 5.0
 """So much of its rates may a client that was quiet use at once."""
+MOST_WAITING = 5_000
+"""Calls of /mcp in line for a lane, in one process, and of those that share their runs again as many of a kind."""
+PATIENCE_SECONDS = 10.0
+"""How long one of them waits for a lane."""
 POLLS_SECONDS = 3.0
 """How often the marks of who polled what are written."""
 
@@ -59,8 +64,14 @@ def _drop_broken() -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def _lanes(count: int, name: str) -> Lanes:
-    return Lanes(count, name=name, after=_drop_broken, at_exit=_close, explain=explained)
+def _explained(error: BaseException) -> BaseException:
+    if isinstance(error, Crowded):
+        return Unavailable(CROWDED)
+    return explained(error)
+
+
+def _lanes(count: int, name: str, *, patience: float = math.inf, most: float = math.inf) -> Lanes:
+    return Lanes(count, name=name, after=_drop_broken, at_exit=_close, explain=_explained, patience=patience, most=most)
 
 
 def _rates(per_second: int) -> Buckets | None:
@@ -76,7 +87,7 @@ def build_hub() -> Hub:
             f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(REVISIONS)}"
         )
     return Hub(
-        lanes=_lanes(settings.TASKHUB_LANES, "lane"),
+        lanes=_lanes(settings.TASKHUB_LANES, "lane", patience=PATIENCE_SECONDS, most=MOST_WAITING),
         sealer=Sealer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,

@@ -28,15 +28,18 @@ class Batches(Generic[A, R]):
         self._work = work
         self._most = most
         self._allowed = under_way
-        self._waiting: list[tuple[A, asyncio.Future[R]]] = []
+        self._waiting: list[tuple[A, asyncio.Future[R], float]] = []
         self._under_way: set[asyncio.Task[None]] = set()
         self._scheduled = False
 
     async def run(self, item: A) -> R:
-        """The result for this item. A caller that is cancelled stops waiting; the batch goes on."""
+        """The result for this item. A caller that is cancelled stops waiting; the batch goes on. One that
+        waited longer than the lanes have patience is told so, and its item is not worked on."""
+        if len(self._waiting) >= self._lanes.most:
+            raise self._lanes.crowded()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
-        self._waiting.append((item, future))
+        self._waiting.append((item, future, loop.time()))
         if not self._scheduled and len(self._under_way) < self._allowed:
             self._scheduled = True
             # After this turn of the loop: calls that arrived with this one come along.
@@ -45,23 +48,31 @@ class Batches(Generic[A, R]):
 
     def _start(self) -> None:
         self._scheduled = False
+        self._dismiss()
         if self._waiting and len(self._under_way) < self._allowed:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             task = asyncio.ensure_future(self._run(batch))
             self._under_way.add(task)
             task.add_done_callback(self._finished)
 
+    def _dismiss(self) -> None:
+        oldest = asyncio.get_running_loop().time() - self._lanes.patience
+        while self._waiting and self._waiting[0][2] < oldest:  # in the order in which they came
+            _, future, _ = self._waiting.pop(0)
+            if not future.done():
+                future.set_exception(self._lanes.crowded())
+
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
         self._start()
 
-    async def _run(self, batch: list[tuple[A, asyncio.Future[R]]]) -> None:
+    async def _run(self, batch: list[tuple[A, asyncio.Future[R], float]]) -> None:
         found: Sequence[R | Exception]
         try:
-            found = await self._lanes.run(self._work, [item for item, _ in batch])
+            found = await self._lanes.run(self._work, [item for item, _, _ in batch])
         except Exception as error:  # noqa: BLE001 - handed to everyone who asked
             found = [error] * len(batch)
-        for (_, future), outcome in zip(batch, found, strict=True):
+        for (_, future, _), outcome in zip(batch, found, strict=True):
             if future.done():
                 continue
             if isinstance(outcome, Exception):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -29,9 +31,16 @@ class _Job:
     """A call that waits for a lane. Whoever takes its ticket first decides what becomes of it: the
     lane that begins it, or the caller that gives up."""
 
-    __slots__ = ("_ticket", "call", "future", "loop")
+    __slots__ = ("_ticket", "call", "future", "loop", "until")
 
-    def __init__(self, call: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        call: Callable[[], Any],
+        future: asyncio.Future[Any],
+        loop: asyncio.AbstractEventLoop,
+        until: float = math.inf,
+    ) -> None:
+        self.until = until
         self.call = call
         self.future = future
         self.loop = loop
@@ -49,7 +58,8 @@ class _Job:
 class Lanes:
     """`count` daemon threads named `{name}-{n}`; `after` runs in the lane after each call
     (to drop a broken connection), `at_exit` when the lane ends. `explain` turns what a call raised into
-    what its caller is told, in the lane."""
+    what its caller is told. Of `run`, `most` calls wait here, and a lane that comes to one that waited longer
+    than `patience` seconds does not begin it; both are told what `explain` makes of `Crowded`."""
 
     def __init__(
         self,
@@ -59,7 +69,11 @@ class Lanes:
         after: Callable[[], None] = lambda: None,
         at_exit: Callable[[], None] = lambda: None,
         explain: Callable[[BaseException], BaseException] = lambda error: error,
+        patience: float = math.inf,
+        most: float = math.inf,
     ) -> None:
+        self.patience = patience
+        self.most = most
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._after = after
         self._at_exit = at_exit
@@ -72,10 +86,18 @@ class Lanes:
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`function(*args, **kwargs)`, run in a lane. A caller that is cancelled stops waiting;
         the call itself runs to its end, so a commit is never cut in half."""
+        if self._queue.qsize() >= self.most:
+            raise self.crowded()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop))
+        # Looked at by the lane that takes it: a timer for each call would cost more than the hop.
+        until = time.monotonic() + self.patience
+        self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop, until))
         return await future
+
+    def crowded(self) -> BaseException:
+        """What a caller is told for whom no lane was free in time."""
+        return self._explain(Crowded())
 
     async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
         """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here.
@@ -114,6 +136,8 @@ class Lanes:
                 continue
             settle: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
+                if job.until < time.monotonic():
+                    raise Crowded
                 outcome: Any = job.call()
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller
                 outcome, settle = self._explain(error), _set_exception

@@ -83,3 +83,23 @@ async def test_a_caller_that_goes_away_leaves_the_others_alone(lanes: Lanes) -> 
         await going
     work.gate.set()
     assert await asyncio.wait_for(staying, BOUND) == 4
+
+
+async def test_who_waited_longer_than_the_lanes_have_patience_is_not_worked_on() -> None:
+    lanes = Lanes(1, patience=0.05, most=1, explain=lambda error: LookupError(type(error).__name__))
+    work = Work()
+    work.gate.clear()
+    batches = Batches(lanes, work)
+    first = asyncio.ensure_future(batches.run(1))
+    assert await asyncio.to_thread(work.entered.acquire, timeout=BOUND)
+    late = asyncio.ensure_future(batches.run(2))
+    await asyncio.sleep(0)
+    with pytest.raises(LookupError, match="Crowded"):  # the line is full
+        await batches.run(3)
+    await asyncio.to_thread(threading.Event().wait, 0.1)
+    work.gate.set()
+    with pytest.raises(LookupError, match="Crowded"):
+        await late
+    assert (await first, await batches.run(4)) == (2, 8)
+    assert work.batches == [[1], [4]]
+    await asyncio.to_thread(lanes.close)

@@ -176,3 +176,36 @@ async def test_an_error_is_told_in_the_words_of_who_made_the_lanes() -> None:
     with pytest.raises(LookupError, match=r"^explained: x$"):
         await lanes.run(boom, ValueError("x"))
     await asyncio.to_thread(lanes.close)
+
+
+async def test_a_call_that_waited_too_long_is_not_begun() -> None:
+    lanes = Lanes(1, patience=0.05, explain=lambda error: LookupError(type(error).__name__))
+    holding = asyncio.ensure_future(lanes.run(threading.Event().wait, 0.2))
+    await asyncio.sleep(0)
+    began: list[int] = []
+    with pytest.raises(LookupError, match="Crowded"):
+        await lanes.run(began.append, 1)
+    assert await holding is False
+    assert await lanes.run(int, "7") == 7
+    assert began == []
+    await asyncio.to_thread(lanes.close)
+
+
+async def test_a_line_with_a_bound_refuses_at_once_what_is_beyond() -> None:
+    lanes = Lanes(1, most=2, explain=lambda error: LookupError(type(error).__name__))
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        started.set()
+        go_on.wait(BOUND)
+
+    holding = asyncio.ensure_future(lanes.run(hold))
+    await asyncio.to_thread(started.wait, BOUND)
+    waiting = [asyncio.ensure_future(lanes.run(int, "7")) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(LookupError, match="Crowded"):
+        await lanes.run(int, "8")
+    go_on.set()
+    assert await asyncio.gather(*waiting) == [7, 7]
+    await holding
+    await asyncio.to_thread(lanes.close)

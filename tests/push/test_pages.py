@@ -75,7 +75,7 @@ class Exchange:
         while True:
             message = await self.wire.receive_output(BOUND)
             yield message["body"]
-            if not message["more_body"]:
+            if not message.get("more_body", False):
                 return
 
     async def answer(self) -> tuple[int, bytes]:
@@ -140,6 +140,16 @@ async def test_whoever_asks_whether_it_is_ready_does_not_wait_for_long(
         assert (status, json.loads(body)["status"]) == (503, "not ready")
         assert "no answer in time" in json.loads(body)["problems"][0]
         assert int(headers["retry-after"]) > 0
+
+
+async def test_a_client_beyond_the_line_is_told_in_the_terms_of_its_wire(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application.hub.lanes, "most", 0)
+    known = {"authorization": "Bearer nobody-knows-it", "mcp-session-id": "x"}
+    status, body, headers = await get(application, "/mcp", **known)
+    assert (status, json.loads(body)["error"]["code"]) == (503, 50300)
+    assert int(headers["retry-after"]) > 0
 
 
 async def test_the_line_is_bounded(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:

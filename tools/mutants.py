@@ -4,10 +4,11 @@
     uv run tools/mutants.py [--count 50] [--seed N] [--jobs 2] [--room core ...] [--list]
 
 A mutant is one small change that a person could make by mistake: a bound off by one, a condition turned round,
-a statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol` and the functions in the database (`sql`) get
-the same number each. A mutant is tried in a copy of the working tree, first against the tests of its own room, then
-against those of the rooms that use it; the first failure kills it. Every run has a limit of time. At the end stand
-those that survived, with their places: each is a hole in the tests, or changes nothing that could be told.
+a statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol`, the functions in the database (`sql`) and the
+SQL we run by name (`statements`) get the same number each. A mutant is tried in a copy of the working tree, first
+against the tests of its own room, then against those of the rooms that use it; the first failure kills it. Every run
+has a limit of time. At the end stand those that survived, with their places: each is a hole in the tests, or changes
+nothing that could be told.
 Exit status: 0 where at least 90 % were killed and none hung, else 1.
 """
 
@@ -31,13 +32,15 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-SQL = "taskhub/store/sql/functions"
+SQL = {"sql": "taskhub/store/sql/functions", "statements": "taskhub/store/sql/statements"}
 USERS = {
     "core": ["tests/core", "tests/lifecycle tests/upstream", "tests/protocol tests/queries", "tests/console"],
     "lib": ["tests/lib", "tests/lifecycle tests/upstream", "tests/protocol tests/api tests/worker"],
     "lifecycle": ["tests/lifecycle", "tests/worker tests/queries", "tests/protocol tests/identity"],
     "protocol": ["tests/protocol", "tests/push tests/api"],
     "sql": ["tests/store tests/lifecycle", "tests/worker tests/queries", "tests/protocol"],
+    "statements": ["tests/store tests/queries", "tests/lifecycle tests/worker", "tests/protocol tests/push",
+                   "tests/identity tests/console"],
 }  # fmt: skip
 """Which tests see a room, nearest first."""
 TEST_SECONDS = 60
@@ -164,28 +167,47 @@ _TURNED = (
     (re.compile(r"<="), "<", "another comparison"),
     (re.compile(r">="), ">", "another comparison"),
     (re.compile(r"<>"), "=", "another comparison"),
-    (re.compile(r"(?<=\w )=(?= (?:'|p_|[a-z]\.)\w*)"), "<>", "another comparison"),
     (re.compile(r"\bIS NOT NULL\b"), "IS NULL", "null for not null"),
     (re.compile(r"\bIS NULL\b"), "IS NOT NULL", "null for not null"),
     (re.compile(r"\bAND NOT\b"), "AND", "not left out"),
     (re.compile(r"\bIF NOT\b"), "IF", "not left out"),
     (re.compile(r"(?<!BETWEEN moment )\bAND\b(?! moment)"), "OR", "and for or"),
     (re.compile(r"\bOR\b(?! REPLACE)"), "AND", "and for or"),
-    (re.compile(r"^ +PERFORM (?!set_config)[^;]*;", re.MULTILINE), "", "statement left out"),
-    (re.compile(r"^ +RETURN (?:true|false);", re.MULTILINE), " RETURN NULL;", "nothing returned"),
     (re.compile(r" \+ 1\b"), " + 2", "one more"),
 )
-_SILENT = re.compile(r"--.*|'(?:[^']|'')*'|RAISE EXCEPTION [^;]*;|^(?:CREATE|LANGUAGE|RETURNS|SET) .*", re.MULTILINE)
+_TURNED_IN = {
+    "sql": (
+        (re.compile(r"(?<=\w )=(?= (?:'|p_|[a-z]\.)\w*)"), "<>", "another comparison"),
+        (re.compile(r"^ +PERFORM (?!set_config)[^;]*;", re.MULTILINE), "", "statement left out"),
+        (re.compile(r"^ +RETURN (?:true|false);", re.MULTILINE), " RETURN NULL;", "nothing returned"),
+    ),
+    "statements": (
+        (re.compile(r"\b(?:WHERE|AND|OR|ON|WHEN) \(?[\w.:]+ (=)(?= )"), "<>", "another comparison"),
+        (re.compile(r"(?<!AND )\bNOT(?= EXISTS| [a-z])"), "", "not left out"),
+        (re.compile(r" DESC\b"), "", "the other order"),
+        (re.compile(r"(?<=\bLIMIT )(?=:)"), "1 + ", "one more"),
+        (re.compile(r"\bON CONFLICT [^;]*? DO NOTHING"), "", "conflict not met"),
+        (re.compile(r"\bgreatest\b"), "least", "the other of the two"),
+        (re.compile(r"\btrue\b"), "false", "the other of the two"),
+        (re.compile(r"\bfalse\b"), "true", "the other of the two"),
+    ),
+}
+"""Besides: an `=` of a statement also assigns, and there nothing else could stand."""
+_SILENT = {
+    "sql": re.compile(r"--.*|'(?:[^']|'')*'|RAISE EXCEPTION [^;]*;|^(?:CREATE|LANGUAGE|RETURNS|SET) .*", re.MULTILINE),
+    "statements": re.compile(r"--.*|/\* fragment: .*|'(?:[^']|'')*'"),
+}
 
 
-def of_sql(path: Path) -> Iterator[Mutant]:
-    """All there are of one file of functions."""
+def of_sql(room: str, path: Path) -> Iterator[Mutant]:
+    """All there are of one file of functions or statements."""
     text = path.read_text()
-    silent = [found.span() for found in _SILENT.finditer(text)]
-    for pattern, put, what in _TURNED:
+    silent = [found.span() for found in _SILENT[room].finditer(text)]
+    for pattern, put, what in _TURNED + _TURNED_IN[room]:
         for found in pattern.finditer(text):
-            if not any(start <= found.start() < end for start, end in silent):
-                yield Mutant("sql", str(path.relative_to(ROOT)), found.start(), found.end(), put, what)
+            start, end = found.span(found.lastindex or 0)
+            if not any(first <= start < last for first, last in silent):
+                yield Mutant(room, str(path.relative_to(ROOT)), start, end, put, what)
 
 
 # --------------------------------------------------------------------------- a trial
@@ -193,9 +215,9 @@ def of_sql(path: Path) -> Iterator[Mutant]:
 
 def of_room(room: str) -> list[Mutant]:
     """All there are of a room."""
-    if room == "sql":
-        files = [path for path in sorted((ROOT / SQL).glob("*.sql")) if path.name not in SKIPPED_SQL]
-        return [mutant for path in files for mutant in of_sql(path)]
+    if room in SQL:
+        files = [path for path in sorted((ROOT / SQL[room]).glob("*.sql")) if path.name not in SKIPPED_SQL]
+        return [mutant for path in files for mutant in of_sql(room, path)]
     return [mutant for path in sorted((ROOT / "taskhub" / room).rglob("*.py")) for mutant in of_python(room, path)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -108,6 +109,18 @@ def test_a_schema_may_be_as_large_as_is_allowed_and_no_larger() -> None:
     assert len(field.description) == room
     with pytest.raises(Invalid, match=f"larger than {MAX_FORM} bytes"):
         form_fields(form({"type": "string", "description": "x" * (room + 1)}))
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({"type": "integer", "minimum": 10**400}, "a number is out of range"),
+        ({"type": "string", "default": json.loads("[" * 99 + "]" * 99)}, f"nested deeper than {jsonx.MAX_DEPTH}"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_no_form(rule: dict[str, Any], why: str) -> None:
+    with pytest.raises(Invalid, match=f"Its schema cannot be read: {why}"):
+        form_fields(form(rule))
 
 
 def test_a_message_may_be_as_long_as_is_allowed_and_no_longer() -> None:

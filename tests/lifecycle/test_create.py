@@ -29,6 +29,11 @@ def test_a_created_task_is_queued_with_the_arguments_it_came_with(world: World) 
     assert (taken.answers, taken.upstream_state, taken.trace) == (None, None, {"traceparent": "00-1"})
 
 
+def test_a_task_asks_to_be_polled_each_second_and_is_kept_for_a_day_where_nothing_else_was_said(world: World) -> None:
+    task = kit.create(world)
+    assert (task.poll_interval_ms, task.ttl_ms) == (1_000, 86_400_000)
+
+
 @pytest.mark.parametrize(
     "policy", [{}, {"approval": True, "approval_group": "ops", "approval_when": {"z": 1, "a": "x"}}]
 )

@@ -77,7 +77,7 @@ def _looked(compiled: OrderedDict[bytes, Any], schema: bytes, body: bytes) -> It
                 compiled.popitem(last=False)
         checks, value = compiled[schema], json.loads(body)
     except (ValueError, RecursionError, MemoryError) as error:
-        words = str(error).split("\n", 1)[0] or type(error).__name__
+        words = str(error).partition("\n")[0] or type(error).__name__
         yield UNCHECKED + short(words).encode() + b"\n"
         return
     if checks.is_valid(value):

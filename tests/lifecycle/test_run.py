@@ -16,6 +16,7 @@ from taskhub.core.states import QuestionKind, State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.sessions import refuse_request
 from taskhub.lifecycle.sweep import sweep
 from taskhub.queries.tasks import lines_after, owned_task
 from taskhub.store.models import Attempt, Event, Task
@@ -272,6 +273,18 @@ def test_a_result_that_postgres_cannot_carry_is_repaired_not_lost(world: World) 
     assert block["text"].startswith("a�b�")
     assert block["text"].endswith("c")
     assert block["k�"] is None
+
+
+@pytest.mark.parametrize("length", [1_024, 1_025])
+def test_of_a_long_error_the_attempt_has_as_much_as_the_task(world: World, length: int) -> None:
+    task, other = kit.create(world), kit.create(world)
+    error = {"code": -32603, "message": "x" * length}
+    assert run.fault(kit.claim_one(), error, actor=WORKER) is True
+    kit.ask(kit.claim_one(), make_question(key="q"), live=True)
+    refuse_request(0, other.id, kit.opened(other.id), error, actor=world.actor)
+    for ended in map(kit.look, (task.id, other.id)):
+        assert json.loads(ended.error_json or "") == error
+        assert ended.message == Attempt.objects.get(task_id=ended.id).error == "x" * 1_024
 
 
 def test_a_fault_keeps_the_jsonrpc_error(world: World) -> None:

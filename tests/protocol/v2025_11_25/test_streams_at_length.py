@@ -200,12 +200,21 @@ def test_news_of_a_task_whose_id_cannot_be_stored_is_ignored(session: SessionCli
 
 
 @pytest.mark.req("CH-05")
-def test_a_hosted_task_whose_id_cannot_be_stored_is_none(start: Start) -> None:
+@pytest.mark.parametrize("client_id", ["a\0b", "", "x" * 1_025], ids=["unstorable", "empty", "too long"])
+def test_a_hosted_task_whose_id_cannot_be_stored_is_none(start: Start, client_id: str) -> None:
     host = start(caps=HOSTS)
     with host.open("tools/call", {"name": "test_sampling", "arguments": {"prompt": "?"}}) as events:
-        _begun(host, events, "sampling/createMessage", client_id="a\0b")
+        _begun(host, events, "sampling/createMessage", client_id=client_id)
         assert events.until("response")["error"]["message"] == "The client's task has no taskId"
     assert host.notify("notifications/tasks/status", {"taskId": "other", "status": "working"}) == 202
+
+
+@pytest.mark.req("CH-05")
+def test_a_hosted_task_has_the_longest_id_that_is_allowed(start: Start) -> None:
+    host = start(caps=HOSTS)
+    with host.open("tools/call", {"name": "test_sampling", "arguments": {"prompt": "?"}}) as events:
+        _begun(host, events, "sampling/createMessage", client_id="x" * 1_024)
+        assert events.until("tasks/get")["params"] == {"taskId": "x" * 1_024}
 
 
 @pytest.mark.req("CH-10", "B25-13")

@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from taskhub.core.policy import POLICY_FIELDS
 from taskhub.lifecycle import policies
 from taskhub.queries.catalogue import catalogue, forget_catalogues
 from taskhub.queries.servers import redacted
@@ -79,18 +80,21 @@ def hints(captured: CaptureQueriesContext) -> list[str]:
 
 
 def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -> None:
-    Tool.objects.filter(pk=tool.pk).update(
-        policy_mode="always",
-        policy_at_least_once=False,
-        approval=True,
-        approval_when={"environment": "production", "count": 3, "force": True},
-        approval_group="ops",
-        approval_quorum=2,
-        question_audience="either",
-        max_attempts=7,
-        run_seconds=60,
-        enabled=False,
-    )
+    laid_down = {
+        "policy_mode": "always",
+        "policy_at_least_once": False,
+        "approval": True,
+        "approval_when": {"environment": "production", "count": 3, "force": True},
+        "approval_group": "ops",
+        "approval_quorum": 2,
+        "question_audience": "either",
+        "max_attempts": 7,
+        "run_seconds": 60,
+        "enabled": False,
+    }
+    # What the form leaves out, each save would set back unseen.
+    assert set(laid_down) == set(POLICY_FIELDS)
+    Tool.objects.filter(pk=tool.pk).update(**laid_down)
     before = Tool.objects.filter(pk=tool.pk).values().get()
     response = save(admin, tool)
     assert response.status_code == 302

@@ -52,7 +52,7 @@ def test_the_schema_in_one_piece_is_what_a_migrated_database_has() -> None:
     found = schema.dumped()
     if os.environ.get("TASKHUB_WRITE_SCHEMA"):
         schema.FILE.write_text(found)
-    assert schema.FILE.read_text() == found
+    assert schema.FILE.read_text() == found, "run ./dev schema"
 
 
 def test_migrate_finds_nothing_to_do_until_a_text_changes(files: dict[str, str]) -> None:

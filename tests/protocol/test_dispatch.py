@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -26,6 +27,8 @@ TASK_ID = "A" * 32
 
 class _Broken:
     """Lanes in which everything ends with one error."""
+
+    most = patience = math.inf
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -208,6 +208,8 @@ class Runner:
                 held.clock.reschedule(limit + asyncio.get_running_loop().time() - asked_at + 10.0)
             response = await self.lanes.run(response_to, claim.task_id, question.key)
             if response is not None:
+                if held.clock is not None and limit is not None:
+                    held.clock.reschedule(limit + asyncio.get_running_loop().time() - asked_at)
                 return response
             try:
                 async with asyncio.timeout(5.0):

@@ -206,6 +206,20 @@ def test_a_server_gets_no_more_than_it_has_room_for_and_clients_take_turns(world
     assert owners(taken.tasks) == {world.context.pk: 1, third.context.pk: 1}
 
 
+def test_who_came_first_does_not_have_every_turn_at_a_command(world: World) -> None:
+    """One call at a time, and a backlog that is older: claims are drawn by lot, so one in two is the other's."""
+    other = kit.another_client(world)
+    for _ in range(24):
+        kit.create(world)
+    theirs = kit.create(other).id
+    served: list[int] = []
+    while theirs not in served:
+        (taken,) = claim(rooms={server_of(world): 1}).tasks
+        kit.finish(taken)
+        served.append(taken.task_id)
+    assert len(served) <= 24
+
+
 def test_clients_take_turns_also_at_the_last_free_slots(world: World) -> None:
     """Of a scarce server beside them, or none: the oldest tasks are all of one client."""
     other, late = kit.another_client(world), at_another_server(world)

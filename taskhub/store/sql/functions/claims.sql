@@ -108,7 +108,7 @@ END $$;
 -- the front of the queue, so the second look goes from context to context and in each from tool to tool, never
 -- touching an entry of a context that is full, nor more of a server's than it has room for: its cost is the number
 -- of contexts and tools that wait, not of tasks. It visits at most 200 of them, from a start that changes with every
--- claim. What it finds it takes in turns: of each context and server the oldest first, then of each the next.
+-- claim. A server's places go to the oldest of each context, by lot where there are more, then to the next of each.
 -- `r_more` tells whether more could run as soon as a task ends; `r_skipped` that somebody held the lock of
 -- a task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
 -- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
@@ -174,7 +174,7 @@ BEGIN
                 SELECT r.context_id AS stop, r.context_id + 1 AS resume FROM rooms r WHERE r.room <= 0
                 UNION ALL SELECT 0, 0
                 UNION ALL
-                SELECT m.at, m.at FROM (SELECT floor(random() * max(c.id))::bigint AS at FROM auth_context c) m
+                SELECT m.at, m.at FROM (SELECT floor(random() * (max(c.id) + 1))::bigint AS at FROM auth_context c) m
             ), gaps AS (
                 SELECT e.resume AS low, lead(e.stop, 1, 9223372036854775807) OVER (ORDER BY e.resume, e.stop) AS high
                 FROM edges e
@@ -197,7 +197,7 @@ BEGIN
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
             ), found AS MATERIALIZED (
                 -- One more than fits, to know of what has to wait.
-                SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room,
+                SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
                        row_number() OVER (PARTITION BY c.context_id, c.server_id ORDER BY o.runnable_at, o.id) AS n
                 FROM turns c CROSS JOIN LATERAL (
                     SELECT t.id, t.runnable_at FROM task t
@@ -207,7 +207,9 @@ BEGIN
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id
                     LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
             ), at_servers AS (
-                SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.runnable_at, f.id) AS place
+                -- Nobody knows whose turn was the last: by lot, or who came first would have every place until
+                -- nothing of theirs is left.
+                SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.lot) AS place
                 FROM found f
             ), fit AS MATERIALIZED (
                 SELECT i.id, i.runnable_at, i.turn FROM (

@@ -1,4 +1,5 @@
 """The ASGI application: guard, then the lean endpoint, then Django and the console's socket."""
+# ruff: noqa: E402 - apps must be loaded before what needs their models is imported
 
 from __future__ import annotations
 
@@ -15,34 +16,34 @@ import django
 
 django.setup()
 
-from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402 - apps must be loaded first
-from channels.sessions import CookieMiddleware  # noqa: E402
-from django.conf import settings  # noqa: E402
-from django.core.exceptions import ImproperlyConfigured  # noqa: E402
-from django.db import connection  # noqa: E402
-from django.urls import path  # noqa: E402
+from channels.routing import ProtocolTypeRouter, URLRouter
+from channels.sessions import CookieMiddleware
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connection
+from django.urls import path
 
-from taskhub.api.asgi import Lean  # noqa: E402
-from taskhub.api.browsers import for_browsers  # noqa: E402 - apps must be loaded first
-from taskhub.api.guard import Guard, Receive, Scope, Send  # noqa: E402
-from taskhub.api.health import healthz, unanswered  # noqa: E402
-from taskhub.api.oauth import OPEN_PATHS  # noqa: E402
-from taskhub.api.pages import Pages  # noqa: E402
-from taskhub.console.later import CROWDED, crowded  # noqa: E402
-from taskhub.core.errors import TaskHubError, Unavailable  # noqa: E402
-from taskhub.core.names import HINT_SOCKET  # noqa: E402 - apps must be loaded first
-from taskhub.identity import outside  # noqa: E402
-from taskhub.lib.buckets import Buckets  # noqa: E402
-from taskhub.lib.lanes import Crowded, Lanes  # noqa: E402
-from taskhub.lib.sealing import Sealer  # noqa: E402
-from taskhub.lifecycle.polls import store_polls  # noqa: E402
-from taskhub.lifecycle.sessions import store_seen  # noqa: E402
-from taskhub.protocol.hub import Hub  # noqa: E402
-from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, shown  # noqa: E402
-from taskhub.push.consumers import HintConsumer  # noqa: E402
-from taskhub.push.listener import Feeder  # noqa: E402
-from taskhub.store.call import explained  # noqa: E402
-from taskhub.store.functions import NewerSchemaError  # noqa: E402
+from taskhub.api.asgi import Lean
+from taskhub.api.browsers import for_browsers
+from taskhub.api.guard import Guard, Receive, Scope, Send
+from taskhub.api.health import healthz, unanswered
+from taskhub.api.oauth import OPEN_PATHS
+from taskhub.api.pages import Pages
+from taskhub.console.later import CROWDED, crowded
+from taskhub.core.errors import TaskHubError, Unavailable
+from taskhub.core.names import HINT_SOCKET
+from taskhub.identity import outside
+from taskhub.lib.buckets import Buckets
+from taskhub.lib.lanes import Crowded, Lanes
+from taskhub.lib.sealing import Sealer
+from taskhub.lifecycle.polls import store_polls
+from taskhub.lifecycle.sessions import store_seen
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, shown
+from taskhub.push.consumers import HintConsumer
+from taskhub.push.listener import Feeder
+from taskhub.store.call import explained
+from taskhub.store.functions import NewerSchemaError
 
 RATE_SECONDS = 5.0
 """So much of its rates may a client that was quiet use at once."""

@@ -115,7 +115,7 @@ class Engine:
                 held.cancel()
         match hint:
             case TaskChanged():
-                pass  # most hints by far
+                return  # first, since most hints are this and ask for nothing more
             case TaskQueued():
                 self.slots.offer(hint.context_id)
             case TasksWaiting():

@@ -8,7 +8,7 @@ from typing import Any, Final
 import procrastinate
 from django.apps import AppConfig
 
-from taskhub.config.settings import *  # noqa: F403
+from taskhub.config.settings import *  # noqa: F403 - a settings module is made of all names of another
 from taskhub.config.settings import INSTALLED_APPS as USUAL
 
 HASTY: Final = {"DJANGO_SETTINGS_MODULE": __name__, "TASKHUB_LEASE_SECONDS": "4"}

@@ -191,7 +191,7 @@ BEGIN
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
             ), turns AS MATERIALIZED (
                 SELECT w.context_id, w.tool_id, o.server_id,
-                       coalesce(r.room, least(p_per_context, p_share)) AS room, coalesce(s.room, p_limit) AS server_room
+                       coalesce(r.room, least(p_per_context, p_share)) AS room, s.room AS server_room
                 FROM (SELECT * FROM waiting LIMIT 200) w JOIN tool o ON o.id = w.tool_id
                 LEFT JOIN rooms r ON r.context_id = w.context_id
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
@@ -208,13 +208,13 @@ BEGIN
                     LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
             ), at_servers AS (
                 -- Nobody knows whose turn was the last: by lot, or who came first would have every place until
-                -- nothing of theirs is left.
+                -- nothing of theirs is left. A server without a room of its own takes them all.
                 SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.lot) AS place
                 FROM found f
             ), fit AS MATERIALIZED (
                 SELECT i.id, i.runnable_at, i.turn FROM (
                     SELECT a.*, row_number() OVER (PARTITION BY a.context_id ORDER BY a.n, a.runnable_at, a.id) AS turn
-                    FROM at_servers a WHERE a.place <= a.server_room) i
+                    FROM at_servers a WHERE a.server_room IS NULL OR a.place <= a.server_room) i
                 WHERE i.turn <= i.room ORDER BY i.turn, i.runnable_at, i.id LIMIT p_limit - cardinality(chosen)
             ), locked AS MATERIALIZED (
                 -- By id: a state that is compared so is no reason to read an index of what is queued.

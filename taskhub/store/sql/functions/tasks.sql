@@ -2,8 +2,8 @@
 -- them from taskhub/lifecycle; the promise of each stands there.
 
 -- A hint about a task: what kind of news, and ids only. Whoever runs a cancelled task must hear of it, also
--- where the cancellation ended it at once.
-CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+-- where the cancellation ended it at once. STABLE, as `concat_ws` is, or it would not be inlined.
+CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
                                WHEN t.cancel_requested_at IS NOT NULL
                                     AND (t.ended_at IS NULL OR t.state = 'cancelled') THEN 'x'
@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql IMMUTABLE A
 $$;
 
 -- The error of a task that the hub itself ends, as JSON text: a sentence for people, a word for programs.
-CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT json_build_object('code', -32603, 'message', message, 'data', json_build_object('reason', reason))::text
 $$;
 

@@ -20,7 +20,7 @@ class Task(models.Model):
     public_id = models.CharField(max_length=64)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
     context = models.ForeignKey(AuthContext, models.PROTECT, db_index=False)
-    tool = models.ForeignKey(Tool, models.PROTECT)
+    tool = models.ForeignKey(Tool, models.PROTECT, db_index=False)
     tool_name = models.CharField(max_length=160)
     revision = models.CharField(max_length=32)
     arguments = models.JSONField()

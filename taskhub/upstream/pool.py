@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 from collections import defaultdict
@@ -15,6 +14,7 @@ import uvloop
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.lib.crossing import Crossing
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target, reason
 
@@ -41,6 +41,9 @@ class Pool:
         """Calls at once."""
         self._room = asyncio.Semaphore(self.most)
         self._own_loop: asyncio.AbstractEventLoop | None = None
+        self._over: Crossing | None = None
+        self._back: Crossing | None = None
+        """The ways there and back."""
         self._working: set[asyncio.Task[Any]] = set()
         """What runs in the server's own loop."""
         self.closed = False
@@ -54,6 +57,7 @@ class Pool:
         self.checker = Checker()
         if target.transport == "python":
             self._own_loop = uvloop.new_event_loop()
+            self._over = Crossing(self._own_loop)
             threading.Thread(target=self._serve, args=(self._own_loop,), name=f"server-{name}", daemon=True).start()
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -77,34 +81,36 @@ class Pool:
         What `run_coroutine_threadsafe` and `wrap_future` do, without the third future with its lock
         between the two loops, and without saying "cancelled" before it is so.
         """
-        there = self._own_loop
-        if there is None:
+        over = self._over
+        if over is None:
             return await work
         here = asyncio.get_running_loop()
+        back = self._back
+        if back is None or back.there is not here:
+            back = self._back = Crossing(here)
         answer: asyncio.Future[T] = here.create_future()
         started: list[asyncio.Task[T]] = []
 
         def start() -> None:
-            task = there.create_task(work)
+            task = over.there.create_task(work)
             started.append(task)
             self._working.add(task)
             task.add_done_callback(report)
 
         def report(task: asyncio.Task[T]) -> None:
             self._working.discard(task)
+            back.call(lambda: _settle(answer, task))
             self._stop_when_idle()
-            with contextlib.suppress(RuntimeError):  # the caller's loop is closed: nobody waits any more
-                here.call_soon_threadsafe(_settle, answer, task)
 
         def stop() -> None:
             started[0].cancel()
 
-        there.call_soon_threadsafe(start)
+        over.call(start)
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
             if not answer.done():
-                there.call_soon_threadsafe(stop)
+                over.call(stop)
                 await asyncio.wait({answer})
             raise
 
@@ -166,6 +172,8 @@ class Pool:
 
     def _stop_when_idle(self) -> None:
         if self.closed and not self._working and self._own_loop is not None:
+            if self._back is not None:
+                self._back.hand_over()
             self._own_loop.stop()
 
     async def _close_idle(self) -> None:

@@ -77,7 +77,12 @@ class Visits:
         """Close every window. No complaint may be left."""
         for context in self._contexts:
             context.close()
-        assert not self._complaints, "\n".join(self._complaints)
+        self.no_complaints()
+
+    def no_complaints(self) -> None:
+        """Fail on what a browser complained about since the last time."""
+        found, self._complaints = self._complaints, []
+        assert not found, "\n".join(found)
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type not in ("error", "warning") or LEFT.match(message.text):

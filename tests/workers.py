@@ -18,6 +18,10 @@ _QUICK: Final = ("core", "docs", "lib", "lifecycle", "protocol", "queries", "sto
 _SLOW: Final = ("browser", "processes", "long")
 """Markers of what may take longer than `timeout` of pyproject.toml, as may whatever meets a hub."""
 
+_WINDOWS: Final = {"test_axe.py": "tests/e2e/1", "test_components.py": "tests/e2e/1", "test_sign_in.py": "tests/e2e/1"}
+"""Files of `tests/e2e` that stay together; the others are the other half. Each half has one hub and one browser,
+which cost more than many of their tests."""
+
 _SECONDS: Final = 300
 """How long a slow test may take: several times what it takes where nothing else runs."""
 
@@ -33,11 +37,23 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files in the order of `pytest_collection_modifyitems`."""
+    """Hand out whole files, or what `_together` makes of them, in the order of `pytest_collection_modifyitems`."""
     from xdist.scheduler import LoadFileScheduling
 
+    class Together(LoadFileScheduling):
+        """Of some files several at once."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            return _together(nodeid.partition("::")[0])
+
     config.option.loadscopereorder = False
-    return LoadFileScheduling(config, log)
+    return Together(config, log)
+
+
+def _together(file: str) -> str:
+    """The name of all that goes to one worker with this file."""
+    room, _, name = file.rpartition("/")
+    return _WINDOWS.get(name, "tests/e2e/2") if room == "tests/e2e" else file
 
 
 def _slow(item: pytest.Item) -> bool:
@@ -61,4 +77,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(item: pytest.Item) -> int:
-    return 0 if item.path.parent.name in ("e2e", "processes") else 1 if _slow(item) else 2
+    room = item.path.parent.name
+    return 0 if room == "e2e" else 1 if room == "processes" else 2 if _slow(item) else 3

@@ -41,8 +41,9 @@ def chromium() -> Path:
     pytest.skip(missing)
 
 
-# Per module: while Playwright's own event loop is there, no other test could run one.
-@pytest.fixture(scope="module")
+# Per package: while Playwright's own event loop is there, no other test could run one. `tests/workers.py` has these
+# files follow each other.
+@pytest.fixture(scope="package")
 def browser(chromium: Path) -> Iterator[Browser]:
     """A running browser."""
     with sync_playwright() as playwright:

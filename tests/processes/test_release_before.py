@@ -133,7 +133,7 @@ def ran(hub: RunningHub, base: str, token: str) -> set[int]:
 
 def test_old_and_new_serve_and_run_each_others_tasks(before: Path) -> None:
     with ExitStack() as stack:
-        hub = RunningHub(source=before)
+        hub = RunningHub(source=before, other_tables=True)
         stack.callback(hub.drop)
         token = hub.tokens["agent-a"]
         hub.end()

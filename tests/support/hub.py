@@ -26,6 +26,8 @@ import psutil
 import psycopg
 from psycopg import sql
 
+from tests.postgres import BEGUN, PLACE, PREPARED
+
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = "python:tests.conformance.fixture_server:server"
 EXTRA = "extra=python:tests.support.upstream:server"
@@ -50,7 +52,13 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = 10.0) -
 def _prepared() -> tuple[str, Path]:
     """A database and a data directory as `up` leaves them at its first start, before it connects servers. A
     hub that begins with a copy has nothing to migrate, and nobody's password to hash."""
-    database, directory = f"prepared_{secrets.token_hex(6)}", Path(tempfile.mkdtemp(prefix="taskhub-prepared-"))
+    if PREPARED in os.environ:
+        return BEGUN, Path(os.environ[PREPARED])
+    # A Postgres that somebody else made.
+    database, directory = (
+        f"prepared_{secrets.token_hex(6)}",
+        Path(tempfile.mkdtemp(prefix="prepared-", dir=os.environ[PLACE])),
+    )
     RunningHub._admin(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
 
     def tidy() -> None:
@@ -68,13 +76,18 @@ class RunningHub:
     """Started by the constructor; ready when it returns. `stop` proves a clean end."""
 
     def __init__(
-        self, *options: str, servers: Sequence[str] = (FIXTURES, EXTRA), source: Path = ROOT, **environment: str
+        self,
+        *options: str,
+        servers: Sequence[str] = (FIXTURES, EXTRA),
+        source: Path = ROOT,
+        other_tables: bool = False,
+        **environment: str,
     ) -> None:
         self.database = f"hub_{secrets.token_hex(6)}"
-        self.directory = Path(tempfile.mkdtemp(prefix="taskhub-hub-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="hub-", dir=os.environ[PLACE]))
         create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         template = "template1"
-        if source == ROOT:  # other code makes its own tables
+        if not other_tables:  # which the code in `source` makes itself
             template, found = _prepared()
             shutil.copytree(found, self.data)
         self._admin(create.format(sql.Identifier(self.database), sql.Identifier(template)))

@@ -101,6 +101,7 @@ class RunningHub:
             "LOG_LEVEL": "WARNING",
             **environment,
         }
+        self._shell: subprocess.Popen[str] | None = None
         self.log = self.directory / "log"
         command = [
             sys.executable,
@@ -167,6 +168,8 @@ class RunningHub:
 
     def drop(self) -> None:
         """Leave nothing of it."""
+        if self._shell is not None:
+            self._shell.communicate()  # the end of its input is its own
         self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -198,17 +201,29 @@ class RunningHub:
 
     def token(self, client: str, *scopes: str) -> str:
         """A fresh token from the command line, as an operator makes one."""
-        command = [sys.executable, "manage.py", "token", "create", client, "--data-dir", str(self.data)]
-        if scopes:
-            command += ["--scopes", ",".join(scopes)]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return self._manage("token", "create", client, *(("--scopes", ",".join(scopes)) if scopes else ()))
 
     def person(self, *words: str) -> str:
         """What `manage.py person …` prints."""
-        command = [sys.executable, "manage.py", "person", *words, "--data-dir", str(self.data)]
-        done = subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return self._manage("person", *words)
+
+    def _manage(self, *words: str) -> str:
+        if self._shell is None:
+            self._shell = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.shell"],
+                cwd=ROOT,
+                env={**self.environment, "TASKHUB_DATA_DIR": str(self.data)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{json.dumps(words)}\n")
+        self._shell.stdin.flush()
+        said = json.loads(self._shell.stdout.readline())
+        assert "error" not in said, said["error"]
+        return str(said["out"]).strip()
 
     def raw(self, request: bytes, seconds: float = 10.0) -> bytes:
         """Send bytes no HTTP library would, and read until the peer closes or has answered whole."""

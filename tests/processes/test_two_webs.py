@@ -64,14 +64,39 @@ def webs(hub: RunningHub, number: int = 2, **environment: str) -> Iterator[list[
                 web.process.wait(10)
 
 
+@pytest.fixture(scope="module")
+def living(hub: RunningHub) -> Iterator[list[Web]]:
+    """The web processes that tests have left alive, for the next ones."""
+    found: list[Web] = []
+    try:
+        yield found
+    finally:
+        for web in found:
+            web.process.terminate()
+        for web in found:
+            web.process.wait(10)
+
+
+@pytest.fixture
+def both(hub: RunningHub, living: list[Web]) -> tuple[Web, Web]:
+    """Two web processes, either of which the test may kill."""
+    living[:] = [web for web in living if web.process.poll() is None]
+    fresh = [Web(hub) for _ in range(2 - len(living))]
+    living += fresh
+    for web in fresh:
+        wait_until(web.ready, "a web process", 60)
+    one, two = living
+    return one, two
+
+
 def _moved(session: SessionClient, web: Web) -> SessionClient:
     """The same session, through another process."""
     session.url = f"{web.base}/mcp"
     return session
 
 
-def test_requests_of_a_session_go_round_robin(hub: RunningHub) -> None:
-    with webs(hub) as both, SessionClient(both[0].base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+def test_requests_of_a_session_go_round_robin(hub: RunningHub, both: tuple[Web, Web]) -> None:
+    with SessionClient(both[0].base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
         _moved(session, both[1]).call("logging/setLevel", {"level": "error"})
         task_id = ""
         for turn in range(6):
@@ -86,8 +111,9 @@ def test_requests_of_a_session_go_round_robin(hub: RunningHub) -> None:
             assert _moved(session, web).call("ping").status == 404
 
 
-def test_a_question_on_one_process_is_answered_through_the_other(hub: RunningHub) -> None:
-    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+def test_a_question_on_one_process_is_answered_through_the_other(hub: RunningHub, both: tuple[Web, Web]) -> None:
+    one, two = both
+    with SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
         task_id = session.create("confirm_delete", {"filename": "x"})
         with session.open("tasks/result", {"taskId": task_id}) as events:
             request = events.until("elicitation/create")
@@ -95,8 +121,9 @@ def test_a_question_on_one_process_is_answered_through_the_other(hub: RunningHub
             assert events.until("response")["result"]["content"][0]["text"] == "Deleted x"
 
 
-def test_a_request_on_one_process_is_cancelled_through_the_other(hub: RunningHub) -> None:
-    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"]) as session:
+def test_a_request_on_one_process_is_cancelled_through_the_other(hub: RunningHub, both: tuple[Web, Web]) -> None:
+    one, two = both
+    with SessionClient(one.base, hub.tokens["agent-a"]) as session:
         params = {"name": "slow_compute", "arguments": {"seconds": 60}}
         with session.open("tools/call", params, id="long") as events:
             events.event()
@@ -105,8 +132,9 @@ def test_a_request_on_one_process_is_cancelled_through_the_other(hub: RunningHub
 
 
 @pytest.mark.parametrize("how", ["again", "resumed"])
-def test_a_killed_process_costs_a_waiting_client_nothing(hub: RunningHub, how: str) -> None:
-    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+def test_a_killed_process_costs_a_waiting_client_nothing(hub: RunningHub, both: tuple[Web, Web], how: str) -> None:
+    one, two = both
+    with SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
         task_id = session.create("confirm_delete", {"filename": how})
         params = {"taskId": task_id}
         with session.open("tasks/result", params, id=9) as events:
@@ -129,8 +157,11 @@ def test_a_killed_process_costs_a_waiting_client_nothing(hub: RunningHub, how: s
 
 
 @pytest.mark.parametrize("resumed", [True, False])
-def test_a_killed_process_costs_a_sessions_own_stream_no_question(hub: RunningHub, resumed: bool) -> None:
-    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
+def test_a_killed_process_costs_a_sessions_own_stream_no_question(
+    hub: RunningHub, both: tuple[Web, Web], resumed: bool
+) -> None:
+    one, two = both
+    with SessionClient(one.base, hub.tokens["agent-a"], caps=EVERYTHING) as session:
         with session.listen() as events:
             assert events.event() is not None
             last = events.last_id
@@ -141,9 +172,10 @@ def test_a_killed_process_costs_a_sessions_own_stream_no_question(hub: RunningHu
             session.until(task_id, "completed")
 
 
-def test_a_killed_process_costs_a_subscription_no_result(hub: RunningHub) -> None:
+def test_a_killed_process_costs_a_subscription_no_result(hub: RunningHub, both: tuple[Web, Web]) -> None:
     token = hub.tokens["agent-a"]
-    with webs(hub) as (one, two), Client(one.base, token) as client, Client(two.base, token) as other:
+    one, two = both
+    with Client(one.base, token) as client, Client(two.base, token) as other:
         task_id = client.create("slow_compute", {"seconds": 2}, caps=TASKS)
         wanted = {"notifications": {"taskIds": [task_id]}}
         with client.stream("subscriptions/listen", wanted, caps=TASKS) as frames:
@@ -159,11 +191,12 @@ def test_a_killed_process_costs_a_subscription_no_result(hub: RunningHub) -> Non
             assert told["result"]["content"][0]["text"] == "Computed something in 2 s"
 
 
-def test_a_killed_process_costs_a_client_hosted_question_nothing(hub: RunningHub) -> None:
+def test_a_killed_process_costs_a_client_hosted_question_nothing(hub: RunningHub, both: tuple[Web, Web]) -> None:
     hosts = {**EVERYTHING, "tasks": {"requests": {"elicitation": {"create": {}}}}}
     stamp = "2026-01-01T00:00:00Z"
     begun = {"taskId": "C", "status": "working", "createdAt": stamp, "lastUpdatedAt": stamp, "ttl": None}
-    with webs(hub) as (one, two), SessionClient(one.base, hub.tokens["agent-a"], caps=hosts) as session:
+    one, two = both
+    with SessionClient(one.base, hub.tokens["agent-a"], caps=hosts) as session:
         task_id = session.create("confirm_delete", {"filename": "z"})
         with session.open("tasks/result", {"taskId": task_id}) as events:
             session.respond(events.until("elicitation/create"), {"task": {**begun, "pollInterval": 200}})

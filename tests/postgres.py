@@ -144,25 +144,52 @@ def pytest_unconfigure() -> None:
     pytest does not understand ends it without asking for this."""
     if _starting is not None:
         wait([_starting])
-    if _made is None or not _made.exists():
-        return
-    for file in _made.glob("*/pg/postmaster.pid"):
+    if _made is not None and _made.exists():
+        _tidy(_made)
+
+
+def _tidy(place: Path) -> None:
+    for file in place.glob("*/pg/postmaster.pid"):
         with contextlib.suppress(psutil.NoSuchProcess):
             postmaster = psutil.Process(int(file.read_text().splitlines()[0]))
+            if postmaster.name() != "postgres":  # the number is another's by now
+                continue
             # Immediate shutdown: nobody reads this data again.
             postmaster.send_signal(signal.SIGQUIT)
             postmaster.wait(10)
     for process in psutil.process_iter():  # hubs of such a worker: they have this from its environment
         with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(PLACE) == str(_made):
+            if process.pid != os.getpid() and process.environ().get(PLACE) == str(place):
                 process.terminate()
-    shutil.rmtree(_made, ignore_errors=True)
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _held(place: Path) -> bool:
+    """Take the place for as long as this process lives, unless a living process has it."""
+    descriptor = os.open(place / "holder", os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    os.write(descriptor, b"held\n")
+    return True
+
+
+def _tidy_after_the_killed() -> None:
+    """Runs that were killed tidied nothing up."""
+    for place in Path(tempfile.gettempdir()).glob("taskhub-tests-*"):
+        with contextlib.suppress(OSError):  # somebody else's, or gone meanwhile
+            if (place / "holder").stat().st_size and _held(place):
+                _tidy(place)
 
 
 _made: Path | None = None
 if PLACE not in os.environ:
     _made = Path(tempfile.mkdtemp(prefix="taskhub-tests-"))
     _made.chmod(0o755)
+    _held(_made)
     os.environ[PLACE] = str(_made)
+    _tidy_after_the_killed()
 os.environ["TASKHUB_DATA_DIR"] = tempfile.mkdtemp(prefix="data-", dir=os.environ[PLACE])
 os.environ.setdefault("SECRET_KEY", "a-key-for-tests-and-nothing-else")

@@ -1,14 +1,15 @@
 #!/usr/bin/env python
 """Seed mutants at random and see whether the tests notice.
 
-    uv run tools/mutants.py [--count 50] [--seed N] [--jobs 2] [--room core ...] [--list]
+    uv run tools/mutants.py [--count 50] [--seed N] [--jobs 2] [--room core ...] [--only TEXT ...] [--list]
 
-A mutant is one small change that a person could make by mistake: a bound off by one, a condition turned round,
-a statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol`, the functions in the database (`sql`) and the
-SQL we run by name (`statements`) get the same number each. A mutant is tried in a copy of the working tree, first
-against the tests of its own room, then against those of the rooms that use it; the first failure kills it. Every run
-has a limit of time. At the end stand those that survived, with their places: each is a hole in the tests, or changes
-nothing that could be told.
+A mutant is one small change that a person could make by mistake: a bound off by one, a condition turned round, a
+statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol`, the functions in the database (`sql`) and the
+SQL we run by name (`statements`) get the same number each. A seed goes on choosing the same ones while other lines
+are edited, and `--only` tries those whose line in the list has the text, such as `hints.py:123`. A mutant is tried in
+a copy of the working tree, first against the tests of its own room, then against those of the rooms that use it; the
+first failure kills it. Every run has a limit of time. At the end stand those that survived, with their places: each
+is a hole in the tests, or changes nothing that could be told.
 Exit status: 0 where at least 90 % were killed and none hung, else 1.
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import hashlib
 import os
 import random
 import re
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -222,14 +225,24 @@ def of_room(room: str) -> list[Mutant]:
 
 
 def chosen(rooms: list[str], count: int, seed: int) -> list[Mutant]:
-    """So many, in turns of the rooms; the same for the same seed and tree."""
-    shuffled = []
-    for room in rooms:
-        found = of_room(room)
-        random.Random(f"{seed}/{room}").shuffle(found)
-        shuffled.append(found)
+    """So many, in turns of the rooms; of the same seed the same, but for what is on the lines that were edited."""
+    shuffled = [_by_lot(of_room(room), seed) for room in rooms]
     turns = (mutant for turn in zip_longest(*shuffled) for mutant in turn if mutant is not None)
     return list(islice(turns, count))
+
+
+def _by_lot(found: list[Mutant], seed: int) -> list[Mutant]:
+    """In an order that each mutant's own text decides: a shuffle would choose others after every edit."""
+    texts = {file: (ROOT / file).read_text() for file in {mutant.file for mutant in found}}
+    alike: Counter[str] = Counter()
+    lots = []
+    for mutant in found:
+        text = texts[mutant.file]
+        line = text[text.rfind("\n", 0, mutant.start) + 1 : mutant.end]
+        name = f"{seed}/{mutant.file}/{mutant.what}/{line.strip()}/{mutant.put}"
+        alike[name] += 1
+        lots.append((hashlib.sha256(f"{name}/{alike[name]}".encode()).digest(), mutant))
+    return [mutant for _, mutant in sorted(lots, key=lambda lot: lot[0])]
 
 
 def run(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -265,9 +278,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--room", action="append", choices=[*USERS])
+    parser.add_argument("--only", action="append", metavar="TEXT", help="those whose line has it, however many")
     parser.add_argument("--list", action="store_true", help="show them and try none")
     options = parser.parse_args()
-    mutants = chosen(options.room or [*USERS], options.count, options.seed)
+    rooms = options.room or [*USERS]
+    if options.only:
+        mutants = [mutant for room in rooms for mutant in of_room(room) if any(t in str(mutant) for t in options.only)]
+    else:
+        mutants = chosen(rooms, options.count, options.seed)
     print(f"seed {options.seed}: {len(mutants)} mutants", flush=True)
     if options.list:
         print(*mutants, sep="\n")

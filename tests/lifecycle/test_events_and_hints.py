@@ -234,6 +234,20 @@ def test_each_committed_change_is_announced_once(world: World, ear: Ear) -> None
     assert ear.heard() == [payload("t", world, task)]
 
 
+def test_a_process_that_ends_waits_for_its_hints_but_not_for_ever(world: World, ear: Ear) -> None:
+    task = kit.create(world)
+    ear.heard()
+    with sql.connect() as raw:
+        raw.execute("LOCK TABLE task IN ACCESS EXCLUSIVE MODE")  # what the hint is made from
+        hints.announce(task.id)
+        began = time.monotonic()
+        hints.flush(0.2)
+        assert time.monotonic() - began >= 0.2
+    hints.flush(kit.BOUND)
+    ear.raw.execute("SELECT pg_notify(%s, %s)", (HINT_CHANNEL, "after"))
+    assert ear._up_to("after")[0] == payload("r", world, task)
+
+
 def test_what_is_rolled_back_is_not_announced(world: World, ear: Ear) -> None:
     with transaction.atomic():
         kit.create(world)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,6 +105,14 @@ def test_the_gauges_count_live_tasks_workers_and_servers() -> None:
     assert found["taskhub_servers"] == {"unreachable": 8, "ready": 1}
     assert found["taskhub_workers_alive"] == {"": 1}
     assert 0 <= found["taskhub_oldest_queued_seconds"][""] < 60
+
+
+def test_the_gauges_are_those_that_operators_read_of() -> None:
+    make_task(make_context(make_tenant()))
+    page = (Path(__file__).parents[2] / "docs/run/operate.md").read_text()
+    documented = dict(re.findall(r"^\| `(taskhub_\w+)(?:{(\w+)})?` ", page, re.MULTILINE))
+    found = {name: ",".join(rows[0][0]) for name, _, rows in health.backlog()}
+    assert documented == found
 
 
 def test_the_age_of_the_queue_is_that_of_its_oldest_task_and_zero_when_it_is_empty() -> None:

@@ -142,3 +142,18 @@ def test_a_token_does_not_follow_a_name_to_another_address() -> None:
     assert Server.objects.get(pk=first).credentials is not None
     assert connect("https://b.example/mcp") == first
     assert Server.objects.get(pk=first).credentials is None
+
+
+def test_a_server_away_says_why_and_it_is_on_record_once_until_it_was_back(server: Server) -> None:
+    listing(server)
+    for problem in ("connection refused", "no such host", "no such host"):
+        servers.store_problem(server.pk, problem)
+        server.refresh_from_db()
+        assert (server.state, server.problem) == ("unreachable", problem)
+    events = Event.objects.filter(action="server.unreachable")
+    assert [event.after for event in events] == [{"problem": "connection refused"}]
+    listing(server)
+    server.refresh_from_db()
+    assert (server.state, server.problem) == ("ready", "")
+    servers.store_problem(server.pk, "connection refused")
+    assert events.all().count() == 2

@@ -13,7 +13,7 @@ import pytest
 
 from taskhub.lib import schemas
 from taskhub.lib.schema_process import MAX_WORDS
-from taskhub.lib.schemas import PLAIN_COST, Checked, Checker, plain_cost
+from taskhub.lib.schemas import MAX_NESTING, PLAIN_COST, Checked, Checker, plain_cost
 
 POINT: Final = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 NAMED: Final = {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}}
@@ -22,6 +22,14 @@ RECURSIVE: Final = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": EITHER}}}
 """Each level of a value is looked at twice as often as the one above, and each look is put into words."""
 TREE: Final = {"$ref": "#/$defs/n", "$defs": {"n": {"properties": {"below": {"items": {"$ref": "#/$defs/n"}}}}}}
 BACKTRACKS: Final = {"pattern": r"^(?=(a+))((a|b|\1)+)+$"}
+
+
+def nested(depth: int) -> dict[str, Any]:
+    """That many schemas within the outermost, one in the other."""
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(depth):
+        schema = {"items": schema}
+    return schema
 
 
 def doubling(steps: int) -> dict[str, Any]:
@@ -180,6 +188,8 @@ async def test_a_closed_checker_leaves_no_process_and_no_verdict(checker: Checke
         ({"uniqueItems": True}, False),
         ({"items": {"$ref": "#"}}, False),
         ({"$ref": "https://example.com/x"}, False),
+        (nested(MAX_NESTING), True),
+        (nested(MAX_NESTING + 1), False),
     ],
 )
 def test_only_what_is_cheap_by_its_size_is_checked_at_once(schema: Any, plain: bool) -> None:

@@ -78,8 +78,15 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """A new connection must send its first headers in time."""
+        self._whole: Any = transport
+        # uvicorn asks of its transport only what this one hands on.
         super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]
         self._start_clock()
+
+    def handle_websocket_upgrade(self) -> None:
+        """A socket writes its frames whole, and half-closes: it gets the transport itself."""
+        self.transport = self._whole
+        super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
         """Nothing is kept of more than is allowed, and no more is read."""

@@ -12,8 +12,8 @@ from tests.support.session import SessionClient
 
 pytestmark = pytest.mark.processes
 
-PER_SECOND, AT_ONCE = 2, 10
-KIB = 64
+PER_SECOND, AT_ONCE = 1, 5
+KIB = 16
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def hub() -> Iterator[RunningHub]:
 @pytest.mark.req("B26-33")
 def test_a_client_with_too_many_requests_is_refused_until_it_has_paused(hub: RunningHub) -> None:
     with Client(hub.base, hub.token("hasty")) as hasty, Client(hub.base, hub.token("calm")) as calm:
-        answers = [hasty.call("server/discover") for _ in range(AT_ONCE + 5)]
+        answers = [hasty.call("server/discover") for _ in range(AT_ONCE * 3)]
         assert [answer.status for answer in answers[:AT_ONCE]] == [200] * AT_ONCE
         refused = answers[-1]
         assert refused.refusal == (429, 42900)
@@ -41,7 +41,7 @@ def test_a_client_with_too_many_requests_is_refused_until_it_has_paused(hub: Run
 @pytest.mark.req("B25-10")
 def test_a_session_hears_it_as_the_answer_to_its_request(hub: RunningHub) -> None:
     with SessionClient(hub.base, hub.token("session")) as session:
-        answers = [session.call("tools/list") for _ in range(AT_ONCE + 5)]
+        answers = [session.call("tools/list") for _ in range(AT_ONCE * 3)]
         refused = next(answer for answer in answers if answer.messages and "error" in answer.messages[-1])
         assert (refused.status, refused.error["code"]) == (200, 42900)
         assert int(refused.headers["retry-after"]) >= 1
@@ -50,7 +50,7 @@ def test_a_session_hears_it_as_the_answer_to_its_request(hub: RunningHub) -> Non
 
 def test_bytes_are_counted_as_well(hub: RunningHub) -> None:
     with Client(hub.base, hub.token("bulky")) as bulky:
-        text = "x" * (KIB * 1_024 * 6)
+        text = "x" * (KIB * 1_024 * 40)  # what is owed for it takes longer than any machine needs to ask once more
         first = bulky.call("tools/call", {"name": "greet", "arguments": {"name": text}}, name="greet")
         assert first.status == 200
         refused = bulky.call("server/discover")

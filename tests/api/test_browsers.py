@@ -12,6 +12,7 @@ from websockets.exceptions import InvalidStatus
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub
 from tests.support.session import SessionClient
+from tests.support.web import Web, web
 
 pytestmark = pytest.mark.processes
 
@@ -30,23 +31,20 @@ ELSEWHERE = ["/", "/tasks/", "/accounts/login/", "/oauth/authorize", "/healthz",
 
 
 @pytest.fixture(scope="module")
-def open_hub() -> Iterator[RunningHub]:
-    """A hub that two sites may call, named as people write addresses."""
-    running = RunningHub(ALLOWED_ORIGINS=f"HTTPS://Inspector.example.com:443/, {LOCAL}")
-    try:
+def open_web(hub: RunningHub) -> Iterator[Web]:
+    """A web process that two sites may call, named as people write addresses."""
+    with web(hub, ALLOWED_ORIGINS=f"HTTPS://Inspector.example.com:443/, {LOCAL}") as running:
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture
-def client(open_hub: RunningHub) -> Iterator[Client]:
-    with Client(open_hub.base, open_hub.tokens["agent-a"]) as found:
+def client(open_web: Web) -> Iterator[Client]:
+    with Client(open_web.base, open_web.hub.tokens["agent-a"]) as found:
         yield found
 
 
 def preflight(
-    hub: RunningHub, origin: str, method: str = "POST", path: str = "/mcp", headers: str = ""
+    hub: RunningHub | Web, origin: str, method: str = "POST", path: str = "/mcp", headers: str = ""
 ) -> httpx2.Response:
     asked = {"Origin": origin, "Access-Control-Request-Method": method}
     if headers:
@@ -68,9 +66,9 @@ def check_readable(headers: httpx2.Headers, origin: str) -> None:
 
 @pytest.mark.parametrize("origin", [SITE, LOCAL])
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
-def test_a_browser_may_ask_first(open_hub: RunningHub, origin: str, method: str) -> None:
+def test_a_browser_may_ask_first(open_web: Web, origin: str, method: str) -> None:
     wanted = "authorization, content-type, mcp-protocol-version, mcp-method, mcp-name, mcp-session-id, last-event-id"
-    answer = preflight(open_hub, origin, method, headers=f"{wanted}, mcp-param-region")
+    answer = preflight(open_web, origin, method, headers=f"{wanted}, mcp-param-region")
     assert answer.status_code == 200
     assert answer.headers["access-control-allow-origin"] == origin
     assert method in answer.headers["access-control-allow-methods"]
@@ -78,9 +76,9 @@ def test_a_browser_may_ask_first(open_hub: RunningHub, origin: str, method: str)
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_what_a_page_has_no_business_with_is_refused_beforehand(open_hub: RunningHub) -> None:
+def test_what_a_page_has_no_business_with_is_refused_beforehand(open_web: Web) -> None:
     for method in ("PUT", "PATCH", "TRACE"):
-        assert preflight(open_hub, SITE, method).status_code == 400
+        assert preflight(open_web, SITE, method).status_code == 400
 
 
 @pytest.mark.parametrize("origin", [SITE, LOCAL])
@@ -90,18 +88,18 @@ def test_a_page_of_an_allowed_site_calls(client: Client, origin: str) -> None:
     check_readable(answer.headers, origin)
 
 
-def test_a_page_reads_a_stream_as_it_comes(open_hub: RunningHub, client: Client) -> None:
+def test_a_page_reads_a_stream_as_it_comes(open_web: Web, client: Client) -> None:
     message = client.message("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, caps=TASKS)
     headers = client.headers(message, {"Origin": SITE})
-    with httpx2.stream("POST", f"{open_hub.base}/mcp", json=message, headers=headers) as response:
+    with httpx2.stream("POST", f"{open_web.base}/mcp", json=message, headers=headers) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         check_readable(response.headers, SITE)
         first = next(line for line in response.iter_lines() if line.startswith("data: "))
     assert "notifications/subscriptions/acknowledged" in first
 
 
-def test_a_page_keeps_a_session_of_2025(open_hub: RunningHub) -> None:
-    with SessionClient(open_hub.base, open_hub.tokens["agent-a"], version="") as session:
+def test_a_page_keeps_a_session_of_2025(open_web: Web) -> None:
+    with SessionClient(open_web.base, open_web.hub.tokens["agent-a"], version="") as session:
         session.http.headers["Origin"] = SITE
         session.initialize("2025-11-25", {})
         assert session.session_id
@@ -109,44 +107,44 @@ def test_a_page_keeps_a_session_of_2025(open_hub: RunningHub) -> None:
         assert session.delete() == 204
 
 
-def test_a_page_may_read_why_it_was_refused(open_hub: RunningHub) -> None:
+def test_a_page_may_read_why_it_was_refused(open_web: Web) -> None:
     answers = [
-        httpx2.post(f"{open_hub.base}/mcp", json={}, headers={"Origin": SITE}),
-        httpx2.post(f"{open_hub.base}/mcp", json={}, headers={"Origin": SITE, "Authorization": "Bearer x"}),
-        httpx2.get(f"{open_hub.base}/mcp", headers={"Origin": SITE}),
-        httpx2.post(f"{open_hub.base}/mcp/nowhere", json={}, headers={"Origin": SITE}),
+        httpx2.post(f"{open_web.base}/mcp", json={}, headers={"Origin": SITE}),
+        httpx2.post(f"{open_web.base}/mcp", json={}, headers={"Origin": SITE, "Authorization": "Bearer x"}),
+        httpx2.get(f"{open_web.base}/mcp", headers={"Origin": SITE}),
+        httpx2.post(f"{open_web.base}/mcp/nowhere", json={}, headers={"Origin": SITE}),
     ]
     assert [answer.status_code for answer in answers] == [401, 401, 405, 404]
     for answer in answers:
         check_readable(answer.headers, SITE)
     assert answers[0].headers["www-authenticate"].startswith("Bearer ")
-    with Client(open_hub.base, open_hub.token("narrow", "tasks:read")) as narrow:
+    with Client(open_web.base, open_web.hub.token("narrow", "tasks:read")) as narrow:
         refused = narrow.tool("greet", {"name": "x"}, headers={"Origin": SITE})
     assert refused.status == 403
     check_readable(refused.headers, SITE)
 
 
 @pytest.mark.parametrize("origin", FOREIGN)
-def test_a_page_of_any_other_site_is_refused(open_hub: RunningHub, client: Client, origin: str) -> None:
+def test_a_page_of_any_other_site_is_refused(open_web: Web, client: Client, origin: str) -> None:
     answer = client.call("server/discover", headers={"Origin": origin})
     assert answer.refusal == (403, -32600)
     assert "access-control-allow-origin" not in answer.headers
-    asked = preflight(open_hub, origin)
+    asked = preflight(open_web, origin)
     assert asked.status_code == 403
     assert "access-control-allow-origin" not in asked.headers
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
-def test_an_allowed_site_reaches_nothing_but_the_endpoint(open_hub: RunningHub, path: str) -> None:
+def test_an_allowed_site_reaches_nothing_but_the_endpoint(open_web: Web, path: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):
         headers = {"Origin": SITE, "Access-Control-Request-Method": "GET"}
-        answer = httpx2.request(method, f"{open_hub.base}{path}", headers=headers)
+        answer = httpx2.request(method, f"{open_web.base}{path}", headers=headers)
         assert answer.status_code == 403
         assert "access-control-allow-origin" not in answer.headers
 
 
-async def test_an_allowed_site_gets_no_socket_of_the_console(open_hub: RunningHub) -> None:
-    address = f"ws://127.0.0.1:{open_hub.port}/ws/hints"
+async def test_an_allowed_site_gets_no_socket_of_the_console(open_web: Web) -> None:
+    address = f"ws://127.0.0.1:{open_web.port}/ws/hints"
     with pytest.raises(InvalidStatus) as caught:
         async with websockets.connect(address, additional_headers={"Origin": SITE}, proxy=None):
             pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,27 +10,18 @@ from playwright.sync_api import Browser
 from tests.e2e.test_axe import look
 from tests.e2e.visits import Visits, go
 from tests.support.hub import RunningHub
+from tests.support.web import web
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def developer_hub(chromium: Path) -> Iterator[RunningHub]:
-    """A hub with `DEBUG`, and no servers."""
-    running = RunningHub(servers=(), DEBUG="True")
-    try:
-        yield running
-    finally:
-        print(running.log.read_text())
-        running.stop()
-
-
 def test_every_part_in_every_state_is_usable_for_everybody(
-    developer_hub: RunningHub, browser: Browser, tmp_path: Path
+    plain_hub: RunningHub, browser: Browser, tmp_path: Path
 ) -> None:
     """Its pictures are kept with the test run, or where `TASKHUB_SHOTS` says."""
-    visits = Visits(developer_hub, browser)
-    page = visits.window()
-    go(page, "/dev/components")
-    assert look(page, "components", tmp_path) == []
-    visits.end()
+    with web(plain_hub, DEBUG="True") as developers:
+        visits = Visits(developers, browser)
+        page = visits.window()
+        go(page, "/dev/components")
+        assert look(page, "components", tmp_path) == []
+        visits.end()

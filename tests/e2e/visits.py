@@ -9,6 +9,7 @@ from typing import Any, Final
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from tests.support.hub import RunningHub
+from tests.support.web import Web
 
 PATIENCE: Final = 20_000
 """Milliseconds that anything expected of a page may take: the two cores are shared."""
@@ -34,7 +35,7 @@ class Visits:
     signed_in: Final[dict[tuple[str, str], Any]] = {}
     """Cookies by hub and username: one sign-in per person is enough."""
 
-    def __init__(self, hub: RunningHub, browser: Browser) -> None:
+    def __init__(self, hub: RunningHub | Web, browser: Browser) -> None:
         self.hub = hub
         self.browser = browser
         self.expected: set[int] = set()

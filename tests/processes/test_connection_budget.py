@@ -9,9 +9,9 @@ import urllib.request
 import pytest
 from django.conf import settings
 
-from tests.processes.test_two_webs import Web, webs
 from tests.support.client import Client
 from tests.support.hub import RunningHub
+from tests.support.web import Web, webs
 
 pytestmark = pytest.mark.processes
 

@@ -18,13 +18,13 @@ import psycopg
 import pytest
 
 from taskhub.config import env
-from tests.processes.test_two_webs import Web, webs
 from tests.support.client import _NO_TLS, Client
 from tests.support.hasty import HASTY
 from tests.support.hub import FIXTURES, RunningHub, wait_until
 from tests.support.person import Person
 from tests.support.proxy import DatabaseDoor, database_door
 from tests.support.session import SessionClient
+from tests.support.web import Web, webs
 
 pytestmark = pytest.mark.processes
 

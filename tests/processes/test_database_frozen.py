@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from tests.processes.test_database_away import FORM, PAGE, later
-from tests.processes.test_two_webs import webs
 from tests.store.flushing import superuser
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, shared, wait_until
 from tests.support.person import Person
 from tests.support.session import SessionClient
+from tests.support.web import webs
 
 pytestmark = pytest.mark.processes
 

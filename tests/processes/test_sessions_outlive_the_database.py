@@ -15,16 +15,6 @@ from tests.support.session import SessionClient
 pytestmark = pytest.mark.processes
 
 
-@pytest.fixture
-def hub() -> Iterator[RunningHub]:
-    """A hub of the test's own: its database is about to go away."""
-    running = RunningHub()
-    try:
-        yield running
-    finally:
-        running.stop()
-
-
 @contextmanager
 def away(hub: RunningHub) -> Iterator[None]:
     """Cut every connection of the hub and let it open no other."""

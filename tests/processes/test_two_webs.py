@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.support.client import TASKS, Client
-from tests.support.hub import ROOT, RunningHub, wait_until
+from tests.support.hub import RunningHub, wait_until
 from tests.support.session import EVERYTHING, SessionClient
+from tests.support.web import Web
 
 pytestmark = pytest.mark.processes
 
 YES = {"action": "accept", "content": {"confirm": True}}
-
-
-class Web:
-    """One more web process of the hub."""
-
-    def __init__(self, hub: RunningHub, **environment: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.base = f"http://127.0.0.1:{port}"
-        self.log = hub.directory / f"web-{port}"
-        command = [sys.executable, "manage.py", "web", "--port", str(port)]
-        known = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=known, stdout=log, stderr=log)
-
-    def ready(self) -> bool:
-        """Whether it answers."""
-        assert self.process.poll() is None, self.log.read_text()
-        try:
-            return httpx2.get(f"{self.base}/readyz", trust_env=False).status_code == 200
-        except httpx2.TransportError:
-            return False
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.process.kill()
-        self.process.wait()
-
-
-@contextmanager
-def webs(hub: RunningHub, number: int = 2, **environment: str) -> Iterator[list[Web]]:
-    """So many web processes, ended with the block."""
-    running = [Web(hub, **environment) for _ in range(number)]
-    try:
-        for web in running:
-            wait_until(web.ready, "a web process", 60)
-        yield running
-    finally:
-        for web in running:
-            if web.process.poll() is None:
-                web.process.terminate()
-                web.process.wait(10)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +26,7 @@ def living(hub: RunningHub) -> Iterator[list[Web]]:
         yield found
     finally:
         for web in found:
-            web.process.terminate()
-        for web in found:
-            web.process.wait(10)
+            web.end()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.client import EVERYTHING, EXTENSION, NONE, TASKS, TERMINAL, Client, Frames, accept
 from tests.support.hub import RunningHub, wait_until
+from tests.support.web import web
 
 pytestmark = pytest.mark.processes
 
@@ -237,25 +238,22 @@ def _can_listen(client: Client) -> bool:
 
 
 @pytest.mark.req("B26-74", "B26-72", "B26-71")
-def test_a_server_that_stops_ends_its_streams_with_a_result() -> None:
-    running = RunningHub(servers=())
-    stopped = False
-    try:
-        with Client(running.base, running.tokens["agent-a"]) as client, contextlib.ExitStack() as stack:
-            streams = {
-                name: stack.enter_context(client.stream(LISTEN, _filter(**wanted), id=name))
-                for name, wanted in {"idle": {}, "tools": {"toolsListChanged": True}}.items()
+def test_a_server_that_stops_ends_its_streams_with_a_result(hub: RunningHub) -> None:
+    with (
+        web(hub) as stopping,
+        Client(stopping.base, hub.tokens["agent-a"]) as client,
+        contextlib.ExitStack() as stack,
+    ):
+        streams = {
+            name: stack.enter_context(client.stream(LISTEN, _filter(**wanted), id=name))
+            for name, wanted in {"idle": {}, "tools": {"toolsListChanged": True}}.items()
+        }
+        for stream in streams.values():
+            _acknowledged(stream)
+        stopping.end()
+        for name, stream in streams.items():
+            (last,) = stream.rest()
+            assert last["result"] == {
+                "resultType": "complete",
+                "_meta": {"io.modelcontextprotocol/subscriptionId": name},
             }
-            for stream in streams.values():
-                _acknowledged(stream)
-            stopped = True
-            running.stop()
-            for name, stream in streams.items():
-                (last,) = stream.rest()
-                assert last["result"] == {
-                    "resultType": "complete",
-                    "_meta": {"io.modelcontextprotocol/subscriptionId": name},
-                }
-    finally:
-        if not stopped:
-            running.stop()

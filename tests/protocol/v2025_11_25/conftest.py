@@ -11,10 +11,18 @@ import pytest
 from tests.support.fixtures import alice, bob, hub, nobody
 from tests.support.hub import RunningHub
 from tests.support.session import EVERYTHING, SessionClient
+from tests.support.web import Web, web
 
 __all__ = ["alice", "bob", "hub", "nobody"]
 
 Start = Callable[..., SessionClient]
+
+
+@pytest.fixture(scope="package")
+def anonymous(hub: RunningHub) -> Iterator[Web]:
+    """A web process that serves callers without a token."""
+    with web(hub, TASKHUB_ANONYMOUS="True") as running:
+        yield running
 
 
 @pytest.fixture

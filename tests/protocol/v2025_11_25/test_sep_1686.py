@@ -14,6 +14,7 @@ from tests.support.client import Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.sep_1686_client import RELATED, TASK, Historical, related
 from tests.support.session import EVERYTHING, SessionClient
+from tests.support.web import Web, web
 
 pytestmark = pytest.mark.processes
 
@@ -123,16 +124,15 @@ def test_where_there_is_no_task_the_key_means_nothing(old: Historical, alice: Cl
 
 
 @pytest.mark.req("T1686-02")
-def test_the_profile_can_be_switched_off() -> None:
-    running = RunningHub(TASKHUB_REVISIONS="2025-11-25,2026-07-28")
-    try:
-        with SessionClient(running.base, running.tokens["agent-a"]) as session:
-            answer = session.tool("slow_compute", {"seconds": 0}, _meta={TASK: {"taskId": "mine"}})
-            assert (answer.text, answer.notifications) == ("Computed something in 0 s", [])
-            assert session.call("tasks/get", {"taskId": "mine"}).refusal == (200, -32602)
-            assert session.call("tasks/delete", {"taskId": "mine"}).refusal == (200, -32601)
-    finally:
-        running.stop()
+def test_the_profile_can_be_switched_off(hub: RunningHub) -> None:
+    with (
+        web(hub, TASKHUB_REVISIONS="2025-11-25,2026-07-28") as published,
+        SessionClient(published.base, hub.tokens["agent-a"]) as session,
+    ):
+        answer = session.tool("slow_compute", {"seconds": 0}, _meta={TASK: {"taskId": "mine"}})
+        assert (answer.text, answer.notifications) == ("Computed something in 0 s", [])
+        assert session.call("tasks/get", {"taskId": "mine"}).refusal == (200, -32602)
+        assert session.call("tasks/delete", {"taskId": "mine"}).refusal == (200, -32601)
 
 
 @pytest.mark.req("T1686-05")
@@ -176,17 +176,13 @@ def test_two_callers_may_use_the_same_id(alone: Historical, stranger: SessionCli
 
 
 @pytest.mark.req("T1686-04")
-def test_callers_that_cannot_be_told_apart_are_told_apart_by_their_sessions() -> None:
-    anonymous = RunningHub("--anonymous")
-    try:
-        with SessionClient(anonymous.base, None) as one, SessionClient(anonymous.base, None) as two:
-            mine, theirs = Historical(one), Historical(two)
-            mine.start("x", "failing_job")
-            assert two.call("tasks/get", {"taskId": "x"}).refusal == (200, -32602)
-            theirs.start("x", "failing_job")
-            assert ([task["taskId"] for task in mine.list()], len(theirs.list())) == (["x"], 1)
-    finally:
-        anonymous.stop()
+def test_callers_that_cannot_be_told_apart_are_told_apart_by_their_sessions(anonymous: Web) -> None:
+    with SessionClient(anonymous.base, None) as one, SessionClient(anonymous.base, None) as two:
+        mine, theirs = Historical(one), Historical(two)
+        mine.start("x", "failing_job")
+        assert two.call("tasks/get", {"taskId": "x"}).refusal == (200, -32602)
+        theirs.start("x", "failing_job")
+        assert ([task["taskId"] for task in mine.list()], len(theirs.list())) == (["x"], 1)
 
 
 @pytest.mark.req("T1686-12", "T1686-20", "T1686-13")

@@ -13,6 +13,7 @@ from tests.protocol.v2025_11_25.conftest import Start
 from tests.support.client import EXTENSION, TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.session import EVERYTHING, SessionClient
+from tests.support.web import Web
 
 pytestmark = pytest.mark.processes
 
@@ -336,16 +337,12 @@ def test_progress_of_a_task_comes_under_the_token_of_its_call(session: SessionCl
 
 
 @pytest.mark.req("T25-02", "T25-26")
-def test_callers_that_cannot_be_told_apart_do_not_list() -> None:
-    anonymous = RunningHub("--anonymous")
-    try:
-        with SessionClient(anonymous.base, None) as session:
-            assert "list" not in session.initialized["capabilities"]["tasks"]
-            assert session.call("tasks/list").refusal == (200, -32601)
-            task_id = session.create("failing_job")
-            assert session.until(task_id, "failed")["taskId"] == task_id
-    finally:
-        anonymous.stop()
+def test_callers_that_cannot_be_told_apart_do_not_list(anonymous: Web) -> None:
+    with SessionClient(anonymous.base, None) as session:
+        assert "list" not in session.initialized["capabilities"]["tasks"]
+        assert session.call("tasks/list").refusal == (200, -32601)
+        task_id = session.create("failing_job")
+        assert session.until(task_id, "failed")["taskId"] == task_id
 
 
 @pytest.mark.req("T25-43")

@@ -19,9 +19,29 @@ _QUICK: Final = ("core", "docs", "lib", "lifecycle", "protocol", "queries", "sto
 _SLOW: Final = ("browser", "processes", "long")
 """Markers of what may take longer than `timeout` of pyproject.toml, as may whatever meets a hub."""
 
-_WINDOWS: Final = {"test_axe.py": "tests/e2e/1", "test_components.py": "tests/e2e/1", "test_sign_in.py": "tests/e2e/1"}
-"""Files of `tests/e2e` that stay together; the others are the other half. Each half has one hub and one browser,
-which cost more than many of their tests."""
+_WINDOWS: Final = {
+    "browser 1": ("tests/e2e/test_axe.py", "tests/e2e/test_components.py", "tests/e2e/test_sign_in.py"),
+    "browser 2": ("tests/e2e/",),
+    "hub 1": ("tests/protocol/v2025_11_25/", "tests/processes/test_two_webs.py", "tests/processes/test_rates.py"),
+    "hub 2": (
+        "tests/processes/test_connection_budget.py",
+        "tests/processes/test_cut_listeners.py",
+        "tests/processes/test_database_away.py",
+        "tests/processes/test_database_frozen.py",
+        "tests/processes/test_revisions_together.py",
+        "tests/processes/test_sessions_outlive_the_database.py",
+        "tests/processes/test_sign_in.py",
+    ),
+    "hub 3": (
+        "tests/protocol/",
+        "tests/api/",
+        "tests/cli/test_call.py",
+        "tests/cli/test_token_and_people.py",
+        "tests/docs/test_transcripts.py",
+    ),
+}
+"""What goes to one worker together, the longest first: the files that begin with one of these, of the first that has
+any. They share a hub, or a hub and a browser, which cost more than many of their tests."""
 
 _SECONDS: Final = 300
 """How long a slow test may take: several times what it takes where nothing else runs."""
@@ -33,28 +53,31 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     One for each core and one more, where all are quick: a worker costs seconds of its own before its first test."""
     # First, since xdist itself answers this too, and whoever was registered later is asked before us.
     cores = len(os.sched_getaffinity(0))
-    return min(cores + 1 if config.option.markexpr == "quick" else 2 * cores + 1, 8)
+    return min(cores + 1 if _only_quick(config) else 2 * cores + 1, 8)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files, or what `_together` makes of them, in the order of `pytest_collection_modifyitems`."""
+    """Hand out whole files, or windows of them, in the order of `pytest_collection_modifyitems`."""
     from xdist.scheduler import LoadFileScheduling
 
     class Together(LoadFileScheduling):
         """Of some files several at once."""
 
         def _split_scope(self, nodeid: str) -> str:
-            return _together(nodeid.partition("::")[0])
+            file = nodeid.partition("::")[0]
+            return (None if _only_quick(config) else _window(file)) or file
 
     config.option.loadscopereorder = False
     return Together(config, log)
 
 
-def _together(file: str) -> str:
-    """The name of all that goes to one worker with this file."""
-    room, _, name = file.rpartition("/")
-    return _WINDOWS.get(name, "tests/e2e/2") if room == "tests/e2e" else file
+def _only_quick(config: pytest.Config) -> bool:
+    return bool(config.option.markexpr == "quick")
+
+
+def _window(file: str) -> str | None:
+    return next((name for name, files in _WINDOWS.items() if file.startswith(files)), None)
 
 
 def _slow(item: pytest.Item) -> bool:
@@ -86,5 +109,7 @@ def pytest_collection_finish() -> None:
 
 
 def _place(item: pytest.Item) -> int:
-    room = item.path.parent.name
-    return 0 if room == "e2e" else 1 if room == "processes" else 2 if _slow(item) else 3
+    window = _window(item.nodeid)
+    if window is not None:
+        return list(_WINDOWS).index(window)
+    return len(_WINDOWS) + (0 if item.path.parent.name == "processes" else 1 if _slow(item) else 2)

@@ -14,7 +14,8 @@ from tests.e2e.visits import Visits, go
 from tests.support.client import Client
 from tests.support.hub import RunningHub
 
-PLACES = ("/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome")
+# The headless shell first: the same engine without a desktop's windows, for a third less of the processors' time.
+PLACES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",

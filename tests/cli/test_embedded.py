@@ -29,11 +29,8 @@ pytestmark = pytest.mark.processes
 LONG = "a-directory-with-a-name-that-is-longer-than-all-others/" * 3 + "data"
 NAMES = {
     "plain": "data",
-    "space": "my data",
-    "quote": "it's data",
-    "double quote": 'so "called" data',
-    "shell": "$HOME `false` \\ & ; data",
-    "list": "one,two?host=three#4%20",
+    "quotes": 'it\'s "called" data',
+    "shell": "$HOME `false` \\ & ; one,two?host=three#4%20 data",
     "long": LONG,
 }
 GET_IN = """

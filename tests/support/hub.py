@@ -102,6 +102,7 @@ class RunningHub:
             **environment,
         }
         self._shell: subprocess.Popen[str] | None = None
+        self._asked: psycopg.Connection[tuple[Any, ...]] | None = None
         self.log = self.directory / "log"
         command = [
             sys.executable,
@@ -170,6 +171,8 @@ class RunningHub:
         """Leave nothing of it."""
         if self._shell is not None:
             self._shell.communicate()  # the end of its input is its own
+        if self._asked is not None:
+            self._asked.close()
         self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -195,9 +198,18 @@ class RunningHub:
 
     def sql(self, statement: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Ask the hub's own database."""
-        with self._connect(self.database) as connection:
-            cursor = connection.execute(statement, params)
-            return cursor.fetchall() if cursor.description else []
+        # On one connection, since many ask until something has come true.
+        if self._asked is None:
+            self._asked = self._connect(self.database)
+        try:
+            cursor = self._asked.execute(statement, params)
+        except psycopg.OperationalError:
+            if not self._asked.closed:
+                raise
+            # Tests cut connections, this one among them.
+            self._asked = self._connect(self.database)
+            cursor = self._asked.execute(statement, params)
+        return cursor.fetchall() if cursor.description else []
 
     def token(self, client: str, *scopes: str) -> str:
         """A fresh token from the command line, as an operator makes one."""

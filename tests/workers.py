@@ -49,11 +49,11 @@ _SECONDS: Final = 300
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two for each core that we may use and one more, up to eight: tests of processes wait more than they work.
-    One for each core and one more, where all are quick: a worker costs seconds of its own before its first test."""
+    """Two for each core that we may use, up to eight: tests of processes wait as much as they work. One for each core
+    and one more, where all are quick: a worker costs seconds of its own before its first test."""
     # First, since xdist itself answers this too, and whoever was registered later is asked before us.
     cores = len(os.sched_getaffinity(0))
-    return min(cores + 1 if _only_quick(config) else 2 * cores + 1, 8)
+    return min(cores + 1 if _only_quick(config) else 2 * cores, 8)
 
 
 @pytest.hookimpl(optionalhook=True)

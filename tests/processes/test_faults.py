@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-import psutil
 import pytest
 
 from tests.support.client import Client
@@ -32,14 +31,6 @@ def hub() -> Iterator[RunningHub]:
         running.stop()
 
 
-def part_of(hub: RunningHub, name: str) -> psutil.Process:
-    """The supervisor's child that runs `manage.py NAME`."""
-    for child in psutil.Process(hub.process.pid).children():
-        if name in child.cmdline():
-            return child
-    raise AssertionError(f"no {name} process")
-
-
 def attempts(hub: RunningHub, task: str) -> list[tuple[Any, ...]]:
     """What became of each attempt at the task."""
     return hub.sql(
@@ -58,7 +49,7 @@ def test_killed_worker_repeatable_task_is_taken_up_again_and_ends_once(hub: Runn
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         task = client.create("countdown", {"seconds": 4, "steps": 16})
         wait_until(lambda: goes_on(hub, task), "progress")
-        part_of(hub, "worker").kill()
+        hub.part("worker").kill()
         done = client.until(task, "completed", "failed", seconds=45)
         assert done["status"] == "completed"
     assert attempts(hub, task) == [(1, "lost"), (2, "finished")]
@@ -83,7 +74,7 @@ def test_killed_worker_other_task_is_faulted_with_its_outcome_unknown(hub: Runni
         task = wait_until(once, "the policy to be in force")
         running = "SELECT 1 FROM task WHERE state = 'working' AND public_id = %s"
         wait_until(lambda: hub.sql(running, [task]), "a running task")
-        part_of(hub, "worker").kill()
+        hub.part("worker").kill()
         done = client.until(task, "completed", "failed", seconds=45)
         assert done["status"] == "failed"
         assert done["error"]["data"] == {"reason": "outcome_unknown"}
@@ -94,7 +85,7 @@ def test_stopped_worker_gives_its_repeatable_task_back_at_once(hub: RunningHub) 
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         task = client.create("countdown", {"seconds": 4, "steps": 16})
         wait_until(lambda: goes_on(hub, task), "progress")
-        part_of(hub, "worker").send_signal(signal.SIGTERM)
+        hub.part("worker").send_signal(signal.SIGTERM)
         done = client.until(task, "completed", "failed", seconds=45)
         assert done["status"] == "completed"
     assert attempts(hub, task) == [(1, "released"), (2, "finished")]
@@ -124,7 +115,7 @@ def test_killed_web_process_loses_no_acknowledged_task(hub: RunningHub) -> None:
         thread.start()
     started.wait(30)
     wait_until(lambda: len(acknowledged) >= 20, "calls in flight")
-    part_of(hub, "web").kill()
+    hub.part("web").kill()
     for thread in threads:
         thread.join(60)
     assert acknowledged

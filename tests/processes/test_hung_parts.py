@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from taskhub.cli import vitals
-from tests.processes.test_faults import DEMO, part_of
+from tests.processes.test_faults import DEMO
 from tests.support.client import Client
 from tests.support.hasty import HASTY, LOOK_SECONDS
 from tests.support.hub import RunningHub, wait_until
@@ -38,7 +38,7 @@ def signs_of_life(hub: RunningHub, worker: psutil.Process) -> bool:
 
 
 def test_a_worker_and_a_web_process_that_hang_are_replaced(hub: RunningHub) -> None:
-    worker, web = part_of(hub, "worker"), part_of(hub, "web")
+    worker, web = hub.part("worker"), hub.part("web")
     wait_until(lambda: signs_of_life(hub, worker), "heartbeats", 60)
     with Client(hub.base, hub.tokens["agent-a"]) as client:
         task = client.create("countdown", {"seconds": 5, "steps": 10})

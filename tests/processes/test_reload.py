@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from taskhub.cli.reload import FOLDERS
-from tests.processes.test_faults import DEMO, part_of
+from tests.processes.test_faults import DEMO
 from tests.support.hub import ROOT, RunningHub, wait_until
 
 pytestmark = pytest.mark.processes
@@ -56,13 +56,13 @@ def begun_again(hub: RunningHub, name: str, before: psutil.Process) -> bool:
 
 
 def test_edited_files_are_what_runs(hub: RunningHub, sources: Path) -> None:
-    web, worker = part_of(hub, "web"), part_of(hub, "worker")
+    web, worker = hub.part("web"), hub.part("worker")
     edit(sources / "templates" / "bare.html", "</body>", "<!-- edited --></body>")
     wait_until(lambda: begun_again(hub, "web", web), "the web server to begin again", 60)
     assert "<!-- edited -->" in body_of(f"{hub.base}/accounts/login/")
     assert worker.is_running(), "a template is nothing to a worker"
 
-    web = part_of(hub, "web")
+    web = hub.part("web")
     edit(sources / "taskhub" / "api" / "health.py", '"ok"', '"edited"')
     wait_until(lambda: begun_again(hub, "worker", worker), "the worker to begin again", 60)
     wait_until(lambda: begun_again(hub, "web", web), "the web server to begin again", 60)

@@ -176,6 +176,13 @@ class RunningHub:
         self._admin(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(self.database)))
         shutil.rmtree(self.directory, ignore_errors=True)
 
+    def part(self, name: str) -> psutil.Process:
+        """The process in which `up` runs `manage.py NAME`."""
+        for child in self.process_of(self.process.pid).children():
+            if name in child.cmdline():
+                return child
+        raise AssertionError(f"no {name} process")
+
     @staticmethod
     def process_of(pid: int) -> psutil.Process:
         """The process with this id."""

@@ -7,6 +7,7 @@ what was expected. Every secret has a `_FILE` twin that names a readable file.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 VARIABLES: dict[str, str] = {}
 """Every variable read so far, with what it is for; `docs/run/settings.md` is tested against it."""
 
+_AUTHORITY = re.compile(r"([^/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?.*", re.DOTALL)
 KEY_CHARACTERS = 32
 """No key is shorter."""
 
@@ -105,31 +107,50 @@ def origin(name: str, value: str) -> str:
     return f"{parts.scheme}://{host}" + ("" if port in (None, default) else f":{port}")
 
 
+def _place(text: str) -> tuple[str, str]:
+    """Host and port of one place in a URL; each may be missing."""
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError as error:
+        raise ImproperlyConfigured(f"DATABASE_URL has a bad host or port: {error}") from None
+    return unquote(parts.hostname or ""), "" if port is None else str(port)
+
+
 def database(url: str) -> dict[str, object]:
-    """Django's database settings for a `postgresql://` URL.
+    """Django's database settings for a `postgresql://` URL. Of several hosts, as libpq takes them, each is tried in
+    turn, and one that only reads is passed over.
 
     Raises `ImproperlyConfigured` for another scheme: Postgres is the only store.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://, not {parts.scheme or url[:12]!r}://")
-    try:
-        port = parts.port
-    except ValueError as error:
-        raise ImproperlyConfigured(f"DATABASE_URL has a bad port: {error}") from None
-    options: dict[str, object] = dict(parse_qsl(parts.query))
-    host = str(options.pop("host", "") or parts.hostname or "")
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("postgres", "postgresql"):
+        other = f", not {scheme}://" if scheme.isalnum() and scheme != url else ""  # else it may be a password
+        raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://{other}")
+    # Taken apart by hand: `urlsplit` knows of one host only.
+    authority, path, query = _AUTHORITY.fullmatch(rest).groups(default="")  # type: ignore[union-attr] # any text matches
+    credentials, _, hosts = authority.rpartition("@")
+    user, _, password = credentials.partition(":")
+    places = [_place(place) for place in hosts.split(",")]
+    ports = [port for _, port in places]
+    options: dict[str, object] = dict(parse_qsl(query))
+    host = str(options.pop("host", "") or ",".join(host for host, _ in places))
+    port = ",".join(ports) if len(set(ports)) > 1 else ports[0]
+    several = "," in host
+    if several:
+        # A standby, or who was the primary before, would take no write.
+        options.setdefault("target_session_attrs", "read-write")
     return {
         "ENGINE": "taskhub.store.backend",
-        "NAME": unquote(parts.path.lstrip("/")) or "taskhub",
-        "USER": unquote(parts.username or str(options.pop("user", ""))),
-        "PASSWORD": unquote(parts.password or ""),
+        "NAME": unquote(path) or "taskhub",
+        "USER": unquote(user or str(options.pop("user", ""))),
+        "PASSWORD": unquote(password),
         "HOST": host,
         "PORT": str(port or options.pop("port", "") or ""),
         "CONN_MAX_AGE": None,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            "connect_timeout": 5,
+            "connect_timeout": 2 if several else 5,
             # A peer that vanished without a word: what was sent to it, or awaited from it, ends within these.
             "tcp_user_timeout": 10_000,
             "keepalives_idle": 5,

@@ -71,6 +71,8 @@ def raise_for(error: Exception) -> None:
     lost = isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
     )
+    # Another server has become the primary, and this one reads only: as good as gone.
+    lost = lost or isinstance(cause, psycopg.errors.ReadOnlySqlTransaction)
     if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
         if not connection.in_atomic_block:
             connection.close()

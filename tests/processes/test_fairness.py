@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -40,3 +46,67 @@ def test_a_client_with_sixty_four_long_tasks_keeps_nobody_else_waiting(hub: Runn
         assert time.monotonic() - began < 2.0
         assert hub.sql(held) == [(SLOTS // 2,)]
         assert hub.sql("SELECT count(*) FROM task WHERE state = 'queued'") == [(64 - SLOTS // 2,)]
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The demo server over HTTP as a process of its own: its address, and the process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    program = f"from taskhub.demo.server import server; server.run('streamable-http', port={port})"
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+    def answers() -> bool:
+        assert process.poll() is None
+        with socket.socket() as asking:
+            return asking.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        wait_until(answers, "the server", 60)
+        yield f"http://127.0.0.1:{port}/mcp", process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_thousand_calls_a_server_that_hangs_and_one_that_is_gone_keep_nobody_else_waiting() -> None:
+    echo = {"name": "echo", "arguments": {"text": "hello"}}
+    took: list[float] = []
+    pace = threading.Event()
+    with served() as (hanging, hung), served() as (leaving, gone):
+        hub = RunningHub(servers=(DEMO, f"hanging={hanging}", f"leaving={leaving}"))
+        try:
+            hung.send_signal(signal.SIGSTOP)
+            gone.kill()
+
+            def crowd(tool: str) -> None:
+                with Client(hub.base, hub.tokens["agent-a"]) as busy:
+                    for _ in range(333):
+                        busy.create(tool, {"seconds": 1, "steps": 1})
+
+            with Client(hub.base, hub.tokens["agent-b"]) as other:
+                assert other.call("tools/call", echo, name="echo").text == "hello"
+                crowds = [
+                    threading.Thread(target=crowd, args=[tool])
+                    for tool in ("countdown", "hanging.countdown", "leaving.countdown")
+                ]
+                for each in crowds:
+                    each.start()
+                began = time.monotonic()
+                # While they come, and then for as long as a server that hangs holds what it was given.
+                while any(each.is_alive() for each in crowds) or time.monotonic() - began < 18:
+                    asked = time.monotonic()
+                    assert other.call("tools/call", echo, name="echo").text == "hello"
+                    took.append(time.monotonic() - asked)
+                    pace.wait(0.1)
+            found = dict(hub.sql("SELECT state, count(*) FROM task GROUP BY state"))
+            assert found["queued"] > 800, "the crowd still waits"
+            assert found["faulted"] > 0, "so does whoever called the server that is gone no more"
+        finally:
+            hub.stop()
+    took.sort()
+    print(f"{len(took)} calls, the middle one {took[len(took) // 2]:.3f} s, the last {took[-1]:.3f} s")
+    assert took[len(took) * 99 // 100] < 1.0

@@ -1,7 +1,9 @@
-"""`manage.py seed`: the demo's tasks."""
+"""`manage.py seed`: the demo's tasks, or a made-up history."""
 
 from __future__ import annotations
 
+import argparse
+import time
 from argparse import ArgumentParser
 from typing import Any
 
@@ -11,23 +13,58 @@ from taskhub.cli.database import need_database
 from taskhub.cli.firstrun import add_demo
 from taskhub.cli.seed import seed
 from taskhub.core.errors import TaskHubError
+from taskhub.identity.principals import default_tenant
+from taskhub.lifecycle.seeding import seed_history
+
+MOST = 10_000_000
+REPORT_SECONDS = 5.0
 
 
 class Command(BaseCommand):
-    """Safe to run again: what is there stays as it is."""
+    """Without `--tasks` safe to run again: what is there stays as it is. With it, each run adds."""
 
-    help = "Add the demo server and call its tools, so that every page has something to show."
+    help = (
+        "Add the demo server and call its tools, so that every page has something to show. With --tasks, make up a"
+        " month's history instead, which needs a hub that is empty or the demo's."
+    )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Nothing but the data directory."""
+        """How many, and the data directory."""
+        parser.add_argument("--tasks", type=_number, metavar="N", help=f"make up N tasks, up to {MOST:,}")
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Add and call."""
+        """Add and call, or make up."""
         with need_database():
             try:
+                if options["tasks"] is not None:
+                    self._make_up(options["tasks"])
+                    return
                 add_demo()
                 self.stdout.write(f"{seed()} demo tasks are there")
             except TaskHubError as error:
                 raise CommandError(error.message) from None
+
+    def _make_up(self, tasks: int) -> None:
+        begun = told = time.monotonic()
+
+        def report(done: int, events: int) -> None:
+            nonlocal told
+            if time.monotonic() - told >= REPORT_SECONDS:
+                told = time.monotonic()
+                self.stdout.write(f"{done:,} of {tasks:,} tasks, {events:,} events, {told - begun:.0f} s")
+                self.stdout.flush()
+
+        done, events = seed_history(default_tenant().pk, tasks, report=report)
+        self.stdout.write(f"{done:,} tasks and {events:,} events were made up in {time.monotonic() - begun:.0f} s")
+
+
+def _number(text: str) -> int:
+    try:
+        found = int(text)
+    except ValueError:
+        found = 0
+    if not 1 <= found <= MOST:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST:,}, not {text!r}")
+    return found

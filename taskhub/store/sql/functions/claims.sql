@@ -59,7 +59,9 @@ BEGIN
             SELECT q.id, CASE WHEN q.definition_digest IS NULL THEN o.changed_at > q.opened_at
                               ELSE q.definition_digest <> decode(o.digest, 'hex') END AS outdated
             FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
-            ORDER BY q.id DESC LIMIT 1) AS a ON true
+            -- Not `q.id`, of which there is an index: a claim sorts nothing where it need not (claim_tasks_v5), and
+            -- would read in its order every question there ever was.
+            ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
         CROSS JOIN LATERAL (
             SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call_v1(c) ELSE c.disabled_at IS NULL END AS call,
                    -- A call that nobody approved goes to the server, which knows best what it has.

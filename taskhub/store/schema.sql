@@ -888,6 +888,8 @@ CREATE INDEX task_runnable ON public.task USING btree (runnable_at, id) WHERE ((
 
 CREATE INDEX task_runnable_by_tool ON public.task USING btree (context_id, tool_id, runnable_at, id) WHERE ((state)::text = 'queued'::text);
 
+CREATE INDEX task_troubled_by_context ON public.task USING btree (context_id, state, id DESC) WHERE (is_error OR ((state)::text = ANY ((ARRAY['faulted'::character varying, 'cancelled'::character varying])::text[])));
+
 CREATE INDEX tenant_slug_812ad82d_like ON public.tenant USING btree (slug varchar_pattern_ops);
 
 CREATE INDEX token_family_code_checksum_af2021db_like ON public.token_family USING btree (code_checksum varchar_pattern_ops);

@@ -7,42 +7,51 @@ clients, which that one has not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import run
 from taskhub.lifecycle.seeding import seed_history
-from taskhub.store.models import Question
+from taskhub.queries.listing import TaskFilter, tab_counts, task_page
+from taskhub.store.models import AuthContext, Question, Task
 from tests.factories import WORKER
 from tests.store.touched import rows_looked_at
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
 
-TASKS = 5_000
-
-
-@pytest.fixture
-def home() -> int:
-    """The tenant of the history."""
-    tenant = default_tenant().pk
-    seed_history(tenant, TASKS, report=lambda done, events: None)
-    return int(tenant)
+TASKS = 40_000
 
 
-def often(work: Callable[[], object]) -> Callable[[], object]:
-    """`work`, after so many times that Postgres may plan its statements without their values."""
-    for _ in range(6):
-        work()
-    return work
+def claim_and_release() -> None:
+    """Two tasks, and given back."""
+    taken = run.claim_tasks(worker="w", limit=2, lease_seconds=60, per_context=1_000, actor=WORKER)
+    assert len(taken.tasks) == 2
+    for task in taken.tasks:
+        run.release(task, started=False, delay_seconds=0, reason="", actor=WORKER)
 
 
-def test_a_claim_reads_the_questions_of_its_tasks_only(home: int) -> None:
-    def claim() -> None:
-        taken = run.claim_tasks(worker="w", limit=2, lease_seconds=60, per_context=1_000, actor=WORKER)
-        assert len(taken.tasks) == 2
-        for task in taken.tasks:
-            run.release(task, started=False, delay_seconds=0, reason="", actor=WORKER)
-
-    assert Question.objects.count() > 100
-    assert rows_looked_at("question", often(claim)) <= 10
+def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
+    home = int(default_tenant().pk)
+    seed_history(home, TASKS, report=lambda done, events: None)
+    context = AuthContext.objects.order_by("-id")[0].pk
+    own = Task.objects.filter(context_id=context).count()
+    assert Question.objects.count() > TASKS // 50
+    works: dict[str, tuple[Callable[[], object], str, int]] = {
+        "a claim: questions of its tasks": (claim_and_release, "question", 10),
+        "the tabs of a client": (lambda: tab_counts(home, TaskFilter(context_id=context)), "task", own + 200),
+        **{
+            f"the list of a client, {tab}": (
+                partial(task_page, home, TaskFilter(tab=tab, context_id=context)),
+                "task",
+                60,
+            )
+            for tab in ("", "finished", "error", "faulted", "cancelled")
+        },
+    }
+    for work, _, _ in works.values():
+        for _ in range(6):
+            work()  # from the sixth time on Postgres may plan a statement without its values
+    looked = {name: rows_looked_at(table, work) for name, (work, table, _) in works.items()}
+    assert {name: rows for name, rows in looked.items() if rows > works[name][2]} == {}

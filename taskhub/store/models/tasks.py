@@ -123,6 +123,11 @@ class Task(models.Model):
                 fields=["tenant", "-id"], condition=Q(state="finished", is_error=True), name="task_newest_with_error"
             ),
             models.Index(
+                fields=["context", "state", "-id"],
+                condition=Q(is_error=True) | Q(state__in=["faulted", "cancelled"]),
+                name="task_troubled_by_context",
+            ),
+            models.Index(
                 fields=["context", "revision", "expires_at"], condition=Q(handle=True), name="task_handed_out"
             ),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="task_ended"),

@@ -34,8 +34,9 @@ def test_the_numbers_count_what_they_say(tenant: Any, sign_in: Login) -> None:
         make_task(context, make_tool(server), state=state)
     for_client = make_question(audience=Audience.CLIENT)
     make_task(context, make_tool(server), state="input_required", question=for_client)
-    numbers = sign_in(make_person(Role.VIEWER, tenant)).get("/").context["numbers"]
-    assert (numbers.queued, numbers.working, numbers.waiting_people, numbers.waiting_client, numbers.failed) == (
+    shown = sign_in(make_person(Role.VIEWER, tenant)).get("/").context
+    numbers = shown["numbers"]
+    assert (numbers.queued, numbers.working, numbers.waiting_people, numbers.waiting_client, shown["failed"]) == (
         1,
         2,
         1,
@@ -89,5 +90,7 @@ def test_the_overview_costs_the_same_at_1_and_30_tasks(
         make_task(context, make_tool(server), state="input_required")
         make_task(context, make_tool(server), state="faulted")
     client = sign_in(make_person(Role.ADMIN, tenant))
-    with django_assert_num_queries(OVERVIEW_QUERIES):
+    with django_assert_num_queries(OVERVIEW_QUERIES + 1):
         client.get("/")
+    with django_assert_num_queries(OVERVIEW_QUERIES):
+        client.get("/")  # the hours that are over are known

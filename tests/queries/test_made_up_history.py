@@ -13,8 +13,9 @@ import pytest
 
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import run
-from taskhub.lifecycle.seeding import seed_history
+from taskhub.lifecycle.seeding import DAYS, seed_history
 from taskhub.queries.listing import TaskFilter, tab_counts, task_page
+from taskhub.queries.stats import day
 from taskhub.store.models import AuthContext, Question, Task
 from tests.factories import WORKER
 from tests.store.touched import rows_looked_at
@@ -37,9 +38,11 @@ def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
     seed_history(home, TASKS, report=lambda done, events: None)
     context = AuthContext.objects.order_by("-id")[0].pk
     own = Task.objects.filter(context_id=context).count()
+    hour = TASKS // (DAYS * 24)
     assert Question.objects.count() > TASKS // 50
     works: dict[str, tuple[Callable[[], object], str, int]] = {
         "a claim: questions of its tasks": (claim_and_release, "question", 10),
+        "the overview's day": (partial(day, home), "task", hour + 100),
         "the tabs of a client": (lambda: tab_counts(home, TaskFilter(context_id=context)), "task", own + 200),
         **{
             f"the list of a client, {tab}": (

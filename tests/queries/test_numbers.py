@@ -10,14 +10,14 @@ from django.utils import timezone
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience
-from taskhub.queries.stats import failing, hours, numbers
+from taskhub.queries.stats import day, numbers
 from taskhub.store.models import AccessToken, AuthContext, Question, Server, Task, Tool, Worker
 from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
 from tests.queries.kit import make_old, past_the_guards
 
 pytestmark = pytest.mark.django_db
 NOTHING = {
-    "queued": 0, "working": 0, "waiting_people": 0, "waiting_client": 0, "failed": 0, "oldest_waiting_at": None,
+    "queued": 0, "working": 0, "waiting_people": 0, "waiting_client": 0, "oldest_waiting_at": None,
     "live_workers": 0, "servers": 0, "tools": 0, "tokens": 0, "ever": False,
 }  # fmt: skip
 
@@ -41,6 +41,7 @@ def test_an_empty_tenant_has_no_numbers_however_busy_its_neighbour_is(context: A
     bring(other, None, {"queued": 1, "working": 1, "input_required": 1, "finished-error": 1, "faulted": 1})
     AccessToken.objects.create(context=other, digest=bytes(32), prefix="thub_x")
     assert counted(context) == NOTHING
+    assert day(context.tenant_id).failed == 0
 
 
 def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthContext) -> None:
@@ -64,8 +65,9 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
         ("stopped", {"stopped_at": now}),
     ):
         Worker.objects.create(name=name, host="h", pid=1, version="1", slots=1, **columns)
+    assert day(context.tenant_id).failed == 9
     assert counted(context) == {
-        "queued": 1, "working": 2, "waiting_people": 5, "waiting_client": 1, "failed": 9, "oldest_waiting_at": since,
+        "queued": 1, "working": 2, "waiting_people": 5, "waiting_client": 1, "oldest_waiting_at": since,
         "live_workers": 1, "servers": 1, "tools": 1, "tokens": 2, "ever": True,
     }  # fmt: skip
 
@@ -74,7 +76,7 @@ def test_failures_older_than_a_day_are_history(context: AuthContext) -> None:
     tool = make_tool(make_server(context.tenant))
     tasks = bring(context, tool, {"faulted": 2, "finished-error": 2})
     make_old({tasks[0].id: timedelta(hours=25), tasks[2].id: timedelta(hours=23, minutes=50)})
-    assert numbers(context.tenant_id).failed == 3
+    assert day(context.tenant_id).failed == 3
 
 
 def test_a_question_that_is_closed_is_waited_for_no_more(context: AuthContext) -> None:
@@ -108,7 +110,7 @@ def test_each_hour_holds_what_ended_in_it_to_the_second(context: AuthContext) ->
     for task, moment in zip(made, moments, strict=True):
         end_at(task, moment)
     end_at(make_task(make_context(make_tenant()), state="finished"), this)
-    found = hours(context.tenant_id, now=now)
+    found = day(context.tenant_id, now=now).hours
     assert [hour.start for hour in found] == [this - timedelta(hours=23 - n) for n in range(24)]
     told = {23 - n: (h.finished, h.failed, h.cancelled, h.total) for n, h in enumerate(found) if h.total}
     assert told == {0: (1, 0, 0, 1), 1: (1, 0, 0, 1), 5: (0, 2, 1, 3), 23: (1, 0, 0, 1)}
@@ -116,7 +118,7 @@ def test_each_hour_holds_what_ended_in_it_to_the_second(context: AuthContext) ->
 
 def test_the_hours_of_now_end_with_the_one_that_runs(context: AuthContext) -> None:
     make_task(context, state="finished")
-    before, found, after = timezone.now(), hours(context.tenant_id), timezone.now()
+    before, found, after = timezone.now(), day(context.tenant_id).hours, timezone.now()
     assert before.replace(minute=0, second=0, microsecond=0) <= found[-1].start <= after
     assert sum(hour.total for hour in found) == 1
 
@@ -129,12 +131,12 @@ def test_failing_tools_come_worst_first_with_how_many_of_how_many(context: AuthC
     bring(context, worse, {"faulted": 3})
     old = bring(context, once, {"faulted": 2})
     make_old({old[0].id: timedelta(hours=25)})
-    found = failing(context.tenant_id)
+    found = day(context.tenant_id).failing
     assert [(row.tool_name, row.failed, row.ended) for row in found] == [
         ("worse", 3, 3), ("bad", 2, 5), ("once", 1, 1),
     ]  # fmt: skip
-    assert [row.tool_name for row in failing(context.tenant_id, limit=2)] == ["worse", "bad"]
-    assert failing(make_tenant().pk) == ()
+    assert [row.tool_name for row in day(context.tenant_id).failing[:2]] == ["worse", "bad"]
+    assert day(make_tenant().pk).failing == ()
 
 
 def test_a_failing_tool_shows_its_latest_failure_not_its_latest_task(context: AuthContext) -> None:
@@ -143,6 +145,6 @@ def test_a_failing_tool_shows_its_latest_failure_not_its_latest_task(context: Au
     first = make_task(context, tool, state="faulted")
     last = make_task(context, tool, state="finished-error", result=text)
     make_task(context, tool, state="finished")
-    (row,) = failing(context.tenant_id)
+    (row,) = day(context.tenant_id).failing
     assert (row.last_public_id, row.last_message, row.last_at) == (last.public_id, "no such city", last.ended_at)
     assert row.last_public_id != first.public_id

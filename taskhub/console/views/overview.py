@@ -14,6 +14,7 @@ from taskhub.queries import inbox, stats
 from taskhub.queries.listing import TaskFilter, task_page
 
 SHORT = 6
+FAILING = 5
 
 
 @require_safe
@@ -24,11 +25,12 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     tenant = person.tenant_id
     answers = gate.allows(person, "question.answer")
     approve = gate.allows(person, "question.approve")
-    numbers = stats.numbers(tenant)
+    day = stats.day(tenant)
     context = {
-        "numbers": numbers,
-        "chart": chart(stats.hours(tenant)),
-        "failing": stats.failing(tenant),
+        "numbers": stats.numbers(tenant),
+        "failed": day.failed,
+        "chart": chart(day.hours),
+        "failing": day.failing[:FAILING],
         "newest": task_page(tenant, TaskFilter(), limit=SHORT).rows,
         "answers": answers,
         "needs": inbox.questions(person, "mine" if answers else "all", approve=approve, limit=SHORT),

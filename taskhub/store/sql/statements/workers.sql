@@ -41,7 +41,7 @@ SELECT (SELECT count(*) FROM (
 -- The overview
 
 -- read fresh: numbers(tenant bigint) -> Numbers
--- Every count is over live tasks or the last 24 hours, so that it never grows with history.
+-- Every count is over what lives, so that it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people, min(q.opened_at) AS since
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
@@ -51,9 +51,6 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
        (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
        (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
        (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
-       (SELECT count(*) FROM task AS t
-        WHERE t.tenant_id = :tenant AND (t.state = 'faulted' OR t.is_error)
-          AND t.ended_at > statement_timestamp() - interval '24 hours') AS failed,
        (SELECT min(since) FROM waiting) AS oldest_waiting_at,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
@@ -65,24 +62,19 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
           AND (a.expires_at IS NULL OR a.expires_at > now())) AS tokens,
        (SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT 1) IS NOT NULL AS ever;
 
--- read fresh: ended_by_hour(tenant bigint, since timestamptz) -> list[Hour]
-SELECT date_trunc('hour', t.ended_at, 'UTC') AS start,
-       count(*) FILTER (WHERE t.state = 'finished' AND NOT t.is_error) AS finished,
-       count(*) FILTER (WHERE t.state = 'faulted' OR t.is_error) AS failed,
-       count(*) FILTER (WHERE t.state = 'cancelled') AS cancelled
-FROM task AS t WHERE t.tenant_id = :tenant AND t.ended_at >= :since GROUP BY 1;
-
--- read fresh: failing(tenant bigint, most int) -> list[Failing]
+-- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]
 WITH recent AS (
-    SELECT t.tool_name, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
+    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
     FROM task AS t
-    WHERE t.tenant_id = :tenant AND t.ended_at > statement_timestamp() - interval '24 hours'
+    WHERE t.tenant_id = :tenant AND t.ended_at >= :since AND t.ended_at < :until
 )
-SELECT r.tool_name, count(*) FILTER (WHERE r.bad) AS failed, count(*) AS ended,
+SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
+       count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad) AS finished, count(*) FILTER (WHERE r.bad) AS failed,
+       count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled,
        max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
        (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
        (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
-FROM recent AS r GROUP BY r.tool_name HAVING bool_or(r.bad) ORDER BY 2 DESC, 4 DESC LIMIT :most;
+FROM recent AS r GROUP BY 1, 2;
 
 
 -- Health

@@ -1,7 +1,7 @@
 """Pages of tasks: newest first, keyed by id, so that page 10,000 costs what page 1 costs.
 
-What no index answers (text, age, tool) looks at the newest `WINDOW` ids only, and the page
-says so. Counts stop at `COUNTED`.
+What no index answers (text, age, tool) looks at a part of the ids for each page, and the page says so: the next one
+goes on below it. Counts are of the newest part, and stop at `COUNTED`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from taskhub.store.models import AuthContext, Tool
 
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
+TEXT_WINDOW: Final = 10_000
+"""Ids looked at for one page by tool and age, which are columns, and for a text, which may stand anywhere."""
+
 COUNTED: Final = 1_000
 SUMMARY: Final = 400
 
@@ -37,9 +40,11 @@ class TaskFilter:
     age: str = ""
 
     @property
-    def windowed(self) -> bool:
-        """Whether only the newest `WINDOW` tasks are looked at."""
-        return bool(self.text or self.tool or self.age)
+    def window(self) -> int | None:
+        """How many ids are looked at for one page; `None` where an index answers."""
+        if self.text:
+            return TEXT_WINDOW
+        return WINDOW if self.tool or self.age else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,8 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows and the cursor of the page after; `None` on the last one."""
+    """Rows and the cursor of the page after; `None` on the last one. Where only a part was looked at there may be
+    more although the page is not full."""
 
     rows: tuple[TaskRow, ...]
     next_before: int | None
@@ -93,18 +99,23 @@ class Choices:
 
 
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
-    """The newest tasks with ids below `before`. One query, and one more where only the newest are looked at."""
+    """The newest tasks with ids below `before`. One query; where only a part is looked at up to two more, to know
+    where it is and whether there is anything below it."""
     state, error = _TABS.get(wanted.tab, (wanted.tab or None, None))
-    found = _PAGE(
-        **_conditions(tenant_id, wanted), state=state, error=error, before=before, summary=SUMMARY, most=limit + 1
-    )
+    above = _above(wanted, before)
+    given = _conditions(tenant_id, wanted, above)
+    found = _PAGE(**given, state=state, error=error, before=before, summary=SUMMARY, most=limit + 1)
     rows = tuple(found[:limit])
-    return TaskPage(rows=rows, next_before=rows[-1].id if len(found) > limit else None)
+    if len(found) > limit:
+        return TaskPage(rows=rows, next_before=rows[-1].id)
+    below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
+    return TaskPage(rows=rows, next_before=None if below is None else below + 1)
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab holds under the rest of the filter. As many queries as `task_page`."""
-    found = dict(_COUNTS(**_conditions(tenant_id, wanted), most=COUNTED + 1))
+    """How many tasks each tab holds under the rest of the filter. One query, and one more where only the newest are
+    looked at."""
+    found = dict(_COUNTS(**_conditions(tenant_id, wanted, _above(wanted)), most=COUNTED + 1))
     return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
 
 
@@ -132,11 +143,18 @@ def summarized(text: str) -> str:
     )
 
 
-def _conditions(tenant_id: int, wanted: TaskFilter) -> dict[str, object]:
+def _above(wanted: TaskFilter, before: int | None = None) -> int | None:
+    """Below which ids nothing is looked at; `None` where everything is."""
+    if wanted.window is None:
+        return None
+    return (_NEWEST() if before is None else before - 1) - wanted.window
+
+
+def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[str, object]:
     """What the statements narrow to; `None` for what is not asked for."""
     return {
         "tenant": tenant_id,
-        "above": _NEWEST() - WINDOW if wanted.windowed else None,
+        "above": above,
         "tool": wanted.tool or None,
         "context": wanted.context_id,
         "seconds": AGES.get(wanted.age),
@@ -146,6 +164,7 @@ def _conditions(tenant_id: int, wanted: TaskFilter) -> dict[str, object]:
 
 _PAGE = statements.many("task_page", TaskRow, convert={"summary": summarized})
 _NEWEST = statements.one("newest_task_id", int)
+_UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])
 _TABS: Final[dict[str, tuple[str, bool]]] = {"finished": ("finished", False), "error": ("finished", True)}
 """Tabs that are not just a state: the state, and whether the tool reported an error."""

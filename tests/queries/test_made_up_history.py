@@ -14,7 +14,7 @@ import pytest
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import run
 from taskhub.lifecycle.seeding import DAYS, seed_history
-from taskhub.queries.listing import TaskFilter, tab_counts, task_page
+from taskhub.queries.listing import TEXT_WINDOW, TaskFilter, tab_counts, task_page
 from taskhub.queries.stats import day
 from taskhub.store.models import AuthContext, Question, Task
 from tests.factories import WORKER
@@ -38,11 +38,14 @@ def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
     seed_history(home, TASKS, report=lambda done, events: None)
     context = AuthContext.objects.order_by("-id")[0].pk
     own = Task.objects.filter(context_id=context).count()
+    assert TEXT_WINDOW < TASKS / 3
     hour = TASKS // (DAYS * 24)
     assert Question.objects.count() > TASKS // 50
     works: dict[str, tuple[Callable[[], object], str, int]] = {
         "a claim: questions of its tasks": (claim_and_release, "question", 10),
         "the overview's day": (partial(day, home), "task", hour + 100),
+        "a text that stands nowhere": (partial(task_page, home, TaskFilter(text="zebra")), "task", TEXT_WINDOW + 100),
+        "its tabs": (partial(tab_counts, home, TaskFilter(text="zebra")), "task", TEXT_WINDOW * 6 // 5),
         "the tabs of a client": (lambda: tab_counts(home, TaskFilter(context_id=context)), "task", own + 200),
         **{
             f"the list of a client, {tab}": (

@@ -209,19 +209,39 @@ def test_text_is_looked_for_in_id_tool_message_and_arguments_to_the_letter(conte
     assert {text: shown(context, TaskFilter(text=text)) for text in found} == found
 
 
-def test_what_no_index_answers_looks_at_the_newest_tasks_only(
+def test_what_no_index_answers_looks_at_a_part_of_the_tasks_for_each_page(
     context: AuthContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = make_tool(make_server(context.tenant), "echo")
     made = [make_task(context, tool, arguments={"colour": "blue"}).id for _ in range(6)]
     newest = Task.objects.order_by("-id").values_list("id", flat=True)[0]
     monkeypatch.setattr(listing, "WINDOW", newest - made[2])
+    monkeypatch.setattr(listing, "TEXT_WINDOW", newest - made[2])
     for wanted in (TaskFilter(text="blue"), TaskFilter(tool="echo"), TaskFilter(age="1h")):
-        assert wanted.windowed
+        assert wanted.window
         assert shown(context, wanted) == made[:2:-1]
+        first = task_page(context.tenant_id, wanted, limit=100)
+        assert first.next_before == made[2] + 1
+        second = task_page(context.tenant_id, wanted, before=first.next_before, limit=100)
+        assert ([row.id for row in second.rows], second.next_before) == (made[2::-1], None)
     for wanted in (TaskFilter(), TaskFilter(tab="queued"), TaskFilter(context_id=context.pk)):
-        assert not wanted.windowed
+        assert wanted.window is None
         assert shown(context, wanted) == made[::-1]
+
+
+def test_a_search_goes_on_to_the_end_over_what_is_no_task_of_ours(
+    context: AuthContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, other = make_tool(make_server(context.tenant)), make_context(make_tenant())
+    found = make_task(context, tool, arguments={"colour": "blue"})
+    for _ in range(9):
+        make_task(other)
+    make_task(context, tool, arguments={"colour": "red"})
+    monkeypatch.setattr(listing, "TEXT_WINDOW", 2)
+    first = task_page(context.tenant_id, TaskFilter(text="blue"))
+    assert (first.rows, first.next_before) == ((), found.id + 1)
+    second = task_page(context.tenant_id, TaskFilter(text="blue"), before=first.next_before)
+    assert ([row.id for row in second.rows], second.next_before) == ([found.id], None)
 
 
 def test_counting_stops_and_says_so(context: AuthContext, monkeypatch: pytest.MonkeyPatch) -> None:

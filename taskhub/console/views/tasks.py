@@ -61,7 +61,6 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
             for tab, word in TAB_WORDS.items()
         ],
         "filters": _filters(wanted, listing.choices(tenant)),
-        "window": listing.WINDOW,
         "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
     }
     response = partial_or_page(request, "console/tasks.html", "rows", context)

@@ -108,6 +108,9 @@ FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT 
 -- read fresh: newest_task_id() -> int
 SELECT coalesce(max(t.id), 0) FROM task AS t;
 
+-- read fresh: newest_task_up_to(tenant bigint, above bigint) -> int | None
+SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER BY t.id DESC LIMIT 1;
+
 -- `above` comes as a value, not from a subquery: so the planner knows how few tasks are meant.
 /* fragment: listed
 t.tenant_id = :tenant

@@ -14,9 +14,10 @@ import pytest
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import run
 from taskhub.lifecycle.seeding import DAYS, seed_history
+from taskhub.queries.audit import WINDOW, EventFilter, event_page
 from taskhub.queries.listing import TEXT_WINDOW, TaskFilter, tab_counts, task_page
 from taskhub.queries.stats import day
-from taskhub.store.models import AuthContext, Question, Task
+from taskhub.store.models import AuthContext, Event, Question, Task
 from tests.factories import WORKER
 from tests.store.touched import rows_looked_at
 
@@ -39,6 +40,7 @@ def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
     context = AuthContext.objects.order_by("-id")[0].pk
     own = Task.objects.filter(context_id=context).count()
     assert TEXT_WINDOW < TASKS / 3
+    assert Event.objects.count() / 3 > WINDOW
     hour = TASKS // (DAYS * 24)
     assert Question.objects.count() > TASKS // 50
     works: dict[str, tuple[Callable[[], object], str, int]] = {
@@ -46,6 +48,7 @@ def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
         "the overview's day": (partial(day, home), "task", hour + 100),
         "a text that stands nowhere": (partial(task_page, home, TaskFilter(text="zebra")), "task", TEXT_WINDOW + 100),
         "its tabs": (partial(tab_counts, home, TaskFilter(text="zebra")), "task", TEXT_WINDOW * 6 // 5),
+        "the same in the log": (partial(event_page, home, EventFilter(text="zebra")), "event", 2 * WINDOW + 100),
         "the tabs of a client": (lambda: tab_counts(home, TaskFilter(context_id=context)), "task", own + 200),
         **{
             f"the list of a client, {tab}": (

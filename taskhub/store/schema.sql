@@ -890,6 +890,8 @@ CREATE INDEX task_runnable_by_tool ON public.task USING btree (context_id, tool_
 
 CREATE INDEX task_troubled_by_context ON public.task USING btree (context_id, state, id DESC) WHERE (is_error OR ((state)::text = ANY ((ARRAY['faulted'::character varying, 'cancelled'::character varying])::text[])));
 
+CREATE INDEX task_unrun ON public.task USING btree (expires_at) WHERE ((state)::text = 'queued'::text);
+
 CREATE INDEX tenant_slug_812ad82d_like ON public.tenant USING btree (slug varchar_pattern_ops);
 
 CREATE INDEX token_family_code_checksum_af2021db_like ON public.token_family USING btree (code_checksum varchar_pattern_ops);

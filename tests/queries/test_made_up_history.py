@@ -14,11 +14,13 @@ import pytest
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import run
 from taskhub.lifecycle.seeding import DAYS, seed_history
+from taskhub.lifecycle.sweep import sweep
 from taskhub.queries.audit import WINDOW, EventFilter, event_page
 from taskhub.queries.listing import TEXT_WINDOW, TaskFilter, tab_counts, task_page
 from taskhub.queries.stats import day
 from taskhub.store.models import AuthContext, Event, Question, Task
-from tests.factories import WORKER
+from tests.factories import WORKER, make_context, make_server, make_task, make_tenant, make_tool
+from tests.store.flushing import superuser
 from tests.store.touched import rows_looked_at
 
 pytestmark = [pytest.mark.long, pytest.mark.django_db(transaction=True)]
@@ -64,3 +66,29 @@ def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
             work()  # from the sixth time on Postgres may plan a statement without its values
     looked = {name: rows_looked_at(table, work) for name, (work, table, _) in works.items()}
     assert {name: rows for name, rows in looked.items() if rows > works[name][2]} == {}
+
+
+def test_a_sweep_looks_at_what_has_expired_and_not_at_the_whole_queue() -> None:
+    context, tool = make_context(make_tenant()), make_tool(make_server(make_tenant()))
+    task = make_task(context, tool)
+    with superuser(autocommit=True) as raw:
+        raw.execute("SET session_replication_role = replica")
+        raw.execute(_QUEUE, [task.id])
+        raw.execute("ANALYZE task")
+    for _ in range(6):
+        assert sweep() == 0
+    assert rows_looked_at("task", sweep) <= 20
+    with superuser(autocommit=True) as raw:
+        raw.execute("SET session_replication_role = replica")
+        raw.execute("UPDATE task SET expires_at = now() - interval '1 second' WHERE public_id IN ('q7', 'q8')")
+    assert sweep() == 2
+    assert Task.objects.filter(state="faulted").count() == 2
+
+
+_QUEUE = """
+    INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
+                      ttl_ms, expires_at, runnable_at)
+    SELECT 'q' || n, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, 86400000,
+           now() + interval '1 day', now()
+    FROM task, generate_series(1, 5000) n WHERE id = %s
+"""

@@ -114,6 +114,7 @@ class Task(models.Model):
                 condition=Q(state="queued"),
                 name="task_runnable_by_tool",
             ),
+            models.Index(fields=["expires_at"], condition=Q(state="queued"), name="task_unrun"),
             models.Index(fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"),
             models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
             models.Index(fields=["tenant", "-id"], name="task_newest"),

@@ -321,6 +321,8 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     changed int := 0;
+    -- A constant of this sweep: a bound of an index scan, as a volatile clock could not be.
+    moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
     -- Leases that ran out, and cancelled tools that did not stop within the grace period.
@@ -376,8 +378,8 @@ BEGIN
             AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
     -- Past its time and never run: it will not be.
     FOR t IN
-        SELECT id FROM task WHERE state = 'queued' AND expires_at < clock_timestamp()
-        LIMIT p_limit FOR UPDATE SKIP LOCKED
+        SELECT id FROM task WHERE state = 'queued' AND expires_at < moment
+        ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         changed := changed + 1;
         UPDATE task SET state = 'faulted', ended_at = clock_timestamp(), message = th_words('expired'),
@@ -386,7 +388,7 @@ BEGIN
     END LOOP;
     -- Runnable tasks always have a wake-up.
     IF EXISTS (SELECT 1 FROM task
-               WHERE state = 'queued' AND runnable_at < clock_timestamp() - interval '5 seconds') THEN
+               WHERE state = 'queued' AND runnable_at < moment - interval '5 seconds') THEN
         PERFORM pg_notify('taskhub', 'w');
         PERFORM th_wake_workers();
     END IF;

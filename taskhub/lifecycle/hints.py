@@ -92,7 +92,6 @@ def flush(seconds: float = 2.0) -> None:
 
 
 def _work() -> None:
-    ready = False
     sent_at = 0.0
     while True:
         _sending.clear()
@@ -105,19 +104,17 @@ def _work() -> None:
                 waiting.add(_queue.get_nowait())
         except Empty:
             pass
-        try:
-            if connection.connection is None:
-                ready = False
-            if not ready:
-                _WAIT_FOR_NO_DISK()
-                ready = True
-            _NOTIFY_OF_TASKS(channel=HINT_CHANNEL, tasks=list(waiting))
-            sent_at = time.monotonic()
-        except (Unavailable, psycopg.Error) as error:
-            ready = False
-            logger.warning("%d hints were not sent: %s", len(waiting), error)
-            connection.close()
-        except Exception:
-            ready = False
-            logger.exception("hints were not sent")
-            connection.close()
+        _tell(waiting)
+        sent_at = time.monotonic()
+
+
+def _tell(task_ids: set[int]) -> None:
+    """Notify of these on the thread's own connection. Never raises: the next ones may find a way."""
+    try:
+        if connection.connection is None:  # the first, or the one before was lost
+            _WAIT_FOR_NO_DISK()
+        _NOTIFY_OF_TASKS(channel=HINT_CHANNEL, tasks=list(task_ids))
+    except (Unavailable, psycopg.Error) as error:
+        logger.warning("%d hints were not sent: %s", len(task_ids), error)
+    except Exception:
+        logger.exception("hints were not sent")

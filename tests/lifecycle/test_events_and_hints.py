@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, LogLine, TaskRecord
 from taskhub.core.states import TRANSITIONS, Door, State
-from taskhub.lifecycle import hints, run
+from taskhub.lifecycle import hints, run, sessions
 from taskhub.lifecycle.answer import answer_question, decide_approval
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.sweep import sweep
-from taskhub.store.models import Event
+from taskhub.store.models import Event, Session
 from tests import factories
 from tests.factories import WORKER, make_question
 from tests.lifecycle import kit
@@ -246,6 +247,58 @@ def test_a_process_that_ends_waits_for_its_hints_but_not_for_ever(world: World, 
     hints.flush(kit.BOUND)
     ear.raw.execute("SELECT pg_notify(%s, %s)", (HINT_CHANNEL, "after"))
     assert ear._up_to("after")[0] == payload("r", world, task)
+
+
+@pytest.fixture
+def announcer() -> Iterator[ThreadPoolExecutor]:
+    """A thread that announces on a connection of its own, as the one of the process does."""
+    with ThreadPoolExecutor(1) as made:
+        yield made
+        made.submit(lambda: connection.close()).result(kit.BOUND)  # noqa: PLW0108 - its own, not ours
+
+
+def asked_there(announcer: ThreadPoolExecutor, what: str) -> str:
+    """What the announcer's own session of the database says of itself."""
+
+    def ask() -> str:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT {what}")
+            return str(cursor.fetchone()[0])
+
+    return announcer.submit(ask).result(kit.BOUND)
+
+
+def test_announcing_waits_for_no_disk(world: World, announcer: ThreadPoolExecutor) -> None:
+    task = kit.create(world)
+    announcer.submit(hints._tell, {task.id}).result(kit.BOUND)
+    assert asked_there(announcer, "current_setting('synchronous_commit')") == "off"
+
+
+def test_a_lost_connection_costs_no_later_hint_and_no_wait(
+    world: World, ear: Ear, announcer: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = kit.create(world)
+    ear.heard()
+    announcer.submit(hints._tell, {task.id}).result(kit.BOUND)
+    ear.raw.execute("SELECT pg_terminate_backend(%s, 5000)", (int(asked_there(announcer, "pg_backend_pid()")),))
+    announcer.submit(hints._tell, {task.id}).result(kit.BOUND)
+    assert [record.levelname for record in caplog.records if record.name == hints.__name__] == ["WARNING"]
+    announcer.submit(hints._tell, {task.id}).result(kit.BOUND)
+    assert ear.heard() == [payload("r", world, task)] * 2
+    assert asked_there(announcer, "current_setting('synchronous_commit')") == "off"
+
+
+def test_a_stream_that_is_left_open_has_another_look_at_its_task_and_a_finished_one_not(world: World, ear: Ear) -> None:
+    task = kit.create(world)
+    found = sessions.start_session(
+        tenant_id=world.context.tenant_id, context_id=world.context.pk, version="2025-11-25", client_info={},
+        capabilities={},
+    )  # fmt: skip
+    session = Session.objects.get(public_id=found)
+    ear.heard()
+    for closed, told in ((True, []), (False, [payload("r", world, task)])):
+        sessions.leave_stream(sessions.open_stream(session.pk, "result", task_id=task.id), closed=closed)
+        assert ear.heard() == told
 
 
 def test_what_is_rolled_back_is_not_announced(world: World, ear: Ear) -> None:

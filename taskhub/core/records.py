@@ -154,7 +154,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """An open question as the wire needs it; `id` is 0 where nobody needs it."""
+    """An open question as the wire needs it; `id` is missing where nobody needs it."""
 
     key: str
     kind: QuestionKind
@@ -163,7 +163,7 @@ class OpenQuestion:
     group: str
     quorum: int
     approvals: int
-    id: int = field(default=0, compare=False)
+    id: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

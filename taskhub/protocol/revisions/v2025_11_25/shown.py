@@ -79,4 +79,5 @@ def question(
         params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
     if (tied := related(task)) is not None:
         params["_meta"] = {**(params.get("_meta") or {}), **tied}
+    assert question.id is not None  # it was read from the database
     return question.id, METHODS[question.kind], params

@@ -253,6 +253,16 @@ def test_a_lock_that_somebody_holds_is_told_of_also_beside_a_scarce_server(world
     assert [found.task_id for found in claim(rooms={server_of(world): 0}).tasks] == [mine.id]
 
 
+def test_who_waits_behind_more_tools_than_one_look_has_time_for_is_found_by_another(world: World) -> None:
+    """All of one client's, and the tools of a server without room stand before the one of another."""
+    crowded = make_server(world.context.tenant)
+    for number in range(400):
+        kit.create(World(world.context, make_tool(crowded, name=f"tool-{number}")))
+    wanted = kit.create(at_another_server(world))
+    looks = (claim(rooms={crowded.pk: 0}).tasks for _ in range(60))
+    assert [taken.task_id for taken in next(filter(None, looks))] == [wanted.id]
+
+
 @pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
 def test_the_backlog_of_a_server_is_not_walked_over(world: World, counted: str) -> None:
     connection.close()

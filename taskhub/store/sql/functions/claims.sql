@@ -168,28 +168,40 @@ BEGIN
             INTO batch, seen, latest, full_contexts, look FROM free f;
         ELSE
             -- The second look. `waiting` steps through the contexts, and in each through the tools, that have something
-            -- queued, one entry of the index each, in the gaps that contexts which are full leave between them. What
-            -- could be `=` is compared as a range: then only one index has the order, whatever the statistics say.
+            -- queued, one entry of the index each, in the gaps that contexts which are full leave between them. It
+            -- does so from several places at once, most of them by lot: what one look has no time for, another has.
+            -- What could be `=` is compared as a range: then only one index has the order, whatever the statistics say.
             WITH RECURSIVE rooms AS MATERIALIZED (
                 SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
             ), edges AS (
-                SELECT r.context_id AS stop, r.context_id + 1 AS resume FROM rooms r WHERE r.room <= 0
-                UNION ALL SELECT 0, 0
+                SELECT r.context_id AS stop, 0::bigint AS stop_tool, r.context_id + 1 AS resume, 0::bigint AS resume_tool
+                FROM rooms r WHERE r.room <= 0
+                UNION ALL SELECT 0, 0, 0, 0
                 UNION ALL
-                SELECT m.at, m.at FROM (SELECT floor(random() * (max(c.id) + 1))::bigint AS at FROM auth_context c) m
+                SELECT n.context_id, m.tool_id, n.context_id, m.tool_id FROM (
+                    SELECT floor(random() * (l.context_id + 1))::bigint AS context_id,
+                           floor(random() * (l.tool_id + 1))::bigint AS tool_id
+                    FROM (SELECT (SELECT max(c.id) FROM auth_context c) AS context_id,
+                                 (SELECT max(o.id) FROM tool o) AS tool_id) l, generate_series(1, 4)) m
+                CROSS JOIN LATERAL (
+                    SELECT t.context_id FROM task t WHERE t.state = 'queued' AND t.context_id >= m.context_id
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
+                WHERE NOT EXISTS (SELECT 1 FROM rooms r WHERE r.context_id = n.context_id AND r.room <= 0)
             ), gaps AS (
-                SELECT e.resume AS low, lead(e.stop, 1, 9223372036854775807) OVER (ORDER BY e.resume, e.stop) AS high
-                FROM edges e
+                SELECT e.resume AS low, e.resume_tool AS low_tool, lead(e.stop, 1, 9223372036854775807) OVER one AS high,
+                       lead(e.stop_tool, 1, 0::bigint) OVER one AS high_tool
+                FROM edges e WINDOW one AS (ORDER BY e.resume, e.resume_tool, e.stop, e.stop_tool)
             ), waiting AS (
-                SELECT g.high, n.context_id, n.tool_id FROM gaps g CROSS JOIN LATERAL (
+                SELECT g.high, g.high_tool, n.context_id, n.tool_id FROM gaps g CROSS JOIN LATERAL (
                     SELECT t.context_id, t.tool_id FROM task t
-                    WHERE t.state = 'queued' AND t.context_id >= g.low AND t.context_id < g.high
+                    WHERE t.state = 'queued' AND (t.context_id, t.tool_id) >= (g.low, g.low_tool)
+                      AND (t.context_id, t.tool_id) < (g.high, g.high_tool)
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
                 UNION ALL
-                SELECT w.high, n.context_id, n.tool_id FROM waiting w CROSS JOIN LATERAL (
+                SELECT w.high, w.high_tool, n.context_id, n.tool_id FROM waiting w CROSS JOIN LATERAL (
                     SELECT t.context_id, t.tool_id FROM task t
                     WHERE t.state = 'queued' AND (t.context_id, t.tool_id) > (w.context_id, w.tool_id)
-                      AND t.context_id < w.high
+                      AND (t.context_id, t.tool_id) < (w.high, w.high_tool)
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
             ), turns AS MATERIALIZED (
                 SELECT w.context_id, w.tool_id, o.server_id,

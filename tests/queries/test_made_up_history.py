@@ -85,10 +85,24 @@ def test_a_sweep_looks_at_what_has_expired_and_not_at_the_whole_queue() -> None:
     assert Task.objects.filter(state="faulted").count() == 2
 
 
+def test_a_sweep_of_a_lost_worker_reads_its_tasks_only() -> None:
+    context, tool = make_context(make_tenant()), make_tool(make_server(make_tenant()))
+    held = [make_task(context, tool, state="working") for _ in range(3)]
+    with superuser(autocommit=True) as raw:
+        raw.execute("SET session_replication_role = replica")
+        raw.execute(_QUEUE, [held[0].id])
+        raw.execute("UPDATE task SET lease_until = now() - interval '1 second' WHERE state = 'working'")
+        raw.execute("ANALYZE task")
+    swept: list[int] = []
+    assert rows_looked_at("task", lambda: swept.append(sweep())) <= 200
+    assert swept == [3]
+
+
+# Older than every other task.
 _QUEUE = """
-    INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
+    INSERT INTO task (id, public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
                       ttl_ms, expires_at, runnable_at)
-    SELECT 'q' || n, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, 86400000,
+    SELECT -n, 'q' || n, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, 86400000,
            now() + interval '1 day', now()
     FROM task, generate_series(1, 5000) n WHERE id = %s
 """

@@ -14,6 +14,7 @@ from django.db import transaction
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import Listed, connect_server, store_snapshot
 from taskhub.lifecycle.clients import client_context
@@ -129,7 +130,7 @@ def _tools(tenant_id: int) -> list[int]:
         made = connect_server(
             tenant_id=tenant_id, name=f"{MADE_UP}{server}", transport="python", target="made.up:server", actor=_ACTOR
         )
-        store_snapshot(made, protocol="2026-07-28", info={}, tools=[_listed(name) for name in names])
+        store_snapshot(made, protocol=Version.MCP_2026_07_28, info={}, tools=[_listed(name) for name in names])
         set_server_enabled(tenant_id=tenant_id, server_id=made, enabled=False, actor=_ACTOR)
     known = Tool.objects.filter(server__tenant_id=tenant_id, server__name__startswith=MADE_UP).order_by("id")
     return [int(key) for key in known.values_list("id", flat=True)]

@@ -140,3 +140,11 @@ def test_a_hub_that_somebody_uses_is_refused_and_stays_as_it_is() -> None:
 def test_a_number_that_is_none_is_refused(given: str) -> None:
     with pytest.raises(CommandError, match=r"expected a number from 1 to 10,000,000"):
         run("seed", "--tasks", given)
+
+
+def test_whoever_waits_for_it_is_told_how_far_it_is() -> None:
+    told: list[tuple[int, int]] = []
+    tasks = seeding.CHUNK + 100
+    done, events = seeding.seed_history(default_tenant().pk, tasks, report=lambda *found: told.append(found))
+    assert [count for count, _ in told] == [seeding.CHUNK, tasks - seeding.LIVE, tasks]
+    assert told[-1] == (done, events) == (tasks, Event.objects.filter(task_id__isnull=False).count())

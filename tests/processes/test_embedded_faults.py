@@ -8,18 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import psutil
 import pytest
 
 from tests.processes.test_faults import DEMO
-from tests.support.client import Client
 from tests.support.hub import ROOT, wait_until
+from tests.support.load import all_completed, load
 
 pytestmark = pytest.mark.processes
 
@@ -63,35 +60,15 @@ def _free_port() -> int:
 def test_postgres_restart_under_load_heals_by_itself(embedded: tuple[str, Path, subprocess.Popen[bytes]]) -> None:
     base, data, _ = embedded
     token = json.loads((data / "credentials.json").read_text())["tokens"]["agent-a"]
-    acknowledged: list[str] = []
-    stop = threading.Event()
-
-    def load() -> None:
-        with Client(base, token) as client:
-            while not stop.is_set():
-                try:
-                    acknowledged.append(client.create("countdown", {"seconds": 0.2, "steps": 2}))
-                except (httpx2.HTTPError, AssertionError):
-                    stop.wait(0.05)
-
-    threads = [threading.Thread(target=load) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: len(acknowledged) >= 10, "load")
-    postmaster = psutil.Process(int((data / "pg" / "postmaster.pid").read_text().splitlines()[0]))
-    before = len(acknowledged)
-    # A crash, not a shutdown: the write-ahead log has to bring everything back.
-    postmaster.send_signal(signal.SIGQUIT)
-    postmaster.wait(15)
-    at = time.monotonic()
-    wait_until(lambda: len(acknowledged) >= before + 20, "new tasks after the restart", 30)
-    assert time.monotonic() - at < 30
-    stop.set()
-    for thread in threads:
-        thread.join(30)
-    with Client(base, token) as client:
-        for task in acknowledged:
-            assert client.until(task, "completed", "failed", seconds=45)["status"] == "completed"
+    with load(base, token) as acknowledged:
+        wait_until(lambda: len(acknowledged) >= 10, "load")
+        postmaster = psutil.Process(int((data / "pg" / "postmaster.pid").read_text().splitlines()[0]))
+        before = len(acknowledged)
+        # A crash, not a shutdown: the write-ahead log has to bring everything back.
+        postmaster.send_signal(signal.SIGQUIT)
+        postmaster.wait(15)
+        wait_until(lambda: len(acknowledged) >= before + 20, "new tasks after the restart", 30)
+    all_completed(base, token, acknowledged)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -3,17 +3,15 @@ gone."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
-import httpx2
 import psycopg
 import pytest
 from psycopg import sql
 
-from tests.support.client import Client
 from tests.support.hub import RunningHub, wait_until
+from tests.support.load import all_completed, load
 from tests.support.pair import Pair, pair
 
 pytestmark = pytest.mark.processes
@@ -49,34 +47,14 @@ def test_a_hub_goes_on_with_the_promoted_standby_and_has_lost_nothing(servers: P
 
     hub = Behind(servers=(DEMO,), other_tables=True)
     try:
-        acknowledged: list[str] = []
-        stop = threading.Event()
-
-        def load() -> None:
-            with Client(hub.base, hub.tokens["agent-a"]) as client:
-                while not stop.is_set():
-                    try:
-                        acknowledged.append(client.create("countdown", {"seconds": 0.2, "steps": 2}))
-                    except (httpx2.HTTPError, AssertionError):
-                        stop.wait(0.05)
-
-        threads = [threading.Thread(target=load) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        try:
+        with load(hub.base, hub.tokens["agent-a"]) as acknowledged:
             wait_until(lambda: len(acknowledged) >= 20, "load", 30)
             servers.kill_primary()
             servers.promote()
             promoted, before = time.monotonic(), len(acknowledged)
             wait_until(lambda: len(acknowledged) >= before + 20, "new tasks", SECONDS)
             print(f"new tasks {time.monotonic() - promoted:.1f} s after the promotion")
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join(30)
-        with Client(hub.base, hub.tokens["agent-a"]) as client:
-            for task in acknowledged:
-                assert client.until(task, "completed", "failed", seconds=45)["status"] == "completed"
+        all_completed(hub.base, hub.tokens["agent-a"], acknowledged)
         assert hub.sql("SELECT pg_is_in_recovery()") == [(False,)]
         assert "ended (" not in hub.log.read_text()
     finally:

@@ -73,7 +73,8 @@ made AS (
            CASE WHEN l.state = 'working' THEN :until + interval '10 minutes' END,
            CASE WHEN l.state IN ('queued', 'cancelled', 'input_required') AND l.asked <> 'elicitation' THEN ''
                 ELSE 'made-up-' || l.id % 3 END,
-           l.born, l.born, l.over, CASE WHEN NOT :live THEN l.over END, CASE WHEN l.state = 'cancelled' THEN l.over END,
+           l.born, l.born AS runnable_at, l.over, CASE WHEN NOT :live THEN l.over END,
+           CASE WHEN l.state = 'cancelled' THEN l.over END,
            86400000, greatest(l.born + interval '1 day', l.over + interval '1 hour'), l.n % 4 <> 0,
            CASE WHEN l.n % 10 = 0 THEN 'made-up-' || l.id END,
            jsonb_build_object('name', c.name, 'version', '1.' || l.context_id % 4),
@@ -90,7 +91,7 @@ made AS (
 questions AS (
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, state, response, opened_at,
                           closed_at, due_at, definition, definition_digest)
-    SELECT l.id, :tenant, l.asked, CASE WHEN l.asked = 'elicitation' THEN 'q' ELSE '' END, l.asked,
+    SELECT l.id, :tenant, l.asked, CASE WHEN l.asked = 'elicitation' THEN 'q' ELSE '' END, l.asked AS kind,
            CASE WHEN l.asked = 'approval'
                 THEN json_build_object('tool', o.exposed_name, 'server', s.name, 'rule', '{}'::json)
                 ELSE json_build_object(

@@ -1,12 +1,16 @@
 #!/usr/bin/env python
 """TaskHub's command line: `manage.py up` runs everything."""
 
+import gc
 import os
 import sys
 
 
 def main() -> None:
     """Run one management command."""
+    # 1,500 modules are a heap of objects that stay. Looking through them for cycles every 700 new ones was a sixth
+    # of a start; what a request leaves behind goes by its reference count.
+    gc.set_threshold(50_000, 20, 100)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
     try:
         from django.core.management import execute_from_command_line

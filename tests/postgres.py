@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -95,6 +96,7 @@ def _make(pattern: Path) -> None:
     with (made / "pg" / "postgresql.conf").open("a") as config:
         # Tests may lose data in a power cut; the product may not, and `doctor` says so.
         config.write("\nfsync = off\nmax_connections = 200\n")
+        config.write("wal_level = minimal\nmax_wal_senders = 0\nautovacuum = off\njit = off\n")
     host = _run(server)
     with psycopg.connect(dbname="postgres", user="postgres", host=host, autocommit=True) as connection:
         # Not a superuser: the guards are tested as the application meets them.
@@ -113,8 +115,23 @@ def _make(pattern: Path) -> None:
         shutil.rmtree(data)  # the tests that need it meet the same fault where they can tell of it
     postmaster = psutil.Process(server.get_postmaster_info().pid)
     postmaster.send_signal(signal.SIGINT)
-    postmaster.wait(30)
+    ended(postmaster)
     made.rename(pattern)
+
+
+def ended(process: psutil.Process, seconds: float = 30) -> None:
+    """Return when it does nothing any more. Whoever has to collect it may take seconds for that, or never do it:
+    a server's parent is the first process of the machine or container, and `wait` waits for that one.
+
+    Raises:
+        TimeoutError: It goes on.
+    """
+    until = time.monotonic() + seconds
+    with contextlib.suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{process} goes on")
+            time.sleep(0.01)
 
 
 def _leaves_it_to_workers(config: pytest.Config) -> bool:
@@ -156,7 +173,7 @@ def _tidy(place: Path) -> None:
                 continue
             # Immediate shutdown: nobody reads this data again.
             postmaster.send_signal(signal.SIGQUIT)
-            postmaster.wait(10)
+            ended(postmaster, 10)
     for process in psutil.process_iter():  # hubs of such a worker: they have this from its environment
         with contextlib.suppress(psutil.Error):
             if process.pid != os.getpid() and process.environ().get(PLACE) == str(place):

@@ -22,6 +22,7 @@ from taskhub.cli.embedded import Embedded
 from taskhub.cli.sockets import NotPrivate, make_private, place_for
 from taskhub.config import env
 from tests.cli.shell import Command
+from tests.postgres import ended
 from tests.support.hub import wait_until
 
 pytestmark = pytest.mark.processes
@@ -95,7 +96,7 @@ def test_it_starts_in_any_directory_and_lets_nobody_else_in(somewhere: Path, nam
         assert place == (embedded.database if name == "data" else place_for(embedded.database))
         postmaster = psutil.Process(int((embedded.database / "postmaster.pid").read_text().splitlines()[0]))
         postmaster.send_signal(signal.SIGQUIT)  # a crash leaves its socket and its directory behind
-        postmaster.wait(30)
+        ended(postmaster)
         assert reached(embedded.start()) == place
         assert Embedded(embedded.data_dir).start() == f"postgresql://taskhub@/taskhub?host={place}"
         assert kept_out(place)

@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from tests.postgres import ended
+
 
 class Pair:
     """Two servers below `place`. What is acknowledged is on the disks of both."""
@@ -53,7 +55,8 @@ class Pair:
             for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.send_signal(number)
-        psutil.wait_procs(family, 10)
+        for process in family:
+            ended(process, 10)
 
     def promote(self) -> None:
         """Returns when the standby takes writes."""
@@ -65,7 +68,7 @@ class Pair:
             with contextlib.suppress(OSError, IndexError, psutil.Error):
                 postmaster = _postmaster(directory)
                 postmaster.send_signal(signal.SIGQUIT)
-                postmaster.wait(10)
+                ended(postmaster, 10)
 
     def _launch(self, directory: Path, options: str = "") -> None:
         _socket(directory).mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import sys
 from argparse import ArgumentParser
@@ -55,6 +56,7 @@ class Command(BaseCommand):
         from django.utils.module_loading import import_string
 
         application = import_string(settings.ASGI_APPLICATION)
+        gc.freeze()  # what is there by now stays: no collection under load need look at it
         server = Server(
             uvicorn.Config(
                 application,

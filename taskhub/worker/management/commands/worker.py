@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -43,6 +44,7 @@ class Command(BaseCommand):
         try:
             check_newer()
             connection.close()
+            gc.freeze()  # what is there by now stays: no collection under load need look at it
             outgrown = uvloop.run(self._run(options["slots"]))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None

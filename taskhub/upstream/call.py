@@ -86,12 +86,12 @@ class _Again:
 
 
 async def call_tool(
-    pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], None] = lambda: None
+    pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
 ) -> Outcome:
     """Call the tool once; again after a pause where it asks for that alone (B26-60). Never raises for what
     the server does: whatever it answers, or fails to, becomes an outcome. `say` gets log lines and
     progress as they come; `ask` answers a request that an older server makes in the middle of the call. `begin`
-    is called when there is a connection for it: until then nothing has run."""
+    is called when there is a connection for it: until then nothing has run, nor does it after an answer of no."""
     roots = isinstance(claim.client_capabilities.get("roots"), dict)
     bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)), begin=begin, roots=roots)
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
@@ -112,7 +112,8 @@ async def _round(
     try:
         async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
             reached = True
-            bound.begin()
+            if not bound.begin():
+                return _broken("its call was withdrawn")
             connection.bound = bound
             try:
                 return await _answer(pool, connection, claim, given, say)

@@ -99,8 +99,8 @@ class Bound:
 
     ask: Ask
     say: Say
-    begin: Callable[[], None] = lambda: None
-    """Called when the call has its connection."""
+    begin: Callable[[], bool] = lambda: True
+    """Called when the call has its connection. Says whether it is still wanted."""
     roots: bool = False
     """Whether its caller has roots. People have none of its: what they would have to guess is refused."""
 

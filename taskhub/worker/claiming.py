@@ -27,6 +27,8 @@ SKIPPED_SECONDS = 0.05
 """After this a task is looked at again whose lock somebody held at the moment of the claim."""
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
+SHUT_SECONDS = 0.5
+"""After this it is asked again whether a server that let nobody in does so now."""
 SHARE = 2
 """One client gets at most this part of a worker's slots, also while nobody else waits: a tool that runs
 cannot be put aside for a newcomer, so the room must be there before."""
@@ -107,6 +109,8 @@ class Slots:
                 self._more = claimed.more
                 if claimed.skipped:
                     patience = SKIPPED_SECONDS
+                elif self._shut():
+                    patience = SHUT_SECONDS
                 if claimed.tasks:
                     self._since = claimed.since
                 if claimed.held_back or (self._more and (len(claimed.tasks) == free or self._ended != ended)):
@@ -119,12 +123,27 @@ class Slots:
 
     def _scarce(self, free: int) -> dict[int, int]:
         """The servers that take fewer than `free` calls more from here, and how many each takes."""
-        narrow = self._runner.servers.narrow(self.size)
+        narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._shut(), 0)
         if not narrow:
             return narrow
         calls = Counter(running.claim.server_id for running in self.running.values())
         rooms = {server_id: max(0, most - calls[server_id]) for server_id, most in narrow.items()}
         return {server_id: room for server_id, room in rooms.items() if room < free}
+
+    def _shut(self) -> set[int]:
+        """The servers that let nobody in: whoever has waited there for some time goes on asking, for all."""
+        return {running.claim.server_id for running in self.running.values() if running.shut_out}
+
+    def _asks(self, held: Running) -> bool:
+        """Whether it is the first of those that wait for its server, being the one that goes on asking."""
+        return next(
+            (
+                running is held
+                for running in self.running.values()
+                if running.begun is None and running.claim.server_id == held.claim.server_id
+            ),
+            True,
+        )
 
     def _start(self, claim: Claim) -> None:
         held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())
@@ -134,7 +153,7 @@ class Slots:
 
     async def _work(self, held: Running) -> None:
         try:
-            await self._runner.run(held)
+            await self._runner.run(held, asks=self._asks)
         finally:
             self.running.pop(held.claim.task_id, None)
             if held.news is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +31,13 @@ CONNECTION_SECONDS = 40.0
 """How long a task in hand waits for a connection to its server (being made, or in use for lists and relays): more
 than two tries take. Then it goes back, and its slot to another."""
 
+WAIT_SECONDS = 2.0
+"""How long a task waits in a slot for its server to let it in, unless it is the first of those that do: a server
+that lets nobody in keeps one slot."""
+
+TURN_SECONDS = 2.0
+"""How long a task that left its slot so waits at least."""
+
 RETRY_SECONDS = 10.0
 """How long a task waits when this worker is not connected to its server (yet)."""
 
@@ -49,6 +58,8 @@ class Running:
     begun: float | None = None
     """When its call got a connection, by the loop's clock."""
     news: asyncio.TimerHandle | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _withdrawn: bool = False
 
     def cancel(self) -> None:
         """Somebody asked for its cancellation: the tool is stopped, and the task ends as cancelled."""
@@ -56,10 +67,24 @@ class Running:
             self.cancelling = True
             self.work.cancel()
 
-    def begin(self) -> None:
-        """Its call has a connection: what it may run counts from the first one on. From any thread."""
-        if self.begun is None:
-            self.begun = asyncio.get_running_loop().time()
+    def begin(self) -> bool:
+        """Its call has a connection: what it may run counts from the first one on. Whether it may still run: not
+        when it was withdrawn. From any thread."""
+        with self._turn:
+            if self.begun is None and not self._withdrawn:
+                self.begun = asyncio.get_running_loop().time()
+            return not self._withdrawn
+
+    def withdraw(self) -> bool:
+        """Whether its call has not begun, and from now on never will."""
+        with self._turn:
+            self._withdrawn = self.begun is None
+            return self._withdrawn
+
+    @property
+    def shut_out(self) -> bool:
+        """Whether it has waited for its server for as long as it should take."""
+        return self.begun is None and time.monotonic() - self.started >= WAIT_SECONDS
 
     @property
     def limit(self) -> float:
@@ -86,17 +111,18 @@ class Runner:
             most=16,  # results may be large (upstream.call.MAX_RESULT), and a batch is one statement
         )
 
-    async def run(self, held: Running) -> None:
-        """Until its outcome is stored, or there is none to store. Raises only for a cancellation."""
+    async def run(self, held: Running, *, asks: Callable[[Running], bool] = lambda held: True) -> None:
+        """Until its outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
+        lets nobody in, it is given back soon unless `asks` says that it is the one to go on asking."""
         try:
-            outcome = await self._outcome(held)
+            outcome = await self._outcome(held, asks)
             await held.notes.flush()
             if outcome is not None and not held.lost:
                 await self._settle(held, outcome)
         except Exception:
             logger.exception("task %s: its outcome could not be stored", held.claim.public_id)
 
-    async def _outcome(self, held: Running) -> Callable[[], Awaitable[bool]] | None:
+    async def _outcome(self, held: Running, asks: Callable[[Running], bool]) -> Callable[[], Awaitable[bool]] | None:
         """How to store what came of it; `None` when the lease is lost."""
         claim = held.claim
         pool = self.servers.pool(claim.server_id)
@@ -113,10 +139,13 @@ class Runner:
         loop = asyncio.get_running_loop()
         calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask, begin=held.begin)))
         try:
-            outcome = await _in_time(held, calling)
+            outcome = await _in_time(held, calling, asks)
         except TimeoutError:
-            if await _abandon(calling) and held.begun is None:
-                return self._give_back(claim)
+            if held.withdraw():
+                delay = RETRY_SECONDS if asks(held) else TURN_SECONDS
+                await _abandon(calling, seconds=1.0)  # it need not have stopped
+                return self._give_back(claim, delay)
+            await _abandon(calling)
             return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
         except asyncio.CancelledError:
             stopped = await _abandon(calling)
@@ -145,12 +174,12 @@ class Runner:
                     self.servers.look_again(claim.server_id)
                 return lambda: self.lanes.run(lifecycle.fault, claim, error, actor=self.actor)
 
-    def _give_back(self, claim: Claim) -> Callable[[], Awaitable[bool]]:
+    def _give_back(self, claim: Claim, delay_seconds: float = RETRY_SECONDS) -> Callable[[], Awaitable[bool]]:
         return lambda: self.lanes.run(
             lifecycle.release,
             claim,
             started=False,
-            delay_seconds=RETRY_SECONDS,
+            delay_seconds=delay_seconds,
             reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
             actor=self.actor,
         )
@@ -219,25 +248,26 @@ class Runner:
             held.answered.clear()
 
 
-async def _in_time(held: Running, calling: asyncio.Future[Outcome]) -> Outcome:
+async def _in_time(held: Running, calling: asyncio.Future[Outcome], asks: Callable[[Running], bool]) -> Outcome:
     """What came of the call. Raises `TimeoutError` when it has run for too long, or not got to run."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS
-    limit = min(patience, now() + may_run)
+    limit = now() + min(WAIT_SECONDS, may_run)
     while True:
         try:
             async with asyncio.timeout_at(limit) as held.clock:
                 return await asyncio.shield(calling)
         except TimeoutError:
-            if now() >= (patience if held.begun is None else held.limit):
+            waits = held.begun is None
+            if now() >= (patience if waits else held.limit) or (waits and held.shut_out and not asks(held)):
                 raise
-            limit = held.limit if held.begun is not None else min(patience, now() + may_run)
+            limit = min(patience, now() + min(WAIT_SECONDS, may_run)) if waits else held.limit
 
 
-async def _abandon(calling: asyncio.Future[Any]) -> bool:
-    """Cancel a call and wait for it within the grace period; whether it really stopped."""
+async def _abandon(calling: asyncio.Future[Any], seconds: float = CANCEL_GRACE_SECONDS / 2) -> bool:
+    """Cancel a call and wait so long for it; whether it really stopped."""
     calling.cancel()
-    done, _ = await asyncio.wait({calling}, timeout=CANCEL_GRACE_SECONDS / 2)
+    done, _ = await asyncio.wait({calling}, timeout=seconds)
     if not done:
         await give_up(calling)
     return bool(done)

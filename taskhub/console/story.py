@@ -156,9 +156,10 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
     if detail.live_workers == 0:
         return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
     if detail.runnable_at > now + timedelta(seconds=1):
-        return f"It was given back and may be taken again in {duration(detail.runnable_at - now)}."
+        why = detail.task.message or "It was given back"
+        return f"{why}: it may be taken again in {duration(detail.runnable_at - now)}."
     count = detail.live_workers
-    takes = CALLS_AT_ONCE[detail.transport]
+    takes = detail.calls_at_once or CALLS_AT_ONCE[detail.transport]
     if detail.running_there >= takes * count:
         before = {0: "It is next", 1: "One call is before it"}.get(detail.ahead, f"{detail.ahead} calls are before it")
         takes_words = "one call" if takes == 1 else f"{takes} calls"

@@ -50,6 +50,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "server.added": Shape("A server was connected.", after="transport target prefix token"),
     "server.changed": Shape("A server has another address.", "transport target", "transport target"),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
+    "server.calls.changed": Shape("A server takes more or fewer calls at once.", "calls_at_once", "calls_at_once"),
     "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),
     "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
     "server.refresh.requested": Shape("A person wants a server listed anew."),

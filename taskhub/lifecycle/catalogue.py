@@ -17,6 +17,7 @@ from taskhub.core.hints import CatalogueChanged
 from taskhub.core.names import told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
+from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lifecycle.events import record_event
@@ -72,6 +73,8 @@ class ServerRow:
     transport: str
     target: str
     prefix: str
+    calls_at_once: int
+    """From one worker."""
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
 
@@ -79,7 +82,16 @@ class ServerRow:
 def enabled_servers() -> list[ServerRow]:
     """All enabled servers of all tenants."""
     return [
-        ServerRow(s.pk, s.tenant_id, s.name, s.transport, s.target, s.prefix, _token(s))
+        ServerRow(
+            s.pk,
+            s.tenant_id,
+            s.name,
+            s.transport,
+            s.target,
+            s.prefix,
+            s.calls_at_once or CALLS_AT_ONCE[s.transport],
+            _token(s),
+        )
         for s in Server.objects.filter(enabled=True).order_by("id")
     ]
 

@@ -15,6 +15,7 @@ from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
 from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
+from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.lifecycle.catalogue import new_server, vault
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
@@ -134,6 +135,30 @@ def _locked_token(transport: str, token: str) -> bytes | None:
     if not _TOKEN.fullmatch(token):
         raise Invalid("A token has up to 4,096 characters: letters, digits and -._~+/=.", field="token")
     return vault().lock(token)
+
+
+def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:
+    """Let so many calls at once go to the server from each worker; `None`: what is usual for its transport. Tasks
+    that run go on. Raises `NotFound`, or `Invalid` naming the field."""
+    if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
+        raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if calls_at_once is not None and server.transport == "stdio":
+            raise Invalid("A command takes one call at a time.", field="calls_at_once")
+        if server.calls_at_once == calls_at_once:
+            return
+        before, server.calls_at_once = server.calls_at_once, calls_at_once
+        server.save(update_fields=["calls_at_once"])
+        record_event(
+            "server.calls.changed",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before={"calls_at_once": before},
+            after={"calls_at_once": calls_at_once},
+        )
+        notify(CatalogueChanged())
 
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:

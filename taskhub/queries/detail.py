@@ -118,6 +118,7 @@ class TaskDetail:
     trace: dict[str, Any]
     live_workers: int
     transport: str
+    calls_at_once: int | None
     running_there: int
     ahead: int
     rerun_of_id: int | None

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 from django.db.models import Count, F, Q
 
 from taskhub.core.policy import Policy, mark_of, values_of
+from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
@@ -42,6 +43,10 @@ class ServerRow:
     tools: int
     rejected: int
     has_token: bool
+    calls_at_once: int
+    """From each worker."""
+    calls_said: bool
+    """Whether somebody has said so; else it is what is usual for the transport."""
     incomplete: str
     """Which of its lists could not be read, and why."""
 
@@ -281,6 +286,8 @@ def _server(row: Any) -> ServerRow:
         tools=row.tool_count,
         rejected=row.rejected_count,
         has_token=row.credentials is not None,
+        calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
+        calls_said=row.calls_at_once is not None,
         incomplete=_without_secrets(row.incomplete, row.transport, row.target),
     )
 

@@ -430,6 +430,8 @@ CREATE TABLE public.server (
     tenant_id bigint NOT NULL,
     capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
     incomplete text DEFAULT ''::text NOT NULL,
+    calls_at_once integer,
+    CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR (((calls_at_once >= 1) AND (calls_at_once <= 1000)) AND (NOT ((transport)::text = 'stdio'::text))))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
     CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
 );

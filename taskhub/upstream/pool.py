@@ -33,12 +33,12 @@ class Pool:
     stops only itself, never heartbeats, leases or the tasks of other servers.
     """
 
-    def __init__(self, name: str, target: Target) -> None:
+    def __init__(self, name: str, target: Target, *, most: int | None = None) -> None:
+        """`most`: calls at once; what is usual for the transport where it is not given."""
         self.name = name
         self.target = target
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
-        self.most = CALLS_AT_ONCE[target.transport]
-        """Calls at once."""
+        self.most = most or CALLS_AT_ONCE[target.transport]
         self._room = asyncio.Semaphore(self.most)
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
@@ -72,7 +72,12 @@ class Pool:
     @property
     def single(self) -> bool:
         """Whether there is only one connection, and what the server knows is known only there."""
-        return self.most == 1
+        return self.target.transport == "stdio"
+
+    def resize(self, most: int) -> None:
+        """So many calls at once from now on. Those that run are not counted."""
+        self.most = most
+        self._room = asyncio.Semaphore(most)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """`work`, in the loop where this server's connections live. Cancelling the caller cancels the

@@ -147,6 +147,7 @@ class Engine:
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
         self.relays.wake()
+        self.slots.wake()
 
     async def _look_at_schema(self) -> None:
         try:

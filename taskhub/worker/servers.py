@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from taskhub.core.errors import TaskHubError
 from taskhub.lib.lanes import Lanes
@@ -70,7 +71,12 @@ class Servers:
         async with self._following:
             wanted = {row.id: row for row in rows}
             for server_id, held in list(self._held.items()):
-                if wanted.get(server_id) != held.row:
+                row = wanted.get(server_id)
+                if row is not None and row == replace(held.row, calls_at_once=row.calls_at_once):
+                    if row != held.row:  # no reason to let its sessions go
+                        held.row = row
+                        held.pool.resize(row.calls_at_once)
+                else:
                     del self._held[server_id]
                     await self._drop(held)
             for row in rows:
@@ -84,7 +90,7 @@ class Servers:
 
     def _connect(self, row: ServerRow) -> _Held:
         target = Target(row.transport, row.target, (("Authorization", f"Bearer {row.token}"),) if row.token else ())
-        pool = Pool(row.name, target)
+        pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 
         def stored(snapshot: Snapshot) -> None:

@@ -220,6 +220,10 @@ def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
     assert f"{takes} It is next." in why(waiting[0])
     assert "Waiting for a free slot on the worker." in why(waiting[1])
     assert f"{takes} One call is before it." in why(waiting[2])
+    Server.objects.filter(pk=command.pk).update(transport="http", calls_at_once=1)
+    assert f"{takes} It is next." in why(waiting[0])
+    Server.objects.filter(pk=command.pk).update(calls_at_once=2)
+    assert "Waiting for a free slot on the worker." in why(waiting[0])
 
 
 def test_a_rejected_call_says_who_said_no(

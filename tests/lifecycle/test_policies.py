@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ def test_nobody_changes_what_another_tenant_has(tool: Tool) -> None:
     with pytest.raises(NotFound, match="No such server"):
         policies.set_server_token(server_id=server, token="x", **foreign)
     with pytest.raises(NotFound, match="No such server"):
+        policies.set_server_calls(server_id=server, calls_at_once=3, **foreign)
+    with pytest.raises(NotFound, match="No such server"):
         policies.request_refresh(server_id=server, **foreign)
     assert not Event.objects.exists()
 
@@ -110,6 +113,23 @@ def test_a_token_is_stored_sealed_and_what_is_told_of_it_is_that_there_is_one(re
     assert token_of(remote) == ""
     yes, no = {"token": True}, {"token": False}
     assert events("server.token.changed") == [(yes, yes), (yes, no)]
+
+
+def test_how_many_calls_a_server_takes_is_said_once_and_taken_back(remote: Server) -> None:
+    def say(most: int | None) -> int:
+        where: dict[str, Any] = {"tenant_id": remote.tenant_id, "server_id": remote.pk, "actor": OPERATOR}
+        policies.set_server_calls(calls_at_once=most, **where)
+        (row,) = enabled_servers()
+        return row.calls_at_once
+
+    assert [say(most) for most in (1, 1, 1_000, None)] == [1, 1, 1_000, 20]
+    for most in (0, 1_001):
+        with pytest.raises(Invalid, match="From 1 to 1,000") as refused:
+            say(most)
+        assert refused.value.data["field"] == "calls_at_once"
+    told = [None, 1, 1_000, None]
+    expected = [({"calls_at_once": a}, {"calls_at_once": b}) for a, b in itertools.pairwise(told)]
+    assert events("server.calls.changed") == expected
 
 
 def test_a_new_token_enables_no_server(remote: Server) -> None:

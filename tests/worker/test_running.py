@@ -192,6 +192,47 @@ def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, mo
     assert "task.faulted" not in kit.actions(task)
 
 
+def test_a_server_that_lets_nobody_in_keeps_one_slot_for_whoever_asks_first(hall: Hall) -> None:
+    shut = hall.server()
+    echo = hall.tool(shut, "echo")
+    open_ = hall.tool(hall.server(), "echo")
+    worker = hall.start(slots=8)
+    assert words(call(echo, text="before")) == "before"
+    blocking = call(hall.tool(shut, "block"))
+    wait_until(gates.entered.is_set, "its thread to be blocked")
+    waiting = [call(echo, text=str(number)) for number in range(5)]
+
+    def queued() -> list[int]:
+        return [task for task in waiting if kit.look(task).state is State.QUEUED]
+
+    wait_until(lambda: len(queued()) == 4, "all but one to give their slots up")
+    assert {kit.look(task).message for task in queued()} <= {"Waiting for its server", ""}
+    later = call(echo, text="later")
+    assert words(call(open_, text="passes")) == "passes"
+    assert {held.claim.task_id for held in worker.slots.running.values()} == {blocking, *waiting} - {*queued()}
+    assert kit.look(later).state is State.QUEUED
+    gates.opened.set()
+    assert [words(task) for task in [blocking, *waiting, later]] == ["let go", *"01234", "later"]
+    assert "task.faulted" not in [action for task in waiting for action in kit.actions(task)]
+
+
+def test_a_server_gets_as_many_calls_at_once_as_is_said_of_it(hall: Hall) -> None:
+    server = hall.server(calls_at_once=2)
+    tool, echo = hall.tool(server, "hold"), hall.tool(hall.server(), "echo")
+    worker = hall.start(slots=8)
+    held = [call(tool, label=label) for label in "abc"]
+    assert words(call(echo, text="beside")) == "beside"
+    wait_until(lambda: sorted(gates.starts) == ["a", "b"], "two of them")
+    assert kit.look(held[2]).state is State.QUEUED
+    pool = worker.servers.pool(server.pk)
+    Server.objects.filter(pk=server.pk).update(calls_at_once=3)
+    hint("c")
+    wait_until(lambda: sorted(gates.starts) == ["a", "b", "c"], "the third")
+    assert worker.servers.pool(server.pk) is pool, "what runs there is left alone"
+    for task in held:
+        request_cancel(task, actor=tool.actor)
+
+
 @pytest.mark.parametrize("how", ["exit", "interrupt", "cancel"])
 def test_a_tool_that_ends_its_process_ends_its_call_and_nothing_else(hall: Hall, how: str) -> None:
     server = hall.server()

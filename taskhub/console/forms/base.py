@@ -61,17 +61,25 @@ class Typed(forms.CharField):
 
 
 class Whole(Typed):
-    """A whole number from `low` to `high`; the operation says whether it fits."""
+    """A whole number from `low` to `high`; the operation says whether it fits.
 
-    def __init__(self, *, low: int, high: int, demanded: bool = False, refusal: str = "", **options: Any) -> None:
+    Where it is `optional`, nothing is `None`.
+    """
+
+    def __init__(
+        self, *, low: int, high: int, demanded: bool = False, optional: bool = False, refusal: str = "", **options: Any
+    ) -> None:
+        self.optional = optional
         self.refusal = refusal or "Give a whole number, not {}."
         # A browser knows no longest number, and suggests none of its own.
         limits = {"min": low, "max": high, "maxlength": None, "autocomplete": None}
         super().__init__(longest=20, demanded=demanded, widget=forms.NumberInput, attrs=limits, **options)
 
-    def clean(self, value: Any) -> int:
+    def clean(self, value: Any) -> int | None:
         """The number."""
         text = self.to_python(value)
+        if self.optional and not text:
+            return None
         number = whole(text, most=999_999_999)
         if number is None:
             raise forms.ValidationError(self.refusal.format(repr(text[:20])))

@@ -11,6 +11,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
+from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.lib import jsonx
 from taskhub.queries.servers import ToolRow
 
@@ -92,6 +93,19 @@ class ServerTokenForm(ConsoleForm):
             "Sent as <code>Authorization: Bearer</code>, stored encrypted and never shown again. Empty: no token is "
             "sent."
         ),
+    )
+
+
+class ServerCallsForm(ConsoleForm):
+    """How many calls a server takes at once."""
+
+    first = "calls_at_once"
+    calls_at_once = Whole(
+        label="Calls at once from each worker",
+        low=1,
+        high=MOST_AT_ONCE,
+        optional=True,
+        help_text="What is beyond it waits its turn, without a slot. Empty: what is usual for such a server.",
     )
 
 

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
-from taskhub.console.forms.servers import PolicyForm, ServerForm, ServerTokenForm, conditions_of
+from taskhub.console.forms.servers import PolicyForm, ServerCallsForm, ServerForm, ServerTokenForm, conditions_of
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
@@ -87,6 +87,27 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 @page("server.manage")
 @require_POST
+def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Let more or fewer calls at once go to the server."""
+    form = ServerCallsForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, pk, calls_form=form, status=400)
+    try:
+        policies.set_server_calls(
+            tenant_id=request.person.tenant_id,
+            server_id=_id(pk),
+            calls_at_once=form.cleaned_data["calls_at_once"],
+            actor=actor_of(request),
+        )
+    except Invalid as error:
+        form.refuse(error)
+        return _detail(request, pk, calls_form=form, status=400)
+    messages.success(request, "Saved. Workers keep to it from their next call on.")
+    return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
 def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Offer the server's tools, or stop offering them."""
     enabled = request.POST.get("enabled") == "1"
@@ -148,6 +169,7 @@ def _detail(
     form: PolicyForm | None = None,
     *,
     token_form: ServerTokenForm | None = None,
+    calls_form: ServerCallsForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     tenant_id = request.person.tenant_id
@@ -186,6 +208,9 @@ def _detail(
             "toggling": can_manage and "toggle" in request.GET,
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
+            "setting_calls": can_manage and server.transport != "stdio" and ("calls" in request.GET or calls_form),
+            "calls_form": calls_form
+            or ServerCallsForm(initial={"calls_at_once": server.calls_at_once if server.calls_said else None}),
             "can_manage": can_manage,
             "can_audit": gate.allows(request.person, "audit.view"),
         },

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import Tenant
 
@@ -17,6 +18,7 @@ class Server(models.Model):
     target = models.TextField()
     credentials = models.BinaryField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
+    calls_at_once = models.IntegerField(null=True)
     enabled = models.BooleanField(db_default=True)
     state = models.CharField(max_length=16, db_default="unknown")
     problem = models.TextField(db_default="", blank=True)
@@ -38,6 +40,11 @@ class Server(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=["unknown", "ready", "unreachable", "disabled"]),
                 name="server_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(calls_at_once__isnull=True)
+                | (Q(calls_at_once__range=(1, MOST_AT_ONCE)) & ~Q(transport="stdio")),
+                name="server_calls_at_once_range",
             ),
         ]
 

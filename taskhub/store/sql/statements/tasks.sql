@@ -180,7 +180,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
-       s.transport,
+       s.transport, s.calls_at_once,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.lease_until > '-infinity' AND u.server_id = s.id) ELSE 0 END AS running_there,

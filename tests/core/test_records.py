@@ -1,0 +1,47 @@
+"""What rooms hand to each other: nobody changes a record that somebody else holds too."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import taskhub.core
+import taskhub.lib
+import taskhub.lifecycle
+import taskhub.protocol
+
+CHANGED = {
+    "taskhub.protocol.hub.Hub",
+    "taskhub.protocol.revisions.v2025_11_25.streams._Position",
+    "taskhub.protocol.revisions.v2025_11_25.streams._Served",
+}
+"""These are no records: what they hold changes as a process goes on."""
+TALL = ("taskhub.core.hints.",)
+"""What goes over the wire of one is its `vars`."""
+
+
+def dataclasses_of(rooms: tuple[Any, ...]) -> Iterator[type]:
+    for room in rooms:
+        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            module = importlib.import_module(found.name)
+            for thing in vars(module).values():
+                if isinstance(thing, type) and dataclasses.is_dataclass(thing) and thing.__module__ == found.name:
+                    yield thing
+
+
+RECORDS = {
+    f"{one.__module__}.{one.__qualname__}": one
+    for one in dataclasses_of((taskhub.core, taskhub.lib, taskhub.lifecycle, taskhub.protocol))
+}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS))
+def test_a_record_stays_as_it_was_made(name: str) -> None:
+    record: Any = RECORDS[name]
+    assert record.__dataclass_params__.frozen is (name not in CHANGED)
+    assert ("__slots__" in vars(record)) is (name not in CHANGED and not name.startswith(TALL))

@@ -37,10 +37,11 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parents[1]
 SQL = {"sql": "taskhub/store/sql/functions", "statements": "taskhub/store/sql/statements"}
 USERS = {
-    "core": ["tests/core", "tests/lifecycle tests/upstream", "tests/protocol tests/queries", "tests/console"],
-    "lib": ["tests/lib", "tests/lifecycle tests/upstream", "tests/protocol tests/api tests/worker"],
-    "lifecycle": ["tests/lifecycle", "tests/worker tests/queries", "tests/protocol tests/identity"],
-    "protocol": ["tests/protocol", "tests/push tests/api"],
+    "core": ["tests/core tests/docs", "tests/lifecycle tests/upstream", "tests/protocol tests/queries",
+             "tests/console"],
+    "lib": ["tests/lib", "tests/lifecycle tests/upstream", "tests/protocol tests/api tests/worker tests/docs"],
+    "lifecycle": ["tests/lifecycle", "tests/worker tests/queries", "tests/protocol tests/identity tests/docs"],
+    "protocol": ["tests/protocol", "tests/push tests/api tests/docs"],
     "sql": ["tests/store tests/lifecycle", "tests/worker tests/queries", "tests/protocol"],
     "statements": ["tests/store tests/queries", "tests/lifecycle tests/worker", "tests/protocol tests/push",
                    "tests/identity tests/console"],

@@ -13,7 +13,7 @@ import pytest
 
 from taskhub.lib import schemas
 from taskhub.lib.schema_process import MAX_WORDS
-from taskhub.lib.schemas import MAX_NESTING, PLAIN_COST, Checked, Checker, plain_cost
+from taskhub.lib.schemas import MAX_NESTING, PLAIN_COST, Checked, Checker, plain_cost, surely_fits
 
 POINT: Final = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 NAMED: Final = {"type": "object", "properties": {"p": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}}
@@ -194,3 +194,18 @@ async def test_a_closed_checker_leaves_no_process_and_no_verdict(checker: Checke
 )
 def test_only_what_is_cheap_by_its_size_is_checked_at_once(schema: Any, plain: bool) -> None:
     assert (plain_cost(schema) <= PLAIN_COST) is plain
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fits"),
+    [
+        ({"type": "string"}, "a", True),
+        ({"type": "string"}, 1, False),
+        ({"pattern": "a"}, "a", False),
+        ({"type": "no such type"}, "a", False),
+        ({"type": "string"}, "\ud800", False),
+    ],
+    ids=["fits", "does not", "takes too long to tell", "no schema", "no text"],
+)
+def test_what_surely_fits_is_what_can_be_told_at_once(schema: Any, value: Any, fits: bool) -> None:
+    assert surely_fits(schema, value) is fits

@@ -16,7 +16,8 @@ AT = datetime(2026, 8, 1, 10, tzinfo=UTC)
 FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
-def _task(state: State, audience: Audience | None = None, **changes: Any) -> TaskRecord:
+def make_record(state: State, audience: Audience | None = None, **changes: Any) -> TaskRecord:
+    """A task in that state, with what such a one has."""
     question = OpenQuestion("q", QuestionKind.ELICITATION, FORM, audience or Audience.CLIENT, "", 1, 0)
     fields: dict[str, Any] = {
         "id": 1,
@@ -59,7 +60,7 @@ def _task(state: State, audience: Audience | None = None, **changes: Any) -> Tas
 def test_every_state_has_one_of_five_statuses_and_its_payload(
     state: State, audience: Audience | None, status: str, payload: str | None
 ) -> None:
-    found = mapping.shown(_task(state, audience))
+    found = mapping.shown(make_record(state, audience))
     schema.check("sep_2557_get_task_result", found)
     assert found["status"] == status
     assert {"inputRequests", "result", "error"} & set(found) == ({payload} if payload else set())
@@ -68,14 +69,14 @@ def test_every_state_has_one_of_five_statuses_and_its_payload(
 @pytest.mark.parametrize(("ttl_ms", "ttl"), [(60_000, 60), (60_001, 61), (1, 1), (86_400_000, 86_400), (None, None)])
 @pytest.mark.req("T2557-09")
 def test_ttl_is_in_seconds_and_the_poll_interval_in_milliseconds(ttl_ms: int | None, ttl: int | None) -> None:
-    found = mapping.task_fields(_task(State.WORKING, ttl_ms=ttl_ms), "s")
+    found = mapping.task_fields(make_record(State.WORKING, ttl_ms=ttl_ms), "s")
     assert (found["ttl"], found["pollInterval"]) == (ttl, 5_000)
     assert type(found["ttl"]) in (int, type(None))
 
 
 @pytest.mark.req("T2557-23")
 def test_a_task_is_shown_in_the_words_of_its_own_revision() -> None:
-    task = _task(State.WORKING, handle=True)
+    task = make_record(State.WORKING, handle=True)
     found = {
         name: shown(TaskRecord(**{**{f: getattr(task, f) for f in TaskRecord.__dataclass_fields__}, "revision": name}))
         for name in REVISIONS

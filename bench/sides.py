@@ -190,7 +190,7 @@ def hub(work: Path, python: Path) -> Iterator[Side]:
         stack.callback(_stop_postgres, data)
         program = stack.enter_context(Program("hub", up, work / "hub.log", environment))
         for _ in attempts(program, "200 of /readyz", READY_S):
-            if _status(port, "/readyz") == HTTP_OK:
+            if _status(port, "/readyz?full") == HTTP_OK:
                 break
         token = hub_token(python, data)
         url = f"http://{HOST}:{port}/mcp"

@@ -46,7 +46,8 @@ class Guard:
     `origins` are the full origins (scheme, host, port) that browsers may come from besides the
     address the request itself was sent to. `clients` are further ones for `/mcp` and below, where no
     cookie counts. `open_paths` are the exact paths that take any origin, because what answers there
-    looks at no cookie and tells nothing that is not public. `too_large` makes the answer to a body over
+    looks at no cookie and tells nothing that is not public. `probed` are the exact paths that answer to any
+    Host: behind the guard they are asked by one of ours. `too_large` makes the answer to a body over
     `max_body` from its two ends (the last is empty if it did not come whole); `None` leaves it to the guard.
     """
 
@@ -60,6 +61,7 @@ class Guard:
         clients: Collection[str] = (),
         proxies: int = 0,
         open_paths: Collection[str] = (),
+        probed: Collection[str] = (),
         too_large: Callable[[Scope, str, bytes, bytes], Reply | None] = _in_our_words,
     ) -> None:
         self.app = app
@@ -68,6 +70,8 @@ class Guard:
         self.origins = frozenset(origin.lower() for origin in origins)
         self.clients = frozenset(clients)
         self.open_paths = frozenset(open_paths)
+        self.probed = frozenset(probed)
+        self.own_host = next((name.lstrip(".") for name in hosts if name != "*"), "localhost").encode()
         self.max_body = max_body
         self.proxies = proxies
         self.too_large = too_large
@@ -123,7 +127,11 @@ class Guard:
             elif name == b"content-length" and scope["type"] == "http" and not value.isdigit():
                 return 400, "Content-Length is not a number"
         if host is None or not self.known_host(host):
-            return 400, "This server does not answer to that Host"
+            if host is None or scope["type"] != "http" or scope["path"] not in self.probed:
+                return 400, "This server does not answer to that Host"
+            scope["headers"] = [(name, value) for name, value in headers if name != b"host"]
+            scope["headers"].append((b"host", self.own_host))
+            host = self.own_host.decode()
         if origin is not None and not self._origin_allowed(scope, origin, host):
             return 403, "Origin not allowed"
         return None

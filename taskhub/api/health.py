@@ -1,12 +1,17 @@
-"""Health at two depths, and figures for scrapers."""
+"""Health at three depths, and figures for scrapers."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 
 from taskhub.api.away import later, reason
-from taskhub.queries.health import backlog, ready
+from taskhub.queries.health import all_ready, backlog, ready
+
+PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Asked by load balancers and scrapers, which name this process by whatever address they have of it."""
 
 
 @never_cache
@@ -17,9 +22,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when the database answers, is migrated, and a worker is alive; 503 says which is not."""
+    """200 when this process can serve: the database answers and is migrated. With `?full`, when a worker is alive
+    and every server was contacted too. 503 says what is not so."""
     try:
-        problems = ready()
+        problems = all_ready() if "full" in request.GET else ready()
     except Exception as error:  # noqa: BLE001 - raised again unless it is of the kind expected
         reason(error)
         problems = ["the database is away"]

@@ -26,7 +26,7 @@ from django.urls import path
 from taskhub.api.asgi import Lean
 from taskhub.api.browsers import for_browsers
 from taskhub.api.guard import Guard, Receive, Scope, Send
-from taskhub.api.health import healthz, unanswered
+from taskhub.api.health import PROBED, healthz, unanswered
 from taskhub.api.oauth import OPEN_PATHS
 from taskhub.api.pages import Pages
 from taskhub.console.later import CROWDED, crowded
@@ -123,6 +123,7 @@ class Application:
             max_body=settings.TASKHUB_MAX_BODY,
             proxies=settings.ALLAUTH_TRUSTED_PROXY_COUNT,
             open_paths=OPEN_PATHS,
+            probed=PROBED,
             too_large=lean.too_large,
         )
         self._tasks: list[asyncio.Task[None]] = []

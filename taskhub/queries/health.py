@@ -27,14 +27,25 @@ def failed_chores() -> list[str]:
 
 
 def ready() -> list[str]:
-    """What is missing, in words; empty when all is well. Raises `DatabaseError` when it is away."""
+    """What this process lacks to serve, in words; empty when all is well. Raises `DatabaseError` when the
+    database is away."""
     global _migrated
-    if not _migrated:
+    if _migrated:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    else:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):
             return ["migrations are pending: run manage.py migrate"]
         _migrated = True
-    problems = []
+    return []
+
+
+def all_ready() -> list[str]:
+    """What is missing for calls to be answered, by this process and the others. As `ready`."""
+    problems = ready()
+    if problems:
+        return problems
     if not live_workers():
         problems.append("no worker is alive: run manage.py worker")
     unseen = Server.objects.filter(enabled=True, state="unknown").count()

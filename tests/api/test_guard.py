@@ -50,12 +50,26 @@ def _status(answer: bytes) -> int:
     return int(answer.split(b" ")[1])
 
 
-@pytest.mark.parametrize("path", ["/mcp", "/healthz", "/", "/accounts/login/", "/nope"])
+@pytest.mark.parametrize("path", ["/mcp", "/healthz/", "/", "/accounts/login/", "/nope"])
 @pytest.mark.parametrize("host", HOSTILE)
 @pytest.mark.req("B26-02")
 def test_a_host_we_do_not_answer_to_is_refused_everywhere(hub: RunningHub, host: str, path: str) -> None:
     answer = hub.raw(_head(hub, path=path, host=host))
     assert _status(answer) == 400
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?full", "/metrics"])
+@pytest.mark.parametrize("host", HOSTILE)
+def test_a_probe_names_it_as_it_likes_and_hears_nothing_of_that(hub: RunningHub, host: str, path: str) -> None:
+    head, _, body = hub.raw(_head(hub, path=path, host=host)).partition(b"\r\n\r\n")
+    assert _status(head) == 200
+    assert not host or host.encode("latin-1") not in head + body
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_a_probe_by_a_page_of_another_origin_is_refused(hub: RunningHub, path: str) -> None:
+    answer = hub.raw(_head(hub, "Origin: http://evil.example.com", path=path, host="evil.example.com"))
+    assert _status(answer) == 403
 
 
 @pytest.mark.parametrize(
@@ -248,7 +262,7 @@ def test_too_many_or_too_large_headers_are_431(hub: RunningHub) -> None:
 @pytest.mark.req("B26-33")
 def test_every_refusal_of_the_guard_is_json(hub: RunningHub) -> None:
     for request in (
-        _head(hub, host="evil.example.com"),
+        _head(hub, host="evil.example.com", path="/"),
         _head(hub, "Origin: null"),
         _head(hub, "X-Long: " + "y" * 17_000),
     ):

@@ -1,4 +1,4 @@
-"""Health at two depths, and the figures for scrapers."""
+"""Health at three depths, and the figures for scrapers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def test_a_live_process_says_so_to_anybody(hub: RunningHub, nobody: Client) -> N
     assert "no-store" in response.headers["cache-control"]
 
 
-def test_a_ready_hub_has_no_problems(hub: RunningHub, nobody: Client) -> None:
-    response = nobody._http.get(f"{hub.base}/readyz")
+@pytest.mark.parametrize("query", ["", "?full"])
+def test_a_ready_hub_has_no_problems(hub: RunningHub, nobody: Client, query: str) -> None:
+    response = nobody._http.get(f"{hub.base}/readyz{query}")
     assert (response.status_code, response.json()) == (200, {"status": "ready", "problems": []})
 
 
@@ -32,5 +33,5 @@ def test_figures_are_in_the_text_format(hub: RunningHub, nobody: Client) -> None
 
 def test_nothing_here_names_a_caller(hub: RunningHub, alice: Client) -> None:
     alice.tool("greet", {"name": "x"})
-    for path in ("/healthz", "/readyz", "/metrics"):
+    for path in ("/healthz", "/readyz", "/readyz?full", "/metrics"):
         assert "agent-a" not in alice._http.get(f"{hub.base}{path}").text

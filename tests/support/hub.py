@@ -136,7 +136,7 @@ class RunningHub:
     def _listed(self) -> bool:
         assert self.process.poll() is None, f"the hub ended:\n{self.log.read_text()}"
         try:
-            with urllib.request.urlopen(f"{self.base}/readyz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.base}/readyz?full", timeout=5) as answer:
                 if answer.status != 200:
                     return False
         except urllib.error.HTTPError as error:

@@ -199,7 +199,7 @@ class Command(BaseCommand):
             supervisor.check()
             try:
                 request = urllib.request.Request(
-                    f"http://{_reachable(host)}:{port}/readyz", headers={"Host": _own_host()}
+                    f"http://{_reachable(host)}:{port}/readyz?full", headers={"Host": _own_host()}
                 )
                 with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - our own address
                     if response.status == 200:
@@ -208,7 +208,7 @@ class Command(BaseCommand):
                 pass
             time.sleep(0.1)
         if not supervisor.stopping:
-            self.stderr.write("taskhub: not ready yet; see /readyz for what is missing")
+            self.stderr.write("taskhub: not ready yet; see /readyz?full for what is missing")
         return not supervisor.stopping
 
     def _announce(self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from taskhub.api.health import PROBED, healthz, unanswered
 from taskhub.api.oauth import OPEN_PATHS
 from taskhub.api.pages import Pages
 from taskhub.console.later import CROWDED, crowded
-from taskhub.core.errors import TaskHubError, Unavailable
+from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
 from taskhub.identity import outside
 from taskhub.lib.buckets import Buckets
@@ -39,7 +39,7 @@ from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.polls import store_polls
 from taskhub.lifecycle.sessions import store_seen
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.registry import MOUNTS, PROFILES, REVISIONS, VERSIONS, shown
+from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
 from taskhub.push.consumers import HintConsumer
 from taskhub.push.listener import Feeder
 from taskhub.store.call import explained
@@ -82,11 +82,10 @@ def _rates(per_second: int) -> Buckets | None:
 def build_hub() -> Hub:
     """The hub of this process, from the settings."""
     outside.check_configuration()
-    unknown = [version for version in settings.TASKHUB_REVISIONS if version not in REVISIONS]
-    if unknown or not settings.TASKHUB_REVISIONS:
-        raise ImproperlyConfigured(
-            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(REVISIONS)}"
-        )
+    try:
+        check_named(settings.TASKHUB_REVISIONS)
+    except Invalid as error:
+        raise ImproperlyConfigured(error.message) from None
     return Hub(
         lanes=_lanes(settings.TASKHUB_LANES, "lane", patience=PATIENCE_SECONDS, most=MOST_WAITING),
         sealer=Sealer(settings.SECRET_KEY.encode()),

@@ -3,11 +3,12 @@ each. A missing key is the gate; nothing else in the code compares versions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
+from taskhub.core.errors import Invalid
 from taskhub.core.records import TaskRecord
 from taskhub.protocol.door import Door, R
 from taskhub.protocol.envelope import Envelope, Response
@@ -38,6 +39,16 @@ REVISIONS: Final[Mapping[str, Door[Any]]] = MappingProxyType(
     {name: door for door in reversed(DOORS) for name in (*door.METHODS, *door.PROFILES)}
 )
 """Every revision that a task can be of, and its door."""
+
+
+def check_named(revisions: Collection[str]) -> None:
+    """Raises `Invalid` where these, to be switched on, are none or not all ours."""
+    unknown = [name for name in revisions if name not in REVISIONS]
+    if unknown or not revisions:
+        raise Invalid(
+            f"TASKHUB_REVISIONS names {', '.join(unknown) or 'nothing'}; there are: {', '.join(REVISIONS)}",
+            field="TASKHUB_REVISIONS",
+        )
 
 
 def open_doors(mount: str, versions: tuple[str, ...]) -> Iterator[Door[Any]]:

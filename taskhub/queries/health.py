@@ -9,7 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
 
 from taskhub.store import statements
-from taskhub.store.models import Server, Task, Worker
+from taskhub.store.models import Server, Task, Tenant, Worker
 
 ALIVE = timedelta(seconds=30)
 _migrated = False
@@ -31,8 +31,7 @@ def ready() -> list[str]:
     database is away."""
     global _migrated
     if _migrated:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+        Tenant.objects.exists()
     else:
         executor = MigrationExecutor(connection)
         if executor.migration_plan(executor.loader.graph.leaf_nodes()):

@@ -147,8 +147,15 @@ def test_up_and_its_commands_find_it(somewhere: Path) -> None:
         with Command(somewhere / "doctor", "doctor", environment=where) as doctor:
             code, out = doctor.outcome()
         assert (code, "FAIL" in out) == (0, False), out + doctor.err
+        assert "Sign in as" in up.out
         up.interrupt()
         assert up.code() == 0, up.err
+    with Command(somewhere / "again", *arguments, environment=where) as up:
+        wait_until(lambda: "TaskHub is ready" in up.out, "a ready hub again", 90)
+        up.interrupt()
+        assert up.code() == 0, up.err
+        assert "Sign in as" not in up.out, "whoever looks on now need not be who was told"
+        assert f"Sign-ins and tokens: {data / 'credentials.json'}" in up.out
     # Without `up` it is started for as long as the command runs.
     with Command(somewhere / "verify", "audit", "verify", environment=where) as verify:
         assert verify.code() == 0, verify.err

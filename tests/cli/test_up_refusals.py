@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from pytest_django import Settings
 
 from tests.cli.shell import Command
 from tests.support.hub import RunningHub
@@ -40,6 +41,19 @@ def test_a_database_that_is_away_is_refused_without_its_password(refused: dict[s
 def test_a_port_that_is_none_is_refused(number: str) -> None:
     with pytest.raises(CommandError, match=rf"^--port is a number from 1 to 65535, not {number}\.$"):
         call_command("up", f"--port={number}")
+
+
+@pytest.mark.parametrize("number", ["0", "65", "-3"])
+def test_so_many_workers_are_refused(number: str) -> None:
+    with pytest.raises(CommandError, match=rf"^--workers is a number from 1 to 64, not {number}\.$"):
+        call_command("up", f"--workers={number}")
+
+
+@pytest.mark.parametrize(("named", "said"), [(("foo", "2026-07-28"), "foo"), ((), "nothing")])
+def test_revisions_that_there_are_not_are_refused(settings: Settings, named: tuple[str, ...], said: str) -> None:
+    settings.TASKHUB_REVISIONS = named
+    with pytest.raises(CommandError, match=f"^TASKHUB_REVISIONS names {said}; there are: .*2025-11-25"):
+        call_command("up")
 
 
 @pytest.mark.parametrize("spec", ["nonsense", "python:nowhere", "name="])

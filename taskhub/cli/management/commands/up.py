@@ -28,13 +28,15 @@ from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
 from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
-from taskhub.core.errors import TaskHubError
+from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.spec import ServerSpec, parse_spec
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle.catalogue import connect_server
+from taskhub.protocol.registry import check_named
 from taskhub.store.deadline import unhurried
 
 READY_SECONDS = 30.0
+MOST_WORKERS = 64
 
 
 class Command(BaseCommand):
@@ -61,6 +63,12 @@ class Command(BaseCommand):
         host, port = options["host"], options["port"]
         if not 1 <= port <= 65_535:
             raise CommandError(f"--port is a number from 1 to 65535, not {port}.")
+        if not 1 <= options["workers"] <= MOST_WORKERS:
+            raise CommandError(f"--workers is a number from 1 to {MOST_WORKERS}, not {options['workers']}.")
+        try:
+            check_named(settings.TASKHUB_REVISIONS)
+        except Invalid as error:
+            raise CommandError(error.message) from None
         specs = self._specs(options["server"])
         self._need_port(host, port)
         data_dir = self._data_dir()
@@ -97,7 +105,7 @@ class Command(BaseCommand):
             os.environ["TASKHUB_ANONYMOUS"] = "True"
         answers = Answers(_reachable(host), port, _own_host())
         supervisor.add("web", answers, "web", "--host", host, "--port", str(port))
-        for number in range(max(1, options["workers"])):
+        for number in range(options["workers"]):
             supervisor.add(f"worker {number + 1}", Beats(), "worker")
         if options["reload"]:
             follow_changes(supervisor.changed)
@@ -106,7 +114,7 @@ class Command(BaseCommand):
         if self._wait_until_ready(supervisor, host, port):
             if fresh and not options["no_demo"]:
                 self._seed()
-            self._announce(url, credentials, data_dir, options)
+            self._announce(url, credentials if fresh else {}, data_dir, options)
         supervisor.watch()
 
     def _specs(self, texts: list[str]) -> list[ServerSpec]:
@@ -212,10 +220,13 @@ class Command(BaseCommand):
         return not supervisor.stopping
 
     def _announce(self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any]) -> None:
-        lines = ["", f"  TaskHub is ready:  {url}", "", "  Sign in as"]
-        for role, user in credentials.get("users", {}).items():
-            lines.append(f"    {role:<9} {user['username']} / {user['password']}")
-        lines += ["", f"  Sign-ins and tokens: {credentials_file(data_dir)}", f"  MCP endpoint:        {url}/mcp"]
+        lines = ["", f"  TaskHub is ready:  {url}", ""]
+        if credentials:  # at the first start: later ones may be seen by others, and people have changed theirs
+            lines.append("  Sign in as")
+            for role, user in credentials.get("users", {}).items():
+                lines.append(f"    {role:<9} {user['username']} / {user['password']}")
+            lines.append("")
+        lines += [f"  Sign-ins and tokens: {credentials_file(data_dir)}", f"  MCP endpoint:        {url}/mcp"]
         if options["anonymous"]:
             lines += [
                 "",

@@ -118,4 +118,6 @@ def _place(item: pytest.Item) -> int:
     window = _window(item.nodeid)
     if window is not None:
         return list(_WINDOWS).index(window)
-    return len(_WINDOWS) + (0 if item.path.parent.name == "processes" else 1 if _slow(item) else 2)
+    # Those of a worker wait more than they work: others work meanwhile.
+    early = _slow(item) or item.path.parent.name == "worker"
+    return len(_WINDOWS) + (0 if item.path.parent.name == "processes" else 1 if early else 2)

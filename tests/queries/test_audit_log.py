@@ -37,6 +37,22 @@ def ids(page: audit.EventPage) -> list[int]:
     return [row.id for row in page.rows]
 
 
+# --- one entry
+
+
+def test_an_entry_names_its_client_and_its_task_to_its_own_tenant_only(tenant: Tenant) -> None:
+    client = make_context(tenant, "nightly")
+    task = make_task(client)
+    entry = event_by_id(tenant.pk, record(tenant, context_id=client.pk, task_id=task.id))
+    assert entry is not None
+    assert (entry.context_id, entry.context_name) == (client.pk, "nightly")
+    assert (entry.task_id, entry.task_public_id) == (task.id, task.public_id)
+    other = make_tenant()
+    entry = event_by_id(other.pk, record(other, context_id=client.pk, task_id=task.id))
+    assert entry is not None
+    assert (entry.context_name, entry.task_public_id) == (None, None)
+
+
 # --- pages
 
 

@@ -102,8 +102,8 @@ def test_killed_web_process_loses_no_acknowledged_task(hub: RunningHub) -> None:
         with Client(hub.base, hub.tokens["agent-a"]) as client:
             started.wait(30)
             try:
-                for step in range(4):
-                    task = client.create("countdown", {"seconds": 1, "steps": number % 3 + step + 1})
+                for step in range(20):  # more than there is time for
+                    task = client.create("countdown", {"seconds": 1, "steps": number % 3 + step % 4 + 1})
                     with lock:
                         acknowledged.append(task)
             except (httpx2.HTTPError, AssertionError):
@@ -111,11 +111,12 @@ def test_killed_web_process_loses_no_acknowledged_task(hub: RunningHub) -> None:
                     unclear += 1
 
     threads = [threading.Thread(target=call, args=(number,)) for number in range(50)]
+    web = hub.part("web")
     for thread in threads:
         thread.start()
     started.wait(30)
     wait_until(lambda: len(acknowledged) >= 20, "calls in flight")
-    hub.part("web").kill()
+    web.kill()
     for thread in threads:
         thread.join(60)
     assert acknowledged

@@ -14,10 +14,10 @@ from procrastinate.contrib.django import app as django_app
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.identity.oauth import applications
 from taskhub.identity.sessions import purge_sign_ins
-from taskhub.lib.chores import run_each
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries.sessions import IDLE_DAYS
+from taskhub.store.chores import run_each
 
 _wakers: list[Callable[[], None]] = []
 

@@ -16,9 +16,9 @@ from taskhub.core.hints import StandingChanged
 from taskhub.core.records import Actor
 from taskhub.identity.oauth.consents import RefreshToken, Registration, shown_name
 from taskhub.identity.oauth.documents import redirect_allowed
-from taskhub.lib.chores import run_each
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
+from taskhub.store.chores import run_each
 from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20

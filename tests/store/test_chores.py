@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import logging
 
-from taskhub.lib.chores import ChoresFailed, run_each
+import psycopg
+import pytest
+from django.db import OperationalError
+
+from taskhub.store.chores import ChoresFailed, run_each
 
 
 def test_every_chore_has_its_turn_and_each_failure_is_logged_and_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -18,6 +22,18 @@ def test_every_chore_has_its_turn_and_each_failure_is_logged_and_named(caplog: p
     assert done == [2, 4]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["first", "third"]
     assert all("no room" in str(record.exc_info) for record in caplog.records)
+
+
+@pytest.mark.django_db
+def test_a_database_that_is_away_is_a_line_and_the_chore_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    def fails() -> None:
+        raise OperationalError("connection failed") from psycopg.OperationalError("connection failed")
+
+    with pytest.raises(ChoresFailed, match=r"^sweeping$"):
+        run_each({"sweeping": fails})
+    [record] = caplog.records
+    assert (record.levelno, record.exc_info) == (logging.WARNING, None)
+    assert record.getMessage() == "sweeping: The database is away; try again shortly."
 
 
 def test_nothing_is_raised_where_nothing_fails() -> None:

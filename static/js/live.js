@@ -1,12 +1,13 @@
 // Push is a hint, the page is the truth. Hints become events on <body>: "tasks" -> `hint-tasks`,
 // "task:abc" -> `hint-task-abc`; elements refetch their own partial with
 // hx-trigger="hint-tasks from:body". A lost socket means a banner and polling until it is back.
-const FLUSH_MS = 500;
 const POLL_MS = 5000;
 const banner = document.getElementById("offline");
 const address = document.body.dataset.live; // of the socket; none for strangers
 let waiting = new Set();
 let flushing = false;
+const BEAT_MS = 500;
+let beat = BEAT_MS; // the server says more when many look
 let socket = null;
 let delay = 1000;
 let lostAt = 0;
@@ -19,16 +20,17 @@ function send(names) {
   for (const name of names) document.body.dispatchEvent(new CustomEvent(name));
 }
 
-// At most two rounds a second, the last hint never lost.
+// One round a beat, the last hint never lost. Many who were told at once do not ask at once.
 function hint(names) {
   for (const name of names) waiting.add(name);
   if (flushing) return;
   flushing = true;
-  send(take());
+  if (beat > BEAT_MS) setTimeout(() => send(take()), Math.random() * beat);
+  else send(take());
   setTimeout(() => {
     flushing = false;
     if (waiting.size) hint([]);
-  }, FLUSH_MS);
+  }, beat);
 }
 
 function take() {
@@ -89,6 +91,7 @@ function connect() {
     } catch {
       return;
     }
+    beat = message.beat ?? BEAT_MS;
     if (message.resync) resync();
     if (Array.isArray(message.hints)) hint(message.hints.map(eventName));
   });

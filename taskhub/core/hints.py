@@ -26,6 +26,15 @@ def context_topic(context_id: int) -> str:
     return f"context:{context_id}"
 
 
+STANDING: Final = "standing"
+"""What rings for everybody when it may be anybody who may not stay."""
+
+
+def standing_topic(context_id: int) -> str:
+    """What rings when what the context may do is not what it was."""
+    return f"standing:{context_id}"
+
+
 def session_topic(public_id: str) -> str:
     """What rings when a session ended, or follows something else."""
     return f"session:{public_id}"
@@ -131,6 +140,19 @@ class StandingChanged(Hint):
 
 
 @dataclass(frozen=True)
+class ClientStandingChanged(Hint):
+    """The same of one client alone: its streams look whether they may stay."""
+
+    letter = "e"
+    everywhere = ("clients",)
+    context_id: int
+
+    def rings(self) -> tuple[str, ...]:
+        """Its streams."""
+        return (standing_topic(self.context_id),)
+
+
+@dataclass(frozen=True)
 class SignedOut(Hint):
     """A browser session of that person ended: their sockets look whether they may stay."""
 
@@ -230,6 +252,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     CatalogueChanged,
     ServerStale,
     StandingChanged,
+    ClientStandingChanged,
     SignedOut,
     SessionChanged,
     RelayWaiting,

@@ -169,9 +169,9 @@ def _of_outside(token: str) -> Principal | None:
     )
 
 
-def forget_principals() -> None:
-    """Drop every cached principal: a token or a context changed."""
-    _kept.forget()
+def forget_principals(context_id: int | None = None) -> None:
+    """Drop every cached principal, or those of the context: a token or what it stands on changed."""
+    _kept.forget(lambda principal: context_id in (None, principal.context_id))
 
 
 def default_tenant() -> Tenant:

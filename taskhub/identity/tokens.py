@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from django.db import transaction
 
 from taskhub.core.errors import Invalid, LimitReached, NotFound
-from taskhub.core.hints import StandingChanged
+from taskhub.core.hints import ClientStandingChanged
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Actor
 from taskhub.lib import ids
@@ -71,7 +71,7 @@ def revoke_token(*, tenant_id: int, token_id: int, actor: Actor) -> None:
             row.revoked_at = datetime.now(UTC)
             row.save(update_fields=["revoked_at"])
             _record("token.revoked", row.context, actor, after={"prefix": row.prefix})
-        notify(StandingChanged())
+        notify(ClientStandingChanged(row.context_id))
 
 
 def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, actor: Actor) -> None:
@@ -84,7 +84,7 @@ def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, act
             context.disabled_at = datetime.now(UTC) if disabled else None
             context.save(update_fields=["disabled_at"])
             _record("client.disabled" if disabled else "client.enabled", context, actor)
-        notify(StandingChanged())
+        notify(ClientStandingChanged(context_id))
 
 
 def _record(action: str, context: AuthContext, actor: Actor, after: dict[str, object] | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -43,8 +44,9 @@ class Kept(Generic[K, V]):
                 del self._values[next(iter(self._values))]
             self._values[key] = (time.monotonic() + self.seconds, value)
 
-    def forget(self) -> None:
-        """All of it, at once."""
+    def forget(self, which: Callable[[V], bool] = lambda value: True) -> None:
+        """All of it, at once, or those values; and what is being read meanwhile, whatever it is."""
         with self._changing:
             self._forgotten += 1
-            self._values.clear()
+            for key in [key for key, (_, value) in self._values.items() if which(value)]:
+                del self._values[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from taskhub.core.hints import follow_topic, resource_topic
 from taskhub.core.names import MAX_URI
@@ -66,10 +66,9 @@ class Following:
             self._renew_at = now + INTEREST_SECONDS / 3
             await self._hub.lanes.run(follow, self._holder, self._wanted)
 
-    async def changed(self, bell: Bell) -> list[str]:
-        """The resources that may have changed since the last time. Also those that a server agreed to
-        only now: what happened to them in between, nobody heard."""
-        rung = bell.take()
+    async def changed(self, rung: Collection[str]) -> list[str]:
+        """The resources among what rang. Also those that a server agreed to only now: what happened to
+        them in between, nobody heard."""
         found = [uri for topic, uri in self._by_topic.items() if topic in rung]
         if self._late and follow_topic(self._holder) in rung:
             late, self._late = self._late, await self._hub.lanes.run(unconfirmed, self._holder)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from taskhub.core.errors import LimitReached
+from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
@@ -67,13 +68,16 @@ class Hints:
             bell.ring(topic)
 
     def ring_all(self, *, lost: bool = False) -> None:
-        """Anything may have happened; `lost`: and hints about it may be lost, of any topic."""
+        """Whoever waits looks whether it may stay (`STANDING`); `lost`: hints may be lost, of any topic."""
         for topic, bells in self._waiting.items():
             for bell in bells:
+                bell.ring(STANDING)
                 if lost:
                     bell.ring(topic)
-                else:
-                    bell.set()
+
+    def watched(self, topic: str) -> bool:
+        """Whether anybody waits for it."""
+        return topic in self._waiting
 
 
 class KeptPages:
@@ -119,6 +123,11 @@ class Hub:
     hints: Hints = field(default_factory=Hints)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
+    """By public id the version that streams of this process have told of a task. A hint may be lost: who tells of
+    tasks compares these now and then (`push.listener`)."""
+    doubts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    """Of the streams that were rung together some look at a time whether they may stay; calls go on beside them."""
     polled: dict[int, float] = field(default_factory=dict)
     seen: dict[int, float] = field(default_factory=dict)
     """When sessions were last used, to be stored in batches as `polled` is."""

@@ -19,14 +19,22 @@ MOST_WAITING: Final = 1_000
 """Sockets that wait to be let in, in one process."""
 PATIENCE_SECONDS: Final = 15.0
 """How long one of them waits for a lane."""
+BEAT_SECONDS: Final = 0.5
+BEAT_SECONDS_EACH: Final = 0.02
+MOST_BEAT_SECONDS: Final = 15.0
+"""Between two looks of a page: half a second, and with more than 25 of them so much for each that all together look
+fifty times a second, whatever happens."""
 STRANGER: Final = 4401
 LATER: Final = 1013
 """Codes to close with: nobody we know, and "try again later" (RFC 6455, registry)."""
 
 
 class HintConsumer(AsyncJsonWebsocketConsumer):
-    """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting."""
+    """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting; where many look, with `beat`:
+    so many milliseconds are to lie between two looks of a page, which spreads its own over them."""
 
+    listening = 0
+    """Sockets of this process that were let in."""
     groups_joined: tuple[str, ...] = ()
 
     def __init__(self, *, lanes: Lanes) -> None:
@@ -42,10 +50,13 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         for group in self.groups_joined:
             await self.channel_layer.group_add(group, self.channel_name)
         await self.accept()
-        await self.send_json({"resync": True})
+        HintConsumer.listening += 1
+        await self._tell({"resync": True})
 
     async def disconnect(self, code: int) -> None:
         """Leave the groups."""
+        if self.groups_joined:
+            HintConsumer.listening -= 1
         for group in self.groups_joined:
             await self.channel_layer.group_discard(group, self.channel_name)
 
@@ -74,7 +85,11 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         # What was missed may have been that this session ended.
         if "resync" in topics and await self._person_or_close() is None:
             return
-        await self.send_json({"resync": True} if "resync" in topics else {"hints": topics})
+        await self._tell({"resync": True} if "resync" in topics else {"hints": topics})
+
+    async def _tell(self, news: dict[str, Any]) -> None:
+        beat = min(HintConsumer.listening * BEAT_SECONDS_EACH, MOST_BEAT_SECONDS)
+        await self.send_json({**news, "beat": round(1_000 * beat)} if beat > BEAT_SECONDS else news)
 
 
 def _person(session_key: str) -> Person | None:

@@ -10,15 +10,29 @@ from collections.abc import Callable
 from channels.layers import get_channel_layer
 
 from taskhub.core.errors import TaskHubError
-from taskhub.core.hints import CatalogueChanged, SchemaChanged, SignedOut, StandingChanged, TaskHint, decode
+from taskhub.core.hints import (
+    CatalogueChanged,
+    ClientStandingChanged,
+    SchemaChanged,
+    SignedOut,
+    StandingChanged,
+    TaskHint,
+    decode,
+)
 from taskhub.identity.principals import forget_principals
 from taskhub.protocol.hub import Hub
 from taskhub.queries.catalogue import forget_catalogues
+from taskhub.queries.heard import hear
+from taskhub.queries.tasks import task_versions
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 
 logger = logging.getLogger(__name__)
 
+LOOK_SECONDS = 15.0
+"""How long a change whose hint was lost goes unnoticed by a stream, about."""
+LOOKED_AT = 1_000
+"""Tasks compared in one query."""
 COALESCE_SECONDS = 0.2
 """Consoles are told at most five times a second, however fast tasks move."""
 
@@ -43,6 +57,7 @@ class Feeder:
             group.create_task(listen(self.on_hint, self.on_gap))
             group.create_task(self._tell_consoles())
             group.create_task(self._look_at_schema())
+            group.create_task(self._find_lost_hints())
 
     def on_hint(self, payload: str) -> None:
         """One hint: rings whoever waits for it here, and tells the consoles."""
@@ -59,6 +74,8 @@ class Feeder:
                 forget_principals()
                 # Streams look whether their token is still good: revocation ends them at once.
                 self.hub.hints.ring_all()
+            case ClientStandingChanged(context_id):
+                forget_principals(context_id)
             case SchemaChanged():
                 self._schema.set()
             case SignedOut(user_id):
@@ -90,7 +107,27 @@ class Feeder:
                 self._on_newer(error)
                 return
 
+    async def _find_lost_hints(self) -> None:
+        """A process that was killed between a commit and its announcement told nobody. What streams tell of is
+        compared with what is stored, many tasks at a time, and rung where it differs."""
+        told = self.hub.told
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for public_id in [public_id for public_id in told if not self.hub.hints.watched(public_id)]:
+                del told[public_id]
+            ids = list(told)
+            for start in range(0, len(ids), LOOKED_AT):
+                try:
+                    stored = await self.hub.lanes.run(task_versions, ids[start : start + LOOKED_AT])
+                except TaskHubError as error:
+                    logger.info("it is not known which hints were lost: %s", error)  # the listener reconnects too
+                    break
+                for public_id, version in stored.items():
+                    if told.get(public_id, version) != version:
+                        self.hub.hints.ring(public_id)
+
     def _note(self, tenant: str, topics: tuple[str, ...]) -> None:
+        hear(None if tenant == "*" else int(tenant))
         news = self._news[tenant]
         if len(news) < 200:
             news.update(topics)

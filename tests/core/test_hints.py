@@ -18,6 +18,7 @@ WIRE: dict[str, Hint] = {
     "c": hints.CatalogueChanged(),
     "s 4": hints.ServerStale(4),
     "p": hints.StandingChanged(),
+    "e 7": hints.ClientStandingChanged(7),
     "o 5": hints.SignedOut(5),
     "n s-1": hints.SessionChanged("s-1"),
     "q 4 6": hints.RelayWaiting(4, 6),

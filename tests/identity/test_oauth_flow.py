@@ -439,7 +439,7 @@ def test_no_token_code_or_secret_is_stored(program: Program, ada: Person, tenant
         cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
         tables = [row[0] for row in cursor.fetchall()]
         for table in tables:
-            cursor.execute(f'SELECT to_jsonb(t)::text FROM "{table}" t')
+            cursor.execute(f'SELECT row_to_json(t)::text FROM "{table}" t')
             text = str(cursor.fetchall())
             for clear in (code, tokens["access_token"], tokens["refresh_token"], secret):
                 assert clear not in text, table

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 from taskhub.config import env
-from tests.support.client import _NO_TLS, Client
+from tests.support.client import _NO_TLS, TASKS, Client
 from tests.support.hasty import HASTY
 from tests.support.hub import FIXTURES, RunningHub, wait_until
 from tests.support.person import Person
@@ -215,6 +215,26 @@ def _fall_silent_and_come_back(cut: Cut) -> None:
     with Client(cut.web.base, cut.hub.tokens["agent-b"]) as client:
         assert client.tool("greet", {"name": "again"}).text == "Hello, again!"
     assert json.loads(cut.http.get("/readyz").text)["status"] == "ready"
+
+
+@pytest.mark.req("T26-49")
+def test_a_stream_outlives_it_and_tells_what_happened_meanwhile(hub: RunningHub) -> None:
+    with (
+        behind_a_door(hub) as own,
+        Client(own.web.base, hub.tokens["agent-b"]) as cut_off,
+        Client(hub.base, hub.tokens["agent-b"]) as client,
+    ):
+        task_id = client.create("confirm_delete", {"filename": "x"})
+        client.until(task_id, "input_required")
+        wanted = {"notifications": {"taskIds": [task_id], "toolsListChanged": True}}
+        with cut_off.stream("subscriptions/listen", wanted, caps=TASKS) as stream:
+            assert stream.next()["params"]["notifications"] == wanted["notifications"]
+            assert stream.next()["params"]["status"] == "input_required"
+            own.door.shut()
+            client.cancel(task_id)
+            wait_until(lambda: later(own.http.get("/readyz")), "the database to be away")
+            own.door.open()
+            assert stream.next()["params"]["status"] == "cancelled"
 
 
 def test_a_machine_that_vanished_is_noticed() -> None:

@@ -102,15 +102,16 @@ async def listening(**more: Any) -> AsyncIterator[Heard]:
         yield heard
 
 
-def make_hub() -> Hub:
-    """A hub without lanes: what only listens needs none."""
-    return Hub(lanes=Lanes(0), sealer=Sealer(b"key"), server_info={}, inline_wait_seconds=0.5, versions=("2026-07-28",))
+def make_hub(lanes: Lanes | None = None) -> Hub:
+    """A hub, without lanes unless they are given: what only listens needs none."""
+    lanes = lanes or Lanes(0)
+    return Hub(lanes=lanes, sealer=Sealer(b"key"), server_info={}, inline_wait_seconds=0.5, versions=("2026-07-28",))
 
 
 @asynccontextmanager
-async def feeding() -> AsyncIterator[Feeder]:
+async def feeding(lanes: Lanes | None = None) -> AsyncIterator[Feeder]:
     """A feeder that is connected, whose first gap was told to the consoles."""
-    feeder = Feeder(make_hub())
+    feeder = Feeder(make_hub(lanes))
     with feeder.hub.hints.watch("start") as bell:
         async with background(feeder.run()), Console("consoles") as console:
             async with asyncio.timeout(BOUND):

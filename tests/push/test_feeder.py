@@ -12,16 +12,18 @@ from typing import Any, TypeVar
 import pytest
 from django.db import connection
 
-from taskhub.core.hints import CATALOGUE, follow_topic, relay_topic, resource_topic
-from taskhub.core.records import Actor
+from taskhub.core.hints import CATALOGUE, STANDING, follow_topic, relay_topic, resource_topic, standing_topic
+from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.states import Door
 from taskhub.identity.principals import cached_principal, principal_of
 from taskhub.identity.tokens import issue_token, revoke_token, set_context_disabled
+from taskhub.lib.lanes import Lanes
 from taskhub.protocol.hub import Hub
 from taskhub.push.listener import COALESCE_SECONDS, Feeder
 from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
+from taskhub.queries.heard import heard
 from taskhub.store.models import Tenant
-from tests.factories import make_server, make_tenant, make_tool
+from tests.factories import make_context, make_server, make_task, make_tenant, make_tool
 from tests.push.kit import BOUND, Console, background, end_listeners, feeding, make_hub, notify, until
 
 T = TypeVar("T")
@@ -76,6 +78,10 @@ def elsewhere(work: Callable[[], T]) -> T:
         connection.close()
 
 
+def close_my_connection() -> None:
+    connection.close()  # each thread has its own behind this name
+
+
 def remember(known: Remembered) -> None:
     principal_of(known.token, "")
     catalogue(known.tenant.pk)
@@ -102,9 +108,11 @@ def test_a_hint_of_a_task_rings_who_watches_it_and_drops_no_cache(known: Remembe
     hub = make_hub()
     keep(hub)
     feeder = Feeder(hub)
+    before = heard(1), heard(2)
     with hub.hints.watch("abc") as mine, hub.hints.watch("abd", CATALOGUE) as other:
         feeder.on_hint(f"{kind} 1 2 3 abc")
         assert (mine.is_set(), other.is_set()) == (True, False)
+    assert (heard(1) != before[0], heard(2) != before[1]) == (True, False)
     assert (known.principal, known.tools, keeps(hub)) == (True, True, True)
 
 
@@ -128,12 +136,26 @@ def test_a_hint_of_principals_drops_them_and_rings_every_stream(known: Remembere
     assert (known.principal, known.tools, keeps(hub)) == (False, True, True)
 
 
+def test_what_one_client_may_do_concerns_its_own_streams_alone(known: Remembered) -> None:
+    other, row = issue_token(tenant_id=known.tenant.pk, client="other", actor=ROOT)
+    principal_of(other, "")
+    hub = make_hub()
+    with (
+        hub.hints.watch(standing_topic(known.context_id)) as mine,
+        hub.hints.watch("abc", standing_topic(row.context_id)) as others,
+    ):
+        Feeder(hub).on_hint(f"e {known.context_id}")
+        assert (mine.is_set(), others.is_set()) == (True, False)
+    assert (known.principal, cached_principal(other) is not None) == (False, True)
+
+
 def test_after_a_gap_nothing_is_believed_and_everybody_looks_again(known: Remembered) -> None:
     hub = make_hub()
     keep(hub)
     with hub.hints.watch(CATALOGUE) as lists, hub.hints.watch("abc") as task:
+        before = heard(1)
         Feeder(hub).on_gap()
-        assert (lists.is_set(), task.is_set()) == (True, True)
+        assert (lists.is_set(), task.is_set(), heard(1) != before) == (True, True, True)
     assert (known.principal, known.tools, keeps(hub)) == (False, False, False)
 
 
@@ -169,9 +191,40 @@ def test_after_a_gap_every_topic_may_have_rung_and_otherwise_none_has() -> None:
     hub = make_hub()
     with hub.hints.watch("one", "two") as bell:
         hub.hints.ring_all()
-        assert (bell.is_set(), bell.take()) == (True, set())
+        assert (bell.is_set(), bell.take()) == (True, {STANDING})
         Feeder(hub).on_gap()
-        assert bell.take() == {"one", "two"}
+        assert bell.take() == {STANDING, "one", "two"}
+
+
+@pytest.fixture
+def pair(transactional_db: None) -> list[TaskRecord]:
+    return [make_task(make_context(make_tenant())) for _ in range(2)]
+
+
+async def test_a_change_that_nobody_announced_is_found(pair: list[TaskRecord], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when a worker is killed right after its commit."""
+    monkeypatch.setattr("taskhub.push.listener.LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("taskhub.push.listener.LOOKED_AT", 1)  # several looks for several tasks
+    first, second = pair
+    lanes = Lanes(1, at_exit=close_my_connection)
+    try:
+        async with feeding(lanes) as feeder:
+            told = feeder.hub.told
+            told |= {first.public_id: first.version, second.public_id: second.version, "nobody-waits": 1, "gone": 1}
+            with (
+                feeder.hub.hints.watch("gone", first.public_id) as mine,
+                feeder.hub.hints.watch(second.public_id) as changed,
+            ):
+                await until(lambda: "nobody-waits" not in told)
+                told[second.public_id] -= 1
+                await until(changed.is_set)
+                told[second.public_id] += 1
+                changed.clear()
+                told["nobody-waits"] = 1
+                await until(lambda: "nobody-waits" not in told)  # it has looked again since
+                assert (mine.take(), changed.is_set()) == (set(), False)
+    finally:
+        lanes.close()
 
 
 async def test_a_revocation_elsewhere_counts_here_at_once(committed: Remembered) -> None:

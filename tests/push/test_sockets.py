@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from taskhub.api.guard import Guard
 from taskhub.core.records import Person
+from taskhub.push.consumers import HintConsumer
 from taskhub.push.listener import Feeder
 from taskhub.store.models import AuthContext, Membership, SignIn
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool, make_user
@@ -235,6 +236,18 @@ async def test_a_browser_that_left_is_forgotten(application: Application, mia: P
         assert len(layer.groups[mine]) == 2
     assert mine not in layer.groups
     assert not layer.groups.get("consoles")
+
+
+@pytest.mark.parametrize(("listening", "news"), [(25, {}), (26, {"beat": 520}), (800, {"beat": 15_000})])
+async def test_the_more_look_the_less_often_each_is_to(
+    application: Application, cookie: str, monkeypatch: pytest.MonkeyPatch, listening: int, news: dict[str, int]
+) -> None:
+    monkeypatch.setattr(HintConsumer, "listening", listening - 1)
+    socket = Socket(application, cookie)
+    assert await socket.open() == 0
+    assert await socket.next() == {"resync": True, **news}
+    await socket.close()
+    assert HintConsumer.listening == listening - 1
 
 
 # --- how long

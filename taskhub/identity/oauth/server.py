@@ -15,7 +15,7 @@ from django.db import transaction
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749 import errors
 
-from taskhub.core.hints import StandingChanged
+from taskhub.core.hints import ClientStandingChanged, StandingChanged
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.identity.address import canonical
@@ -187,7 +187,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 "seconds": token["expires_in"],
             },
         )
-        notify(StandingChanged())  # a refresh ends the access token before it
+        notify(ClientStandingChanged(now.context.pk))  # a refresh ends the access token before it
 
     def _code_reused(self, digest: str, request: Any) -> None:
         """A code may have come a second time: whoever brought it first has its tokens, and that may be
@@ -212,7 +212,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 actor=self._actor(name, request, now.context.pk if now else None),
                 after={"person": spent.user.get_username(), "client_id": spent.application.client_id},
             )
-            notify(StandingChanged())
+            notify(ClientStandingChanged(now.context.pk) if now else StandingChanged())
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any) -> None:
         """End a token of this client, and with it the pair it belongs to (RFC 7009)."""
@@ -237,7 +237,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 actor=self._actor(shown_name(found.application), request, now.context.pk if now else None),
                 after={"prefix": token[:10]},
             )
-            notify(StandingChanged())
+            notify(ClientStandingChanged(now.context.pk) if now else StandingChanged())
 
     @staticmethod
     def _actor(name: str, request: Any, context_id: int | None) -> Actor:

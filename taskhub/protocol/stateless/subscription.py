@@ -1,58 +1,119 @@
-"""What every `subscriptions/listen` does, whatever it tells: its place among the caller's streams, and its end."""
+"""What every `subscriptions/listen` does, whatever it tells: its place among the caller's streams, what it hears, and
+its end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import contextmanager
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import Final
 
-from taskhub.core.records import Principal
+from taskhub.core.errors import Unavailable
+from taskhub.core.hints import STANDING, standing_topic
+from taskhub.core.records import TaskRecord
+from taskhub.core.states import TERMINAL
 from taskhub.protocol import calls
 from taskhub.protocol.errors import TOO_MANY, WireError
 from taskhub.protocol.hub import Bell, Hub
+from taskhub.protocol.incoming import Incoming
 
 MAX_STREAMS: Final = 20
 MAX_TASKS: Final = 100
 MAX_AGE_SECONDS: Final = 1_800.0
 KEEP_ALIVE_SECONDS: Final = 15.0
+AGAIN_SECONDS: Final = 2.0
+"""When what could not be looked at is tried again, at the soonest; half as much later at the latest."""
 
 
 class Subscription:
-    """An open stream of one caller; ends after `MAX_AGE_SECONDS`, with its token, or with the server."""
+    """An open stream of one caller; ends after `MAX_AGE_SECONDS`, with its token, or with the server.
 
-    def __init__(self, hub: Hub, principal: Principal) -> None:
-        self._hub = hub
+    Of what it watches it looks at what has rung, and at nothing else: ten thousand streams that hear nothing ask
+    the database nothing.
+    """
+
+    def __init__(self, hub: Hub, incoming: Incoming, bell: Bell, first: Iterable[str]) -> None:
+        self.bell = bell
+        self._hub, self._incoming = hub, incoming
+        self._standing = standing_topic(incoming.principal.context_id)
+        self._first = {*first, STANDING}
         self._loop = asyncio.get_running_loop()
         self._until = self._loop.time() + MAX_AGE_SECONDS
-        if principal.expires_at is not None:
-            left = (principal.expires_at - datetime.now(UTC)).total_seconds()
+        if incoming.principal.expires_at is not None:
+            left = (incoming.principal.expires_at - datetime.now(UTC)).total_seconds()
             self._until = min(self._until, self._loop.time() + left)
 
-    async def goes_on(self, bell: Bell) -> bool | None:
-        """Wait for the next news. `False` when the stream is to end, `None` when only a keep-alive is due."""
+    async def rung(self) -> set[str] | None:
+        """What is to be looked at: first what it began with, then what rang. None of them where only a keep-alive
+        is due; `None` when the stream is to end."""
+        rung, self._first = self._first, set()
         left = self._until - self._loop.time()
+        if not rung and left > 0:
+            await calls.rung(self.bell, min(KEEP_ALIVE_SECONDS, left))
+            rung = self.bell.take()
+            left = self._until - self._loop.time()
         if left <= 0 or self._hub.closing.is_set():
-            return False
-        rung = await calls.rung(bell, min(KEEP_ALIVE_SECONDS, left))
-        return True if rung or left <= KEEP_ALIVE_SECONDS else None
+            return None
+        try:
+            if rung and not await self._may_stay(together=STANDING in rung):
+                return None
+        except Unavailable:
+            self.later(rung)  # as long as nobody can tell whether it may stay, nothing is told
+            return set()
+        return rung - {STANDING, self._standing}
+
+    async def _may_stay(self, *, together: bool) -> bool:
+        async with self._hub.doubts if together else nullcontext():
+            return await self._incoming.valid()
+
+    def later(self, topics: Iterable[str]) -> None:
+        """The database is away: these are to be looked at again in a moment."""
+        for topic in topics:
+            seconds = AGAIN_SECONDS * random.uniform(1, 1.5)  # noqa: S311 - so that not all come at once
+            self._loop.call_later(seconds, self.bell.ring, topic)
 
 
 @contextmanager
-def subscribed(hub: Hub, principal: Principal) -> Iterator[Subscription]:
-    """A place among the caller's streams, given back at the end. Raises 429 above `MAX_STREAMS`,
-    checked and counted in one step, so that streams opened at once cannot slip past the limit together."""
-    held = hub.streams.get(principal.context_id, 0)
+def subscribed(
+    hub: Hub, incoming: Incoming, tasks: Iterable[str], others: Iterable[str] = ()
+) -> Iterator[Subscription]:
+    """A place among the caller's streams, given back at the end, that hears of the tasks, which are told from where
+    they stand, and of changes of the others. Raises 429 above `MAX_STREAMS`, checked and counted in one step, so that
+    streams opened at once cannot slip past the limit together."""
+    context_id, tasks = incoming.principal.context_id, tuple(tasks)
+    held = hub.streams.get(context_id, 0)
     if held >= MAX_STREAMS:
         raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
-    hub.streams[principal.context_id] = held + 1
+    hub.streams[context_id] = held + 1
     try:
-        yield Subscription(hub, principal)
+        # Whatever else it watches, an idle stream too must hear that the server closes.
+        with hub.hints.watch(*tasks, *others, standing_topic(context_id)) as bell:
+            yield Subscription(hub, incoming, bell, tasks)
     finally:
-        hub.streams[principal.context_id] -= 1
-        if not hub.streams[principal.context_id]:
-            del hub.streams[principal.context_id]
+        hub.streams[context_id] -= 1
+        if not hub.streams[context_id]:
+            del hub.streams[context_id]
+
+
+async def changed_tasks(
+    hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int], rung: Collection[str]
+) -> list[TaskRecord]:
+    """Of the tasks that rang those that differ from what was `shown`, which is brought up to date; ended ones leave
+    `mine`. Raises `Unavailable`, and then none is taken for shown."""
+    ids = [public_id for public_id in mine if public_id in rung]
+    read = await asyncio.gather(*(hub.reads.run((context_id, public_id)) for public_id in ids))
+    found = []
+    for public_id, now in zip(ids, read, strict=True):
+        task = now or mine[public_id]  # forgotten meanwhile
+        hub.told[public_id] = task.version
+        if shown.get(public_id) != task.version:
+            shown[public_id] = task.version
+            found.append(task)
+        if task.state in TERMINAL:
+            del mine[public_id]
+    return found
 
 
 async def begun(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 
-from taskhub.core.hints import CATALOGUE
+from taskhub.core.errors import Unavailable
 from taskhub.core.records import TaskRecord
-from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
@@ -19,7 +18,7 @@ from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
 from taskhub.protocol.stateless.request import META_SUBSCRIPTION, Request
-from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, subscribed
+from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, changed_tasks, subscribed
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
@@ -40,23 +39,17 @@ async def listen(hub: Hub, request: Request) -> Stream:
 
 async def _stream(hub: Hub, request: Request, mine: dict[str, TaskRecord]) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
-    # Never no topic: a stream without tasks too must hear that the server closes.
-    with subscribed(hub, principal) as subscription, hub.hints.watch(*mine, CATALOGUE) as bell:
+    with subscribed(hub, request.incoming, mine) as subscription:
         agreed = {"_meta": meta, "notifications": {"taskIds": list(mine)}}
         yield event(notification_message("notifications/subscriptions/acknowledged", agreed))
-        told: dict[str, int] = {}
-        while await request.incoming.valid():
-            for public_id, known in list(mine.items()):
-                task = await known_task(hub, principal, public_id, VERSION) or known
-                if told.get(public_id) != task.version:
-                    told[public_id] = task.version
+        shown: dict[str, int] = {}
+        while (rung := await subscription.rung()) is not None:
+            if not rung:
+                yield KEEP_ALIVE
+            try:
+                for task in await changed_tasks(hub, principal.context_id, mine, shown, rung):
                     params = mapping.encoded_task(task, {"_meta": meta}, request_state(hub, request, task))
                     yield event(notification_message("notifications/tasks/status", json.loads(params)))
-                if task.state in TERMINAL:
-                    del mine[public_id]
-            news = await subscription.goes_on(bell)
-            if news is False:
-                break
-            if news is None:
-                yield KEEP_ALIVE
+            except Unavailable:
+                subscription.later(rung)
     yield event(result_message(request.id, jsonx.encode({"resultType": "complete", "_meta": meta})))

@@ -380,7 +380,7 @@ class _Resources:
         if self._following is None:
             return []
         await self._following.renew()
-        return await self._following.changed(self._bell)
+        return await self._following.changed(self._bell.take())
 
     async def _stop(self) -> None:
         self._watching.close()

@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.hints import CATALOGUE
 from taskhub.core.records import TaskRecord
-from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
@@ -22,8 +22,7 @@ from taskhub.protocol.relays import SCOPE
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import known_task, need_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
-from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, subscribed
-from taskhub.queries.tasks import owned_task
+from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, changed_tasks, subscribed
 
 MAX_RESOURCES = 100
 
@@ -94,12 +93,10 @@ def _check_texts(value: Any, name: str, most: int) -> None:
 async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
     followed = wanted.resources.topics if wanted.resources is not None else []
-    topics = [*(wanted.tasks or ()), *followed, CATALOGUE]
-    # Never none of them: an idle stream too must hear that the server closes.
     try:
-        with subscribed(hub, principal) as subscription, hub.hints.watch(*topics) as bell:
+        with subscribed(hub, request.incoming, wanted.tasks or (), [*followed, CATALOGUE]) as subscription:
             if wanted.resources is not None:
-                await wanted.resources.start(bell)
+                await wanted.resources.start(subscription.bell)
             digests = await _digests(hub, request, wanted)
             yield event(
                 notification_message(
@@ -108,22 +105,22 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
                 )
             )
             shown: dict[str, int] = {}
-            while await request.incoming.valid():
-                for task in await _changed(hub, principal.context_id, wanted.tasks or {}, shown):
-                    yield event(_task_changed(task, meta))
-                fresh = await _digests(hub, request, wanted)
-                for method in dict.fromkeys(LISTS[key] for key in LISTS if digests.get(key) != fresh.get(key)):
-                    yield event(notification_message(method, {"_meta": meta}))
-                digests = fresh
-                if wanted.resources is not None:
-                    for uri in await wanted.resources.changed(bell):
-                        yield event(notification_message(RESOURCE_UPDATED, {"uri": uri, "_meta": meta}))
-                    await wanted.resources.renew()
-                news = await subscription.goes_on(bell)
-                if news is False:
-                    break
-                if news is None:
+            while (rung := await subscription.rung()) is not None:
+                if not rung:
                     yield KEEP_ALIVE
+                try:
+                    for task in await changed_tasks(hub, principal.context_id, wanted.tasks or {}, shown, rung):
+                        yield event(_task_changed(task, meta))
+                    fresh = await _digests(hub, request, wanted)
+                    for method in dict.fromkeys(LISTS[key] for key in LISTS if digests.get(key) != fresh.get(key)):
+                        yield event(notification_message(method, {"_meta": meta}))
+                    digests = fresh
+                    if wanted.resources is not None:
+                        for uri in await wanted.resources.changed(rung):
+                            yield event(notification_message(RESOURCE_UPDATED, {"uri": uri, "_meta": meta}))
+                        await wanted.resources.renew()
+                except Unavailable:
+                    subscription.later(rung)
         yield event(result_message(request.id, jsonx.encode({"resultType": "complete", "_meta": meta})))
     finally:
         if wanted.resources is not None:
@@ -141,19 +138,6 @@ async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]
         "resourcesListChanged": found.resources_digest,
     }
     return {key: all_of_them[key] for key in wanted.lists}
-
-
-async def _changed(hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int]) -> list[TaskRecord]:
-    """The tasks that differ from what was `shown`, which is brought up to date; ended ones leave `mine`."""
-    found = []
-    for public_id, known in list(mine.items()):
-        task = await hub.lanes.run(owned_task, context_id, public_id) or known
-        if shown.get(public_id) != task.version:
-            shown[public_id] = task.version
-            found.append(task)
-        if task.state in TERMINAL:
-            del mine[public_id]
-    return found
 
 
 def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:

@@ -1,0 +1,53 @@
+"""Where many look, a page looks less often, and not at the same moment as all others."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import Request, WebSocketRoute
+
+from tests.e2e.visits import Visits
+
+pytestmark = [pytest.mark.browser, pytest.mark.processes]
+BEAT_MS = 10_000
+
+
+def test_a_page_waits_its_part_of_the_beat_and_no_hint_is_lost(visits: Visits) -> None:
+    page = visits.of("viewer")
+    page.add_init_script("Math.random = () => 0.5")
+    page.clock.install()
+    sockets: list[WebSocketRoute] = []
+    page.route_web_socket(re.compile("/ws/hints"), lambda socket: sockets.append(socket))  # noqa: PLW0108 - it must be ours
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.headers.get("hx-trigger") == "task-list":
+            asked.append(request.url)
+
+    page.on("request", note)
+    page.goto("/tasks/")
+    page.wait_for_function("document.body.dataset.live !== undefined")
+    (socket,) = sockets
+
+    def hint(**more: int) -> None:
+        socket.send(json.dumps({"hints": ["tasks"], **more}))
+        page.evaluate("0")  # it has arrived before what follows
+
+    hint(beat=BEAT_MS)
+    page.clock.run_for(BEAT_MS // 2 - 100)
+    assert asked == []
+    with page.expect_response(re.compile("/tasks/")):
+        page.clock.run_for(200)
+    hint(beat=BEAT_MS)
+    hint(beat=BEAT_MS)
+    page.clock.run_for(BEAT_MS - 200)  # the beat is over, and half of the next one is not
+    assert len(asked) == 1
+    with page.expect_response(re.compile("/tasks/")):
+        page.clock.run_for(300)
+    assert len(asked) == 2
+    page.clock.run_for(BEAT_MS)
+    with page.expect_response(re.compile("/tasks/")):
+        hint()  # few look again: at once
+    assert len(asked) == 3

@@ -96,7 +96,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "application.unblocked": Shape("An application may sign people in again."),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),
-    "audit.verified": Shape("Somebody recomputed the seals.", after="ok events seals problem"),
+    "audit.verified": Shape("Somebody compared events with their seals.", after="ok events seals problem full mark?"),
 }
 
 

@@ -56,14 +56,24 @@ def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> i
     return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
 
 
-def record_verification(*, ok: bool, events: int, seals: int, problem: str, actor: Actor) -> int:
-    """Note that somebody recomputed the seals, and what came of it: the audit page shows the latest.
-    It concerns every tenant and belongs to none.
+def record_verification(
+    *,
+    ok: bool,
+    events: int,
+    seals: int,
+    problem: str,
+    actor: Actor,
+    full: bool = True,
+    mark: dict[str, Any] | None = None,
+) -> int:
+    """Note that somebody compared events with their seals, and what came of it: the audit page shows the latest.
+    From the `mark` the next one goes on. It concerns every tenant and belongs to none.
     """
+    after = {"ok": ok, "events": events, "seals": seals, "problem": problem, "full": full}
     return record_event(
         "audit.verified",
         tenant_id=None,
         target="audit log",
         actor=actor,
-        after={"ok": ok, "events": events, "seals": seals, "problem": problem},
+        after=after if mark is None else {**after, "mark": mark},
     )

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.conf import settings
 from django.db import transaction
 
 from taskhub.store import statements
-from taskhub.store.models import Event, Seal
+from taskhub.store.models import Seal
 
 BATCH = 5_000
 _LOCK = 0x7468_7365  # "thse": one sealer at a time
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaves:
-    """What is to be sealed: the ids as the text of an array, the digests in one; `None` for no events."""
+class Leaves:
+    """Events as a seal has them: the ids as the text of an array, the digests in one; `None` for no events."""
 
     count: int
     event_ids: str | None
@@ -37,9 +36,8 @@ _TRY = statements.one("lock_sealing", bool)
 _SEALABLE = statements.one("sealable", tuple[int, int])
 _BEYOND = statements.maybe("transaction_beyond", int)
 _FIRST = statements.maybe("first_transaction", int)
-_LEAVES = statements.one("event_leaves", _Leaves)
+LEAVES = statements.one("event_leaves", Leaves)
 _STORE = statements.none("store_seal")
-_DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 
 def signing_key() -> Ed25519PrivateKey:
@@ -83,11 +81,16 @@ def seal_events() -> int:
         if beyond is not None:
             # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
-        found = _LEAVES(from_xid=start, to_xid=end)
+        found = LEAVES(from_xid=start, to_xid=end)
         if found.digests is None:
             return 0
         previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()
-        before = _link(previous) if previous is not None else bytes(32)
+        before = bytes(32)
+        if previous is not None:
+            signed = statement(
+                previous.from_xid, previous.to_xid, previous.count, bytes(previous.root), bytes(previous.previous)
+            )
+            before = link(signed, bytes(previous.signature))
         root = merkle_root([found.digests[place : place + 32] for place in range(0, len(found.digests), 32)])
         key = signing_key()
         _STORE(
@@ -104,58 +107,6 @@ def seal_events() -> int:
         return found.count
 
 
-def _link(seal: Seal) -> bytes:
-    return hashlib.sha256(
-        statement(seal.from_xid, seal.to_xid, seal.count, bytes(seal.root), bytes(seal.previous))
-        + bytes(seal.signature)
-    ).digest()
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What verification found. `problem` is empty when everything holds; `event_id` names the
-    first bad event, where one can be named."""
-
-    events: int
-    seals: int
-    unsealed: int
-    problem: str = ""
-    event_id: int | None = None
-
-
-def verify_audit() -> Verdict:
-    """Recompute every seal from the events as they are now, oldest first, and stop at the first
-    thing that does not fit."""
-    key = signing_key().public_key()
-    events = seals = 0
-    end, before = 0, bytes(32)
-    for seal in _seals():
-        if seal.from_xid != end or bytes(seal.previous) != before:
-            return Verdict(events, seals, 0, f"seal {seal.pk} does not follow the one before: a seal is missing")
-        leaves = [bytes(seal.leaves)[i * 32 : i * 32 + 32] for i in range(seal.count)]
-        try:
-            key.verify(
-                bytes(seal.signature),
-                statement(seal.from_xid, seal.to_xid, seal.count, merkle_root(leaves), bytes(seal.previous)),
-            )
-        except InvalidSignature:
-            return Verdict(events, seals, 0, f"seal {seal.pk} is not signed by this installation's key, or was changed")
-        if len(seal.event_ids) != seal.count:
-            return Verdict(events, seals, 0, f"seal {seal.pk} names {len(seal.event_ids)} events, not {seal.count}")
-        # Before the first seal there is nothing: a smaller transaction id is a forgery.
-        found = dict(_DIGESTS(from_xid=seal.from_xid if seals else -(2**63), to_xid=seal.to_xid))
-        for place, event_id in enumerate(seal.event_ids):
-            digest = found.pop(event_id, None)
-            if digest is None:
-                return Verdict(events, seals, 0, f"event {event_id} was deleted", event_id)
-            if digest != leaves[place]:
-                return Verdict(events, seals, 0, f"event {event_id} was changed", event_id)
-        if found:
-            extra = min(found)
-            return Verdict(events, seals, 0, f"event {extra} was added after its time was sealed", extra)
-        events, seals, end, before = events + seal.count, seals + 1, seal.to_xid, _link(seal)
-    return Verdict(events, seals, Event.objects.filter(xid__gte=end).count())
-
-
-def _seals() -> Iterable[Seal]:
-    return Seal.objects.order_by("to_xid").iterator(chunk_size=50)
+def link(signed: bytes, signature: bytes) -> bytes:
+    """What the next seal names this one by. It stands for all seals before as well."""
+    return hashlib.sha256(signed + signature).digest()

@@ -97,7 +97,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class SealStatus:
-    """Up to where the tenant's events are sealed, and when somebody last verified the seals.
+    """Up to where the tenant's events are sealed, and when somebody last verified them, and read every event for it.
 
     `waiting` counts events that no seal covers yet, up to 1,000.
     """
@@ -110,7 +110,18 @@ class SealStatus:
     verified_at: datetime | None
     verified_by: str
     verified_ok: bool | None
+    verified_in_full_at: datetime | None
     to_xid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verifications:
+    """The last verification on record, and the last that read every event and found nothing wrong."""
+
+    at: datetime | None
+    ok: bool | None
+    problem: str
+    in_full_at: datetime | None
 
 
 _JSON = {"before": statements.from_json, "after": statements.from_json}
@@ -124,6 +135,7 @@ _BY_ID = statements.maybe("event_by_id", EventRow, convert=_JSON)
 _NEWEST = statements.maybe("newest_event_id", int)
 _ACTIONS = statements.many("known_actions", str)
 _SEALED = statements.one("seal_status", SealStatus)
+_VERIFICATIONS = statements.one("verifications", Verifications)
 
 
 def event_page(
@@ -198,6 +210,11 @@ def known_actions(tenant_id: int) -> tuple[str, ...]:
 def seal_status(tenant_id: int) -> SealStatus:
     """Up to where the tenant's log is sealed, and the latest verification on record."""
     return _SEALED(tenant=tenant_id)
+
+
+def verifications() -> Verifications:
+    """When the log was verified, as it says itself."""
+    return _VERIFICATIONS()
 
 
 def _indexed(wanted: EventFilter) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from taskhub.queries.audit import verifications
 from taskhub.queries.health import failed_chores, live_workers
 from taskhub.store import statements
 from taskhub.store.functions import difference, trigger_names
@@ -61,7 +62,19 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
+    found.append(_audit_log())
     return found + [
         (f"server {server.name}", server.state == "ready", server.problem or server.state)
         for server in Server.objects.filter(enabled=True).order_by("name")
     ]
+
+
+def _audit_log() -> tuple[str, bool, str]:
+    """As it was found by whoever verified it last: never verified is no fault."""
+    last = verifications()
+    if last.at is None:
+        return ("audit log", True, "never verified: run `manage.py audit verify`")
+    full = f"{last.in_full_at:%Y-%m-%d %H:%M %Z}" if last.in_full_at else "never"
+    if not last.ok:
+        return ("audit log", False, f"broken, as of {last.at:%Y-%m-%d %H:%M %Z}: {last.problem}")
+    return ("audit log", True, f"verified {last.at:%Y-%m-%d %H:%M %Z}, in full {full}")

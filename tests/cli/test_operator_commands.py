@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator
@@ -10,14 +11,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import connection
 from pytest_django import Settings
 
 from taskhub.cli import seed as seeding
 from taskhub.cli.firstrun import ACTOR, add_demo
+from taskhub.cli.management.commands import audit
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle.catalogue import Listed, connect_server, store_problem, store_snapshot
+from taskhub.lifecycle.events import record_verification
 from taskhub.lifecycle.seal import seal_events
 from taskhub.lifecycle.workers import goodbye, heartbeat
 from taskhub.store.models import Event, Question, Seal, Server, Task
@@ -167,10 +171,10 @@ def test_the_demo_tells_its_story(demo: Server) -> None:
     assert run("seed") == (0, f"{len(seeding.STORY)} demo tasks are there\n", "")
     tasks = Task.objects.order_by("id")
     story = [(name, tool, arguments) for name, tool, arguments in seeding.STORY]
-    assert list(tasks.values_list("context__name", "tool_name", "arguments")) == story
+    assert list(tasks.values_list("context__name", "tool_name", "arguments_json")) == story
     # The two deployments to production wait for ops, the one to staging does not; the last is cancelled.
-    asked = Question.objects.filter(kind="approval", group="ops").values_list("task__arguments__version", flat=True)
-    assert sorted(asked) == ["0.9.0", "1.4.2"]
+    asked = Question.objects.filter(kind="approval", group="ops").values_list("task__arguments_json", flat=True)
+    assert sorted(arguments["version"] for arguments in asked) == ["0.9.0", "1.4.2"]
     assert [task.pk for task in tasks if task.state == "cancelled"] == [tasks.reverse()[0].pk]
 
 
@@ -200,7 +204,7 @@ def test_an_audit_log_that_nobody_touched_is_intact_and_the_check_is_on_record(t
     events = Event.objects.count()
 
     def verified() -> re.Match[str] | None:
-        code, out, err = run("audit", "verify")
+        code, out, err = run("audit", "verify", "--full")
         assert (code, err) == (0, "")
         return re.fullmatch(r"Intact: ([1-9]\d*) events in ([1-9]\d*) seals; (\d+) events are not sealed yet\.\n", out)
 
@@ -211,7 +215,10 @@ def test_an_audit_log_that_nobody_touched_is_intact_and_the_check_is_on_record(t
     assert int(found[1]) + int(found[3]) == events + checks.count() - 1
     last = checks.latest("id")
     assert (last.actor, last.door) == ("manage.py", "cli")
-    assert last.after == {"ok": True, "events": int(found[1]), "seals": int(found[2]), "problem": ""}
+    after = last.after or {}
+    mark = after.pop("mark")
+    assert after == {"ok": True, "events": int(found[1]), "seals": int(found[2]), "problem": "", "full": True}
+    assert (mark["events"], mark["seals"], mark["at"]) == (int(found[1]), int(found[2]), mark["full_at"])
 
 
 def test_a_changed_event_is_named_and_exits_1(transactional_db: None) -> None:
@@ -227,3 +234,89 @@ def test_a_changed_event_is_named_and_exits_1(transactional_db: None) -> None:
     last = Event.objects.get(action="audit.verified")
     assert (last.after or {})["ok"] is False
     assert Seal.objects.exists()
+
+
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+
+
+def sealed_task() -> int:
+    """A new task whose creation is sealed: its event."""
+    task = kit.create(kit.make_world())
+    event = int(Event.objects.filter(task_id=task.id).latest("id").pk)
+
+    def sealed() -> bool:
+        seal_events()
+        return Seal.objects.filter(event_ids__contains=[event]).exists()
+
+    wait_until(sealed, "its seal")
+    return event
+
+
+def test_the_next_check_says_what_it_read_and_what_it_took_from_before(transactional_db: None) -> None:
+    sealed_task()
+    code, first, _ = run("audit", "verify")
+    assert (code, first.splitlines()) == (0, ["Intact: 1 events in 1 seals; 0 events are not sealed yet."])
+    sealed_task()
+    code, out, err = run("audit", "verify")
+    assert (code, err) == (0, "")
+    now, before = out.splitlines()
+    assert re.fullmatch(
+        rf"Intact: 2 events in \d seals since the verification of {TIME}; \d events are not sealed yet\.", now
+    )
+    assert re.fullmatch(
+        rf"Not read again: 1 events in 1 seals before that, last read in full {TIME} \(--full reads them\)\.", before
+    )
+    assert (Event.objects.filter(action="audit.verified").latest("id").after or {})["full"] is False
+
+
+def test_an_event_that_was_changed_before_the_last_check_needs_a_full_one(transactional_db: None) -> None:
+    old = sealed_task()
+    assert run("audit", "verify")[0] == 0
+    new = sealed_task()
+    for event in (old, new):
+        with kit.superuser_past_the_guards() as raw:
+            raw.execute("UPDATE event SET actor = 'somebody else' WHERE id = %s", (event,))
+    code, out, err = run("audit", "verify")
+    assert (code, out) == (1, "")
+    problem, intact, taken = err.splitlines()
+    assert problem == f"AUDIT BROKEN: event {new} was changed"
+    assert re.fullmatch(rf"\d events in \d seals before it since {TIME} are intact\.", intact)
+    assert taken.startswith("Not read again: 1 events in 1 seals before that, last read in full ")
+    code, out, err = run("audit", "verify", "--full")
+    assert (code, out) == (1, "")
+    assert err.splitlines()[0] == f"AUDIT BROKEN: event {old} was changed"
+
+
+class Screen(io.StringIO):
+    """What somebody sees who sits in front of it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_at_a_terminal_it_says_how_far_it_is_and_leaves_nothing_of_it(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed_task()
+    monkeypatch.setattr(audit, "REPORT_SECONDS", 0.0)
+    out, screen = io.StringIO(), Screen()
+    call_command("audit", "verify", stdout=out, stderr=screen)
+    assert re.fullmatch(r"\r\x1b\[K100%: 1 events in 1 seals, \d s\r\x1b\[K", screen.getvalue())
+    assert out.getvalue().startswith("Intact: 1 events in 1 seals; ")
+
+
+def test_the_doctor_tells_when_the_log_was_verified_and_complains_if_it_was_broken(fit: int) -> None:
+    assert "ok   audit log: never verified: run `manage.py audit verify`\n" in run("doctor")[1]
+    found = {"events": 3, "seals": 1, "actor": ACTOR}
+    record_verification(ok=True, problem="", **found)
+    record_verification(ok=True, problem="", full=False, **found)
+    full, last = Event.objects.filter(action="audit.verified").order_by("id")
+    line = f"ok   audit log: verified {last.at:%Y-%m-%d %H:%M} UTC, in full {full.at:%Y-%m-%d %H:%M} UTC\n"
+    assert line in run("doctor")[1]
+    record_verification(ok=False, problem="event 3 was changed", **found)
+    code, out, _ = run("doctor")
+    last = Event.objects.latest("id")
+    assert (code, failures(out)) == (
+        1,
+        [f"FAIL audit log: broken, as of {last.at:%Y-%m-%d %H:%M} UTC: event 3 was changed"],
+    )

@@ -10,7 +10,8 @@ import pytest
 from django.db import connection
 
 from taskhub.lifecycle import seal as sealing
-from taskhub.lifecycle.seal import Verdict, merkle_root, seal_events, verify_audit
+from taskhub.lifecycle.seal import merkle_root, seal_events
+from taskhub.lifecycle.verify import Verdict, verify_audit
 from taskhub.store.models import Event, Seal
 from tests.lifecycle import kit
 from tests.lifecycle.kit import Crew, World
@@ -181,6 +182,7 @@ def test_events_hidden_with_their_seal_and_a_stretched_neighbour_are_noticed(sea
         "event_ids = event_ids[2:]",
         "event_ids = event_ids || event_ids[1]",
         "event_ids = event_ids || 999999999::bigint",
+        "event_ids[2] = 999999999",
     ],
 )
 def test_a_changed_seal_is_noticed(sealed: World, change: str) -> None:

@@ -11,8 +11,8 @@ from django.db import connection
 
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle import seeding
-from taskhub.lifecycle.seal import verify_audit
 from taskhub.lifecycle.sweep import sweep
+from taskhub.lifecycle.verify import verify_audit
 from taskhub.store.models import Attempt, AuthContext, Decision, Event, Question, Server, Task, TaskLog
 from tests.cli.shell import run
 from tests.lifecycle import kit

@@ -314,6 +314,26 @@ def test_the_latest_verification_is_told_to_every_tenant_and_a_tenants_own_to_it
     assert audit.seal_status(other.pk).verified_by == "root"
 
 
+def test_the_latest_full_verification_is_told_beside_a_later_incremental_one(tenant: Tenant) -> None:
+    root = Actor(name="root", door=Door.CLI)
+    record(tenant)
+    assert audit.seal_status(tenant.pk).verified_in_full_at is None
+    record_verification(ok=True, events=3, seals=1, problem="", actor=root)
+    full_at = audit.seal_status(tenant.pk).verified_at
+    for ok, full in ((True, False), (False, True), (False, False)):
+        record_verification(ok=ok, events=3, seals=1, problem="" if ok else "event 2", full=full, actor=root)
+        status = audit.seal_status(tenant.pk)
+        assert (status.verified_ok, status.verified_in_full_at) == (ok, full_at)
+        assert (audit.verifications().ok, audit.verifications().in_full_at) == (ok, full_at)
+    # As a release wrote it that read every event each time.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO event (action, actor, door, after) VALUES ('audit.verified', 'root', 'cli', '{\"ok\": true}')"
+        )
+    status = audit.seal_status(tenant.pk)
+    assert status.verified_in_full_at == status.verified_at
+
+
 def test_no_read_of_the_log_leaves_a_transaction_open(transactional_db: None) -> None:
     tenant = make_tenant()
     there = [record(tenant) for _ in range(3)]

@@ -104,6 +104,11 @@ SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
 e.id, e.at, e.actor, e.after ->> 'ok' AS ok
 */
 
+-- Releases before knew no other.
+/* fragment: read_in_full
+e.after ->> 'ok' = 'true' AND coalesce(e.after ->> 'full', 'true') = 'true'
+*/
+
 -- read fresh: seal_status(tenant bigint) -> SealStatus
 -- `covered` goes from the seal's own last event downwards: a sealer that stopped long ago must not make this walk
 -- through everything that came since. `verified` takes one index step for each place; OR would leave the index and
@@ -134,11 +139,30 @@ verified AS (
          WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' ORDER BY e.id DESC LIMIT 1)
     ) AS either
     ORDER BY id DESC LIMIT 1
+),
+whole AS (
+    SELECT e.at FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND {read_in_full}
+    ORDER BY e.id DESC LIMIT 1
 )
 SELECT (SELECT id FROM covered) AS event_id, (SELECT at FROM covered) AS event_at, (SELECT at FROM last) AS sealed_at,
        (SELECT count(*) FROM open) AS waiting, (SELECT min(at) FROM open) AS waiting_since,
        (SELECT at FROM verified) AS verified_at, coalesce((SELECT actor FROM verified), '') AS verified_by,
-       (SELECT ok = 'true' FROM verified) AS verified_ok, coalesce((SELECT to_xid FROM last), 0) AS to_xid;
+       (SELECT ok = 'true' FROM verified) AS verified_ok, (SELECT at FROM whole) AS verified_in_full_at,
+       coalesce((SELECT to_xid FROM last), 0) AS to_xid;
+
+
+-- read fresh: verifications() -> Verifications
+WITH last AS (
+    SELECT e.at, e.after ->> 'problem' AS problem, e.after ->> 'ok' = 'true' AS ok FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' ORDER BY e.id DESC LIMIT 1
+)
+SELECT (SELECT at FROM last) AS at, (SELECT ok FROM last) AS ok, coalesce((SELECT problem FROM last), '') AS problem,
+       (
+           SELECT e.at FROM event AS e
+           WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND {read_in_full}
+           ORDER BY e.id DESC LIMIT 1
+       ) AS in_full_at;
 
 
 -- Seals
@@ -158,8 +182,8 @@ ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
--- write: event_leaves(from_xid bigint, to_xid bigint) -> _Leaves
--- As one row: the process that seals has better things to do than to read thousands.
+-- read: event_leaves(from_xid bigint, to_xid bigint) -> Leaves
+-- As one row: who seals or verifies has better things to do than to read thousands.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) AS digests
 FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
@@ -168,6 +192,36 @@ FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
 --     previous bytea, signature bytea, key_id text) -> None
 INSERT INTO seal (from_xid, to_xid, count, event_ids, leaves, root, previous, signature, key_id)
 VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :signature, :key_id);
+
+
+-- Verification
+
+-- read fresh: verified_before() -> _Before
+-- The mark is signed, and what is around it is not: so every failure counts, whatever was written after it.
+WITH marked AS (
+    SELECT e.id, e.after -> 'mark' AS mark FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ? 'mark'
+    ORDER BY e.id DESC LIMIT 1
+)
+SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT mark FROM marked) AS mark,
+       (SELECT max(e.at) FROM event AS e
+        WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ->> 'ok' = 'false') AS failed_at;
+
+/* fragment: seal_head
+s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
+*/
+
+-- read: seal_heads(above bigint, up_to bigint, most int) -> list[_Seal]
+SELECT {seal_head} FROM seal AS s WHERE s.to_xid > :above AND s.to_xid <= :up_to ORDER BY s.to_xid LIMIT :most;
+
+-- read: seals_with_leaves(above bigint, most int, events bigint) -> list[_Seal]
+-- At least one; more as long as those before them have fewer than so many `events`.
+SELECT {seal_head}, s.event_ids, s.leaves
+FROM (
+    SELECT s.*, sum(s.count) OVER (ORDER BY s.to_xid) - s.count AS before
+    FROM seal AS s WHERE s.to_xid > :above ORDER BY s.to_xid LIMIT :most
+) AS s
+WHERE s.before < :events ORDER BY s.to_xid;
 
 -- read: event_digests(from_xid bigint, to_xid bigint) -> list[tuple[int, bytes]]
 SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;

@@ -155,6 +155,10 @@ def why(detail: TaskDetail, now: datetime) -> str:
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
     if detail.live_workers == 0:
         return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
+    if detail.away_since is not None and detail.retry_at is not None:
+        since, left = duration(now - detail.away_since), detail.retry_at - now
+        when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"
+        return f"Waiting for its server, which could not be reached for {since}. One call tries it again {when}."
     if detail.runnable_at > now + timedelta(seconds=1):
         why = detail.task.message or "It was given back"
         return f"{why}: it may be taken again in {duration(detail.runnable_at - now)}."

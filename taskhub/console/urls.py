@@ -56,6 +56,7 @@ urlpatterns = [
     path("servers/<int:pk>/", servers.server_detail, name="server-detail"),
     path("servers/<int:pk>/refresh", servers.server_refresh, name="server-refresh"),
     path("servers/<int:pk>/token", servers.server_token, name="server-token"),
+    path("servers/<int:pk>/try", servers.server_try, name="server-try"),
     path("servers/<int:pk>/calls", servers.server_calls, name="server-calls"),
     path("servers/<int:pk>/toggle", servers.server_toggle, name="server-toggle"),
     path("servers/<int:pk>/tools/<int:tool>/policy", servers.tool_policy, name="tool-policy"),

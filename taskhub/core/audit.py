@@ -56,6 +56,13 @@ EVENTS: Final[dict[str, Shape]] = {
     "server.refresh.requested": Shape("A person wants a server listed anew."),
     "server.ready": Shape("A server was reached and listed.", "state", "state"),
     "server.unreachable": Shape("A server cannot be reached.", "state", "problem"),
+    "server.breaker.opened": Shape(
+        "So many calls in a row could not connect; further calls of the server wait.", after="failures problem"
+    ),
+    "server.breaker.closed": Shape(
+        "The server was reached, or is another; its calls go to it again.", before="since failures"
+    ),
+    "server.probe.requested": Shape("A person wants a server whose calls wait to be tried now."),
     "tool.changed": Shape("A tool's definition is another.", "digest", "digest"),
     "tool.policy.changed": Shape("An admin changed what holds for a tool.", "*", "*"),
     "prompt.changed": Shape("A prompt's definition is another.", "digest", "digest"),

@@ -78,6 +78,8 @@ class ToolRecord(Policy):
     mode: TaskMode
     hint_mode: TaskMode | None
     at_least_once: bool
+    server_away: bool = False
+    """Whether its calls wait, since the server could not be reached (`lifecycle.breakers`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ WORDS: Final = MappingProxyType({
     "waiting_answers": "Waiting for %s answers",
     "more_answers": "%s more answers needed",
     "came_along": "Came with the call",
+    "waiting_server": "Waiting for its server, which could not be reached",
     "cancel_requested": "Cancel requested",
     "cancelled_unstarted": "Cancelled before it ran",
     "cancelled_running": "Cancelled while it ran",

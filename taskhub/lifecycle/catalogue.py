@@ -20,6 +20,7 @@ from taskhub.core.records import Actor, TaskMode
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed, Vault
+from taskhub.lifecycle.breakers import close_breaker, mark_unreachable
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
 from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
@@ -166,6 +167,7 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
         server.transport, server.target, server.state = transport, target, "unknown"
         server.credentials = None  # a token is for whom it was given for
         server.save(update_fields=["transport", "target", "state", "credentials"])
+        close_breaker(server, actor)
         after = {"transport": transport, "target": redacted(transport, target)}
         _record(server, "server.changed", name, before, after, actor)
         notify(CatalogueChanged())
@@ -256,6 +258,7 @@ def store_snapshot(
         if (server.capabilities, server.incomplete) != (dict(capabilities), incomplete):
             changed = True
         server.capabilities, server.incomplete = dict(capabilities), incomplete
+        changed = close_breaker(server) or changed
         if server.state != "ready":
             _record(server, "server.ready", server.name, {"state": server.state}, {"state": "ready"})
             changed = True
@@ -282,11 +285,7 @@ def store_problem(server_id: int, problem: str) -> None:
     """The server cannot be reached; its tools stay listed, and calls say why they fail."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
-        if server.state != "unreachable" or server.problem != problem:
-            if server.state != "unreachable":
-                _record(server, "server.unreachable", server.name, {"state": server.state}, {"problem": problem[:500]})
-            server.state, server.problem = "unreachable", problem[:1000]
-            server.save(update_fields=["state", "problem"])
+        if mark_unreachable(server, problem):
             notify(CatalogueChanged())
 
 

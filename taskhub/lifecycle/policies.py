@@ -16,6 +16,7 @@ from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, va
 from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
 from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.lifecycle.breakers import close_breaker
 from taskhub.lifecycle.catalogue import new_server, vault
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
@@ -115,6 +116,7 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
         if not server.enabled:
             server.state = "disabled"
         server.save(update_fields=["credentials", "state", "problem"])
+        close_breaker(server, actor)
         record_event(
             "server.token.changed",
             tenant_id=tenant_id,
@@ -174,6 +176,7 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
         server.state = "unknown" if enabled else "disabled"
         server.problem = ""
         server.save(update_fields=["enabled", "state", "problem"])
+        close_breaker(server, actor)
         record_event(
             "server.enabled" if enabled else "server.disabled",
             tenant_id=tenant_id,

@@ -196,5 +196,6 @@ def _records(rows: Iterable[Tool]) -> Iterable[ToolRecord]:
             mode=policy.mode_for(row.hint_mode),
             hint_mode=TaskMode(row.hint_mode) if row.hint_mode else None,
             at_least_once=policy.repeats(harmless=row.read_only or row.idempotent),
+            server_away=row.server.open_since is not None,
             **values_of(policy),
         )

@@ -68,4 +68,9 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
             "Servers by state",
             [({"state": s}, n) for s, n in Server.objects.values_list("state").annotate(n=Count("id"))],
         ),
+        (
+            "taskhub_breakers_open",
+            "Servers whose calls wait, since none could connect",
+            [({}, Server.objects.filter(enabled=True, open_since__isnull=False).count())],
+        ),
     ]

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
@@ -49,11 +49,26 @@ class ServerRow:
     """Whether somebody has said so; else it is what is usual for the transport."""
     incomplete: str
     """Which of its lists could not be read, and why."""
+    failures: int
+    """Calls in a row that could not connect."""
+    open_since: datetime | None
+    """Since when its calls wait for that (`lifecycle.breakers`)."""
+    retry_at: datetime | None
+    probe_until: datetime | None
 
     @property
     def shown_state(self) -> str:
         """`disabled` beats what was last known."""
         return self.state if self.enabled else "disabled"
+
+    @property
+    def breaker(self) -> str:
+        """`closed`, `open`, or `half-open` while one call may try."""
+        if self.retry_at is None:
+            return "closed"
+        now = datetime.now(UTC)
+        trying = self.probe_until is not None and self.probe_until > now
+        return "half-open" if trying or self.retry_at <= now else "open"
 
     @property
     def about(self) -> str:
@@ -228,7 +243,7 @@ def _redacted_command(command: str) -> str:
     return " ".join(shown)
 
 
-def _without_secrets(message: str, transport: str, target: str) -> str:
+def without_secrets(message: str, transport: str, target: str) -> str:
     """An error message that may quote what it could not reach, whole or in parts."""
     if transport == "python":
         return message
@@ -277,7 +292,7 @@ def _server(row: Any) -> ServerRow:
         prefix=row.prefix,
         enabled=row.enabled,
         state=row.state,
-        problem=_without_secrets(row.problem, row.transport, row.target),
+        problem=without_secrets(row.problem, row.transport, row.target),
         protocol=row.protocol,
         info=row.info if isinstance(row.info, dict) else {},
         catalogue_at=row.catalogue_at,
@@ -288,7 +303,11 @@ def _server(row: Any) -> ServerRow:
         has_token=row.credentials is not None,
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
-        incomplete=_without_secrets(row.incomplete, row.transport, row.target),
+        incomplete=without_secrets(row.incomplete, row.transport, row.target),
+        failures=row.failures,
+        open_since=row.open_since,
+        retry_at=row.retry_at,
+        probe_until=row.probe_until,
     )
 
 

@@ -431,6 +431,11 @@ CREATE TABLE public.server (
     capabilities jsonb DEFAULT '{}'::jsonb NOT NULL,
     incomplete text DEFAULT ''::text NOT NULL,
     calls_at_once integer,
+    failures integer DEFAULT 0 NOT NULL,
+    open_since timestamp with time zone,
+    retry_at timestamp with time zone,
+    probe_until timestamp with time zone,
+    CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
     CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR (((calls_at_once >= 1) AND (calls_at_once <= 1000)) AND (NOT ((transport)::text = 'stdio'::text))))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
     CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))

@@ -51,10 +51,11 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A JSON-RPC error; `unreached` when the server never got the call."""
+    """A JSON-RPC error; `unreached` when the server never got the call, and `problem` why."""
 
     error: dict[str, Any]
     unreached: bool = False
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,8 @@ async def _round(
         return _passed_on(error)
     except TaskHubError as error:
         if not reached:
-            return Faulted(
-                {"code": -32603, "message": f"Server {claim.server_name} cannot be reached: {error.message}"}, True
-            )
+            why = f"Server {claim.server_name} cannot be reached: {error.message}"
+            return Faulted({"code": -32603, "message": why}, unreached=True, problem=error.message)
         return _broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
         return _broken(reason(error))

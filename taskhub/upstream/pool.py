@@ -50,6 +50,8 @@ class Pool:
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
         """What a server says beside the answer to a call: older ones tell it only where it happened."""
+        self.on_connected: Callable[[], None] = lambda: None
+        """There is a connection that was not there before."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
         """The tools, each with its digest, that want arguments in headers too."""
         self.outputs: dict[str, Any] = {}
@@ -153,6 +155,7 @@ class Pool:
         connection = Connection(self.target, profile)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         await connection.start()
+        self.on_connected()
         return connection
 
     def _lists_changed(self) -> None:

@@ -88,6 +88,7 @@ class Slots:
                 if whole:
                     self._whole_at = time.monotonic()
                 try:
+                    await self._runner.breakers.ask()
                     claimed = await self._lanes.run(
                         lifecycle.claim_tasks,
                         worker=self.worker,
@@ -111,6 +112,7 @@ class Slots:
                     patience = SKIPPED_SECONDS
                 elif self._shut():
                     patience = SHUT_SECONDS
+                patience = min(patience, self._runner.breakers.patience())
                 if claimed.tasks:
                     self._since = claimed.since
                 if claimed.held_back or (self._more and (len(claimed.tasks) == free or self._ended != ended)):
@@ -124,10 +126,11 @@ class Slots:
     def _scarce(self, free: int) -> dict[int, int]:
         """The servers that take fewer than `free` calls more from here, and how many each takes."""
         narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._shut(), 0)
-        if not narrow:
-            return narrow
-        calls = Counter(running.claim.server_id for running in self.running.values())
-        rooms = {server_id: max(0, most - calls[server_id]) for server_id, most in narrow.items()}
+        rooms = {}
+        if narrow:
+            calls = Counter(running.claim.server_id for running in self.running.values())
+            rooms = {server_id: max(0, most - calls[server_id]) for server_id, most in narrow.items()}
+        rooms |= self._runner.breakers.rooms()
         return {server_id: room for server_id, room in rooms.items() if room < free}
 
     def _shut(self) -> set[int]:
@@ -147,6 +150,7 @@ class Slots:
 
     def _start(self, claim: Claim) -> None:
         held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())
+        held.probing = self._runner.breakers.begin(claim.server_id)
         self.running[claim.task_id] = held
         held.news = asyncio.get_running_loop().call_later(NEWS_SECONDS, self._tell, claim.task_id)
         held.work = asyncio.create_task(self._work(held))

@@ -45,6 +45,7 @@ from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 from taskhub.worker import jobs
+from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import Slots
 from taskhub.worker.relays import Relays
@@ -67,10 +68,11 @@ class Engine:
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
-        self.servers = Servers(self.lanes)
-        self.relays = Relays(self.name, self.servers, self.lanes)
         self.chores = Chores()
-        runner = Runner(self.lanes, self.servers, Actor(name=self.name, door=Door.WORKER))
+        self.breakers = Breakers(self.lanes, self.chores.soon)
+        self.servers = Servers(self.lanes, self.breakers.reached)
+        self.relays = Relays(self.name, self.servers, self.lanes)
+        runner = Runner(self.lanes, self.servers, self.breakers, Actor(name=self.name, door=Door.WORKER))
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self._following = asyncio.Lock()
         self.outgrown = ""
@@ -95,11 +97,13 @@ class Engine:
         try:
             await self._beat()
             await self.servers.refresh(await self.lanes.run(enabled_servers))
+            await self.breakers.refresh()
             await self.slots.claim_until_stopped()
             await self.slots.drain()
         finally:
             await self.chores.end()
             await self.servers.close()
+            await self.breakers.close()
             try:
                 await self.pulse.run(goodbye, self.name)
             except TaskHubError as error:
@@ -146,6 +150,8 @@ class Engine:
 
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
+        for server_id in await self.breakers.refresh():
+            self.servers.look_again(server_id)  # whoever still reaches it closes the breaker for all
         self.relays.wake()
         self.slots.wake()
 

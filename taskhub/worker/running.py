@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from taskhub.core.errors import Unavailable
@@ -22,6 +23,7 @@ from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS
 from taskhub.queries.questions import response_to
 from taskhub.upstream.call import Asked, Faulted, Finished, Outcome, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
+from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers
 
@@ -49,6 +51,8 @@ class Running:
     claim: Claim
     notes: Notes
     started: float
+    probing: bool = False
+    """Whether it is the one to try a server whose breaker is open."""
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
     cancelling: bool = False
@@ -101,9 +105,10 @@ class Running:
 class Runner:
     """Runs tools at the servers of a worker, and stores what came of them."""
 
-    def __init__(self, lanes: Lanes, servers: Servers, actor: Actor) -> None:
+    def __init__(self, lanes: Lanes, servers: Servers, breakers: Breakers, actor: Actor) -> None:
         self.lanes = lanes
         self.servers = servers
+        self.breakers = breakers
         self.actor = actor
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             lanes,
@@ -121,6 +126,9 @@ class Runner:
                 await self._settle(held, outcome)
         except Exception:
             logger.exception("task %s: its outcome could not be stored", held.claim.public_id)
+        finally:
+            if held.probing:
+                self.breakers.leave(held.claim.server_id)
 
     async def _outcome(self, held: Running, asks: Callable[[Running], bool]) -> Callable[[], Awaitable[bool]] | None:
         """How to store what came of it; `None` when the lease is lost."""
@@ -164,23 +172,44 @@ class Runner:
             )
         match outcome:
             case Finished(result):
+                self.breakers.reached(claim.server_id)
                 return lambda: self.results.run((claim, result))
             case Asked(asked, state, message):
+                self.breakers.reached(claim.server_id)
                 return lambda: self.lanes.run(
                     lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
                 )
-            case Faulted(error, unreached):
-                if unreached:
-                    self.servers.look_again(claim.server_id)
-                return lambda: self.lanes.run(lifecycle.fault, claim, error, actor=self.actor)
+            case Faulted(error, unreached, problem):
+                fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
+                return self._unreached(held, problem, fault) if unreached else fault
 
-    def _give_back(self, claim: Claim, delay_seconds: float = RETRY_SECONDS) -> Callable[[], Awaitable[bool]]:
+    def _unreached(
+        self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]
+    ) -> Callable[[], Awaitable[bool]]:
+        """Its server could not be reached: it fails, or waits with the others where they wait."""
+        claim = held.claim
+        store: Callable[[], Awaitable[bool]] | None = None
+
+        async def settle() -> bool:
+            nonlocal store
+            if store is None:  # tried again, it is counted once
+                waits = await self.breakers.failed(claim.server_id, problem, probing=held.probing)
+                held.probing = False
+                store = self._give_back(claim, 0.0, words("waiting_server")) if waits else fault
+            return await store()
+
+        self.servers.look_again(claim.server_id)
+        return settle
+
+    def _give_back(
+        self, claim: Claim, delay_seconds: float = RETRY_SECONDS, why: str = "Waiting for its server"
+    ) -> Callable[[], Awaitable[bool]]:
         return lambda: self.lanes.run(
             lifecycle.release,
             claim,
             started=False,
             delay_seconds=delay_seconds,
-            reason="Waiting for its server" if claim.server_enabled else "Waiting: its server is disabled",
+            reason=why if claim.server_enabled else "Waiting: its server is disabled",
             actor=self.actor,
         )
 

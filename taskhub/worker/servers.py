@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from taskhub.core.errors import TaskHubError
@@ -30,8 +30,10 @@ class _Held:
 class Servers:
     """Follows the table of servers: connects what is new, drops what was disabled or changed."""
 
-    def __init__(self, lanes: Lanes) -> None:
+    def __init__(self, lanes: Lanes, on_reached: Callable[[int], None]) -> None:
+        """`on_reached` is told, in this loop, that a server has let somebody in."""
         self._lanes = lanes
+        self._on_reached = on_reached
         self._held: dict[int, _Held] = {}
         self._wanted: Mapping[int, frozenset[str]] = {}
         self._updated: defaultdict[int, set[str]] = defaultdict(set)
@@ -93,6 +95,9 @@ class Servers:
         pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 
+        def reached() -> None:
+            loop.call_soon_threadsafe(self._on_reached, row.id)
+
         def stored(snapshot: Snapshot) -> None:
             loop.call_soon_threadsafe(lambda: loop.create_task(self._store(row, snapshot)))
 
@@ -105,6 +110,7 @@ class Servers:
         def updated(uris: frozenset[str]) -> None:
             loop.call_soon_threadsafe(self._note_updates, row, uris)
 
+        pool.on_connected = reached
         watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
         watcher.follow(self._wanted.get(row.id, frozenset()))
         return _Held(row, pool, watcher, asyncio.create_task(pool.run(watcher.run())))

@@ -33,6 +33,7 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
     ("server-refresh", ["server"], "post", {}, ADMINS),
     ("server-toggle", ["server"], "post", {"enabled": "0"}, ADMINS),
     ("server-token", ["server"], "post", {"token": ""}, ADMINS),
+    ("server-try", ["server"], "post", {}, ADMINS),
     ("server-calls", ["server"], "post", {"calls_at_once": "3"}, ADMINS),
     (
         "tool-policy",

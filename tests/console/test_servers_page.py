@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from taskhub.core.policy import POLICY_FIELDS
 from taskhub.lifecycle import policies
+from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure
 from taskhub.queries.catalogue import catalogue, forget_catalogues
 from taskhub.queries.servers import redacted
 from taskhub.store.models import Event, Server, Tenant, Tool
@@ -346,13 +347,15 @@ def test_secrets_of_a_target_are_never_shown(
     assert kept in shown
     spec = target if transport == "http" else f"stdio:{target}"
     pk = policies.add_server(tenant_id=tenant.pk, name="s", spec=spec, actor=ADMIN)
-    Server.objects.filter(pk=pk).update(state="unreachable", problem=f"cannot reach {target}: gone")
+    for _ in range(OPENS_AFTER):
+        store_failure(pk, f"cannot reach {target}: gone", probing=False)
     pages = [admin.get(url).content.decode() for url in ("/servers/", f"/servers/{pk}/", "/audit/")]
     event = Event.objects.get(tenant=tenant, action="server.added")
     pages.append(admin.get("/audit/", {"event": event.pk}).content.decode())
     for secret in secrets:
         assert secret not in shown
         assert all(secret not in page for page in pages)
+        assert secret not in str(list(Event.objects.filter(tenant=tenant).values_list("after", flat=True)))
         assert secret not in str(event.after)
 
 

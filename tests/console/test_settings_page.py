@@ -197,7 +197,7 @@ def test_disabling_is_confirmed_and_undone(tenant: Tenant, admin: Client) -> Non
     assert "mia Disabled" not in words(admin.get(URL).content.decode())
     assert hers.get("/workers/").status_code == 302, "signed out for good"
     assert browser(mia).get("/workers/").status_code == 200
-    actions = list(Event.objects.filter(target="mia", actor="root").values_list("action", flat=True))
+    actions = list(Event.objects.filter(target="mia", actor="root").order_by("id").values_list("action", flat=True))
     assert actions == ["person.disabled", "person.enabled"]
 
 

@@ -255,6 +255,8 @@ def test_one_result_the_database_refuses_does_not_lose_the_others(world: World) 
     stored, refused = run.finish_tasks([(good, kit.FINAL), (broken, kit.FINAL)], actor=WORKER)
     assert stored is True
     assert isinstance(refused, psycopg.Error)
+    with pytest.raises(psycopg.Error):
+        run.finish(broken, kit.FINAL, actor=WORKER)
     assert kit.look(good.task_id).state is State.FINISHED
     assert kit.look(bad.task_id).state is State.WORKING
 
@@ -264,6 +266,12 @@ def test_a_result_that_says_error_is_finished_and_marked(world: World) -> None:
     kit.finish(kit.claim_one(), {"content": [{"type": "text", "text": "no such city"}], "isError": True})
     now = kit.look(task.id)
     assert (now.state, now.is_error, now.message) == (State.FINISHED, True, "no such city")
+
+
+def test_the_message_of_an_error_is_repaired_as_well(world: World) -> None:
+    task = kit.create(world)
+    assert kit.finish(kit.claim_one(), {"content": [{"type": "text", "text": "no \0 city"}], "isError": True})
+    assert kit.look(task.id).message == "no � city"
 
 
 def test_a_result_that_postgres_cannot_carry_is_repaired_not_lost(world: World) -> None:

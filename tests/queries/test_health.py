@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure
 from taskhub.queries import doctor, health
 from taskhub.store.functions import trigger_names
 from taskhub.store.models import Server, Worker
@@ -109,6 +110,16 @@ def test_the_gauges_count_live_tasks_workers_and_servers() -> None:
     assert 0 <= found["taskhub_oldest_queued_seconds"][""] < 60
 
 
+def test_the_open_breakers_of_enabled_servers_are_counted() -> None:
+    tenant = make_tenant()
+    gone, disabled, _ = make_server(tenant), make_server(tenant), make_server(tenant)
+    for server in (gone, disabled):
+        for _ in range(OPENS_AFTER):
+            store_failure(server.pk, "gone", probing=False)
+    Server.objects.filter(pk=disabled.pk).update(enabled=False)
+    assert gauges()["taskhub_breakers_open"] == {"": 1}
+
+
 def test_the_gauges_are_those_that_operators_read_of() -> None:
     make_task(make_context(make_tenant()))
     page = (Path(__file__).parents[2] / "docs/run/operate.md").read_text()
@@ -140,7 +151,7 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
         make_server(tenant, name)
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "fsync", "synchronous_commit", "full_page_writes", "guards", "database role",
-        "migrations", "functions", "secret key", "workers", "chores", "server a", "server b",
+        "migrations", "functions", "secret key", "workers", "chores", "audit log", "server a", "server b",
     ]  # fmt: skip
 
 

@@ -31,6 +31,10 @@ class Person:
         """Approve or reject a call; who rejects says why."""
         self._send(f"/inbox/{question}/", f"/inbox/{question}/decide", verdict=verdict, reason=reason)
 
+    def try_now(self, server: int) -> None:
+        """Have a server tried whose calls wait."""
+        self._send(f"/servers/{server}/", f"/servers/{server}/try")
+
     def _send(self, page: str, action: str, **fields: str) -> None:
         """Fill in the form on the page that leads to `action`."""
         text = self._http.get(page).raise_for_status().text

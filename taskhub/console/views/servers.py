@@ -19,6 +19,7 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import OfferKind, Role
 from taskhub.identity import gate
 from taskhub.lifecycle import policies
+from taskhub.lifecycle.breakers import request_probe
 from taskhub.queries import servers
 from taskhub.queries.offers import OfferRow, server_offers
 
@@ -63,6 +64,16 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Have the server's tools read again."""
     policies.request_refresh(tenant_id=request.person.tenant_id, server_id=_id(pk), actor=actor_of(request))
     messages.info(request, "Asked for a fresh look at the server. This page changes when it was taken.")
+    return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
+def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Let the next call try a server whose calls wait."""
+    asked = request_probe(tenant_id=request.person.tenant_id, server_id=_id(pk), actor=actor_of(request))
+    said = "The next call tries the server now. This page changes when it was reached, or not."
+    messages.info(request, said if asked else "Calls go to the server as they come: there is nothing to try.")
     return redirect("server-detail", pk)
 
 

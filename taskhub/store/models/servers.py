@@ -28,6 +28,10 @@ class Server(models.Model):
     incomplete = models.TextField(db_default="", blank=True)
     catalogue_at = models.DateTimeField(null=True)
     last_seen_at = models.DateTimeField(null=True)
+    failures = models.IntegerField(db_default=0)
+    open_since = models.DateTimeField(null=True)
+    retry_at = models.DateTimeField(null=True)
+    probe_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -45,6 +49,11 @@ class Server(models.Model):
                 condition=Q(calls_at_once__isnull=True)
                 | (Q(calls_at_once__range=(1, MOST_AT_ONCE)) & ~Q(transport="stdio")),
                 name="server_calls_at_once_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(open_since__isnull=True, retry_at__isnull=True, probe_until__isnull=True, failures__gte=0)
+                | Q(open_since__isnull=False, retry_at__isnull=False, failures__gt=0),
+                name="server_breaker_whole",
             ),
         ]
 

@@ -35,7 +35,7 @@ SELECT (SELECT count(*) FROM (
        (SELECT t.runnable_at FROM task AS t
         WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.runnable_at, t.id LIMIT 1) AS oldest_at,
        (SELECT count(*) FROM task AS t
-        WHERE t.tenant_id = :tenant AND t.lease_until < clock_timestamp()) AS lost;
+        WHERE t.tenant_id = :tenant AND t.lease_until < statement_timestamp()) AS lost;
 
 
 -- The overview

@@ -27,7 +27,7 @@ from taskhub.core.records import (
     TaskRecord,
     ToolRecord,
 )
-from taskhub.core.words import waiting_for_approval
+from taskhub.core.words import waiting_for_approval, words
 from taskhub.lib import ids, jsonx
 from taskhub.lib.schemas import surely_fits
 from taskhub.lifecycle._records import change, questions, who
@@ -120,7 +120,9 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     approval = approval_question(tool, new.arguments)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
     public_id = ids.public_id()
-    message = "" if approval is None else waiting_for_approval(approval.group, 0, approval.quorum)
+    message = words("waiting_server") if tool.server_away else ""
+    if approval is not None:
+        message = waiting_for_approval(approval.group, 0, approval.quorum)
     row = {
         "n": n,
         "public_id": public_id,
@@ -129,7 +131,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "tool": tool.id,
         "tool_name": tool.exposed_name,
         "revision": new.revision,
-        "arguments": new.arguments,
+        "arguments": jsonx.encode(new.arguments).decode(),  # a text in there, which may hold what none of SQL can
         "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
         "tool_digest": tool.digest,
         "answers": new.answers,

@@ -10,7 +10,6 @@ from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
-from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
@@ -57,8 +56,6 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
         raise WireError(INVALID_PARAMS, "name must be a string")
     if not isinstance(arguments, dict):
         raise WireError(INVALID_PARAMS, "arguments must be an object")
-    if jsonx.has_nul(arguments):
-        raise WireError(INVALID_PARAMS, "arguments cannot hold the character U+0000")
     tool = (await tools_of(hub, principal.tenant_id)).by_name.get(name)
     if tool is None:
         raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")

@@ -92,7 +92,8 @@ class Relative:
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
     """A task as its page shows it. `live_workers` could take it; while it is queued, `running_there` counts what
-    runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all.
+    runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all. Its
+    server could not be reached since `away_since`, and is tried again at `retry_at`.
     """
 
     task: TaskRecord
@@ -119,6 +120,8 @@ class TaskDetail:
     live_workers: int
     transport: str
     calls_at_once: int | None
+    away_since: datetime | None
+    retry_at: datetime | None
     running_there: int
     ahead: int
     rerun_of_id: int | None

@@ -12,6 +12,7 @@ PAGE = 100
 
 _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])
+_VERSIONS = statements.many("task_versions", tuple[str, int])
 _BY_ID = statements.maybe("task_by_id", TaskRecord)
 _LINES = statements.many("lines_after", StoredLine)
 
@@ -30,6 +31,11 @@ def owned_tasks(wanted: Sequence[tuple[int, str]]) -> list[TaskRecord | None]:
     ):
         answers[place - 1] = task
     return answers
+
+
+def task_versions(public_ids: Sequence[str]) -> dict[str, int]:
+    """How far each of these tasks is, whoever owns it, by its public id. What is gone is left out."""
+    return dict(_VERSIONS(public_ids=list(public_ids)))
 
 
 def task_by_id(task_id: int) -> TaskRecord | None:

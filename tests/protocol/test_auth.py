@@ -225,6 +225,6 @@ def test_a_stream_of_a_revoked_token_tells_nothing_more(hub: RunningHub) -> None
 def test_no_token_reaches_the_tools_or_the_tables(hub: RunningHub, alice: Client) -> None:
     answer = alice.tool("greet", {"name": "x"}, meta={PREFIX + "clientInfo": {"name": "who", "version": "1"}})
     assert answer.status == 200
-    rows = hub.sql("SELECT to_jsonb(t)::text FROM task t UNION ALL SELECT to_jsonb(a)::text FROM access_token a")
+    rows = hub.sql("SELECT row_to_json(t)::text FROM task t UNION ALL SELECT row_to_json(a)::text FROM access_token a")
     assert rows
     assert not any(str(alice.token) in row[0] for row in rows)

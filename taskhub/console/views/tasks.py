@@ -17,6 +17,7 @@ from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.shared import shared
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, QuestionState, State
@@ -48,6 +49,10 @@ def task_list(request: ConsoleRequest) -> HttpResponse:
     """Tasks of the tenant, newest first. Everything about the list stands in its URL; a value
     that means nothing is ignored.
     """
+    return shared(request, "task-list", lambda: _task_list(request))
+
+
+def _task_list(request: ConsoleRequest) -> HttpResponse:
     wanted = _filter(request.GET)
     before = whole(request.GET.get("before", ""))
     tenant = request.person.tenant_id

@@ -282,12 +282,12 @@ BEGIN
     RETURN QUERY
         -- By their ids alone, and first, as in th_hold_back_v1.
         WITH taken AS MATERIALIZED (
-            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
+            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments_json, w.arguments, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
-               t.arguments::text,
+               coalesce(t.arguments_json::text, t.arguments::text),
                -- the answer given last to each question of the tool
                coalesce((
                    SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q

@@ -18,6 +18,9 @@ BEGIN
         IF NEW.public_id !~ '^[A-Za-z0-9_-]{22,64}$' THEN
             RAISE EXCEPTION 'public_id must be 22 to 64 url-safe characters' USING ERRCODE = 'TH001';
         END IF;
+        IF num_nonnulls(NEW.arguments_json, NEW.arguments) <> 1 THEN
+            RAISE EXCEPTION 'a task has arguments, once' USING ERRCODE = 'TH001';
+        END IF;
         RETURN NEW;
     END IF;
     IF (NEW.id, NEW.public_id, NEW.tenant_id, NEW.context_id, NEW.tool_id, NEW.tool_name, NEW.revision,
@@ -25,6 +28,7 @@ BEGIN
        IS DISTINCT FROM
        (OLD.id, OLD.public_id, OLD.tenant_id, OLD.context_id, OLD.tool_id, OLD.tool_name, OLD.revision,
         OLD.arguments_digest, OLD.tool_digest, OLD.created_at)
+       OR NEW.arguments_json::text IS DISTINCT FROM OLD.arguments_json::text
        OR NEW.arguments IS DISTINCT FROM OLD.arguments OR NEW.answers IS DISTINCT FROM OLD.answers
        OR NEW.idempotency_key IS DISTINCT FROM OLD.idempotency_key THEN
         RAISE EXCEPTION 'identity, owner, tool and arguments of a task never change' USING ERRCODE = 'TH001';

@@ -24,7 +24,8 @@ EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :us
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
-q.kind, q.state, q.params::text AS asked, t.arguments, q.audience, q."group", q.quorum,
+q.kind, q.state, q.params::text AS asked, coalesce(t.arguments_json, t.arguments::json) AS arguments, q.audience,
+q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
 q.opened_at, q.closed_at, q.due_at, {mine} AS mine, {decided_by_me} AS decided_by_me, t.message,
 coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict

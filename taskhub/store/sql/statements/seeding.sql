@@ -45,14 +45,14 @@ lives AS (
     SELECT w.*, w.state = 'finished' AND w.how >= 0.9 AS is_error,
            least(:until, w.born + make_interval(
                secs => w.ran_for + CASE WHEN w.asked = '' THEN 0 ELSE w.waited_for END)) AS over,
-           jsonb_build_object('text', w.wish, 'ticket', 'T-' || w.id, 'priority', 1 + w.n % 5) AS arguments
+           json_build_object('text', w.wish, 'ticket', 'T-' || w.id, 'priority', 1 + w.n % 5) AS arguments
     FROM ways AS w
 ),
 made AS (
-    INSERT INTO task (id, public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest,
-                      tool_digest, state, message, result, error, is_error, lease_epoch, lease_until, worker,
-                      runnable_at, created_at, updated_at, ended_at, cancel_requested_at, ttl_ms, expires_at, handle,
-                      idempotency_key, client_info, client_capabilities, version)
+    INSERT INTO task (id, public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments_json,
+                      arguments_digest, tool_digest, state, message, result, error, is_error, lease_epoch, lease_until,
+                      worker, runnable_at, created_at, updated_at, ended_at, cancel_requested_at, ttl_ms, expires_at,
+                      handle, idempotency_key, client_info, client_capabilities, version)
     SELECT l.id, replace(gen_random_uuid()::text, '-', ''), :tenant, l.context_id, l.tool_id, o.exposed_name,
            CASE WHEN l.context_id % 3 = 0 THEN '2025-11-25' ELSE '2026-07-28' END, l.arguments,
            sha256(convert_to(l.arguments::text, 'UTF8')), decode(nullif(o.digest, ''), 'hex'), l.state,

@@ -28,6 +28,11 @@ CROSS JOIN LATERAL (
 ) AS v
 WHERE {remembered};
 
+-- read: task_versions(public_ids text[]) -> list[tuple[str, int]]
+SELECT v.public_id, v.version
+FROM unnest(:public_ids) AS w (public_id)
+CROSS JOIN LATERAL (SELECT t.public_id, t.version FROM task AS t WHERE t.public_id = w.public_id LIMIT 1) AS v;
+
 -- read: task_by_id(task bigint) -> TaskRecord | None
 SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
 
@@ -119,12 +124,14 @@ t.tenant_id = :tenant
     AND (:context IS NULL OR t.context_id = :context)
     AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
     AND (:text IS NULL OR t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%'
-         OR t.message ILIKE '%' || :text || '%' OR t.arguments::text ILIKE '%' || :text || '%')
+         OR t.message ILIKE '%' || :text || '%'
+         OR coalesce(t.arguments_json::text, t.arguments::text) ILIKE '%' || :text || '%')
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, state text,
 --     error boolean, before bigint, summary int, most int) -> list[TaskRow]
-SELECT t.id, t.public_id, t.tool_name, left(t.arguments::text, :summary) AS summary, c.name AS client, t.context_id,
+SELECT t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :summary) AS summary,
+       c.name AS client, t.context_id,
        t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
        t.ended_at, t.last_polled_at,
        CASE WHEN t.state <> 'input_required' THEN ''
@@ -175,12 +182,13 @@ SELECT 'cancelled', count(*) FROM (
 
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
-       c.id AS context_id, c.name AS client, t.arguments, t.worker, t.lease_until, t.crashes, t.max_attempts,
+       c.id AS context_id, c.name AS client,
+       coalesce(t.arguments_json, t.arguments::json) AS arguments, t.worker, t.lease_until, t.crashes, t.max_attempts,
        t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at, t.last_polled_at, t.idempotency_key,
        t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
-       s.transport, s.calls_at_once,
+       s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.lease_until > '-infinity' AND u.server_id = s.id) ELSE 0 END AS running_there,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -82,6 +83,12 @@ def _window(file: str) -> str | None:
 
 def _slow(item: pytest.Item) -> bool:
     return "hub" in getattr(item, "fixturenames", ()) or any(item.get_closest_marker(name) for name in _SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import rooms that have no quick test, where only these are wanted."""
+    inside = collection_path.relative_to(config.rootpath).parts
+    return True if _only_quick(config) and len(inside) > 1 and inside[1] not in (*_QUICK, "conftest.py") else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

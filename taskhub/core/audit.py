@@ -103,6 +103,10 @@ EVENTS: Final[dict[str, Shape]] = {
     "application.unblocked": Shape("An application may sign people in again."),
     # the log itself
     "audit.exported": Shape("Somebody took events away.", after="query up_to"),
+    "audit.archived": Shape(
+        "The oldest part of the log was written to a file, and its events are in that file alone.",
+        after="to_xid link events seals until file sha256 ahead ahead_digest signature",
+    ),
     "audit.verified": Shape("Somebody compared events with their seals.", after="ok events seals problem full mark?"),
 }
 

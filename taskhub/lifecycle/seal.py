@@ -20,6 +20,7 @@ from taskhub.store import statements
 from taskhub.store.models import Seal
 
 BATCH = 5_000
+BEGINNING = -(2**63)
 _LOCK = 0x7468_7365  # "thse": one sealer at a time
 
 
@@ -81,7 +82,7 @@ def seal_events() -> int:
         if beyond is not None:
             # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
-        found = LEAVES(from_xid=start, to_xid=end)
+        found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING)
         if found.digests is None:
             return 0
         previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()

@@ -7,27 +7,22 @@ that stands for all seals before it: so these are only followed link by link, an
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from taskhub.lifecycle.seal import LEAVES, link, merkle_root, signing_key, statement
+from taskhub.lifecycle.archive import EVENTS, READ_SEALS, SEALS, Archived, Broken, StoredSeal
+from taskhub.lifecycle.seal import BEGINNING, LEAVES, merkle_root, signing_key
 from taskhub.store import statements
 from taskhub.store.models import Event, Seal
 
 HEADS: Final = 10_000
 """Seals in one read of those that are only followed."""
-
-SEALS: Final = 500
-EVENTS: Final = 5_000
-"""Seals, and about how many of their events, in one read of all else. No more than this, or than the largest seal,
-is in memory at once."""
-
-BEGINNING: Final = -(2**63)
 
 Report = Callable[[int, int, float], None]
 """Hears now and then how many events in how many seals were read, and which part of the log is done."""
@@ -95,47 +90,27 @@ class Verdict:
     problem: str = ""
     event_id: int | None = None
     earlier: Mark | None = None
+    archived: Archived | None = None
     mark: dict[str, Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What is on record: the newest mark, of which event, and when a verification failed last."""
+    """What is on record: the newest mark and the newest archive, of which events, and when a verification failed
+    last."""
 
     now: datetime
     event_id: int | None
     mark: Any
+    archived_in: int | None
+    archived: Any
     failed_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seal:
-    """A seal; without what it says of each event where it is only followed."""
-
-    id: int
-    from_xid: int
-    to_xid: int
-    count: int
-    root: bytes
-    previous: bytes
-    signature: bytes
-    event_ids: list[int] = field(default_factory=list)
-    leaves: bytes = b""
-
-    @property
-    def signed(self) -> bytes:
-        return statement(self.from_xid, self.to_xid, self.count, self.root, self.previous)
-
-
-class _Broken(Exception):
-    def __init__(self, problem: str, event_id: int | None = None) -> None:
-        super().__init__(problem)
-        self.problem, self.event_id = problem, event_id
-
-
-_BEFORE = statements.one("verified_before", _Before, convert={"mark": statements.from_json})
-_HEADS = statements.many("seal_heads", _Seal, without=("event_ids", "leaves"))
-_SEALS = statements.many("seals_with_leaves", _Seal)
+_BEFORE = statements.one(
+    "verified_before", _Before, convert={"mark": statements.from_json, "archived": statements.from_json}
+)
+_HEADS = statements.many("seal_heads", StoredSeal, without=("event_ids", "leaves"))
 _DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 
@@ -145,6 +120,11 @@ def verify_audit(*, full: bool = False, report: Report = lambda events, seals, p
     """
     key = signing_key()
     before = _BEFORE()
+    archived = Archived.read(before.archived, key.public_key())
+    if archived is None and before.archived_in is not None:
+        return Verdict(
+            0, 0, 0, f"event {before.archived_in}, which tells what is archived, was not signed by this key, or changed"
+        )
     mark = Mark.read(before.mark, key.public_key())
     if mark is None and before.event_id is not None and not full:
         return Verdict(
@@ -152,34 +132,65 @@ def verify_audit(*, full: bool = False, report: Report = lambda events, seals, p
         )
     failed_since = mark is not None and before.failed_at is not None and before.failed_at >= mark.at
     earlier = None if full or failed_since else mark
-    walk = _Walk(key.public_key(), mark, report)
+    walk = _Walk(key.public_key(), mark, archived, report)
     try:
+        walk.see_ahead()
         if earlier is not None:
             walk.follow(earlier.to_xid)
         walk.read()
-    except _Broken as found:
-        return Verdict(walk.events, walk.seals, 0, found.problem, found.event_id, earlier)
+    except Broken as found:
+        return Verdict(walk.events, walk.seals, 0, found.problem, found.event_id, _beyond(archived, earlier), archived)
+    since = max((one for one in (earlier, archived) if one is not None), key=lambda one: one.to_xid, default=None)
     reached = Mark(
         to_xid=walk.end,
-        seals=walk.seals + (earlier.seals if earlier else 0),
-        events=walk.events + (earlier.events if earlier else 0),
+        seals=walk.seals + (since.seals if since else 0),
+        events=walk.events + (since.events if since else 0),
         link=walk.link,
         at=before.now,
         full_at=earlier.full_at if earlier else before.now,
     )
     unsealed = Event.objects.filter(xid__gte=walk.end).count()
-    return Verdict(walk.events, walk.seals, unsealed, earlier=earlier, mark=reached.signed(key))
+    return Verdict(
+        walk.events,
+        walk.seals,
+        unsealed,
+        earlier=_beyond(archived, earlier),
+        archived=archived,
+        mark=reached.signed(key),
+    )
+
+
+def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
+    """The mark, with what was read until then and is still in the database."""
+    if archived is None or earlier is None:
+        return earlier
+    events, seals = max(0, earlier.events - archived.events), max(0, earlier.seals - archived.seals)
+    return replace(earlier, events=events, seals=seals)
 
 
 class _Walk:
-    """From seal to seal, oldest first. Raises `_Broken`."""
+    """From seal to seal, oldest first, from where the archives end. Raises `Broken`."""
 
-    def __init__(self, key: Ed25519PublicKey, mark: Mark | None, report: Report) -> None:
+    def __init__(self, key: Ed25519PublicKey, mark: Mark | None, archived: Archived | None, report: Report) -> None:
         self.events = self.seals = 0
-        self.end, self.link = 0, bytes(32)
-        self._key, self._report = key, report
-        self._due = mark if mark is not None and mark.seals else None
-        self._last: _Seal | None = None
+        self.end, self.link = (archived.to_xid, archived.link) if archived else (0, bytes(32))
+        self._key, self._archived, self._report = key, archived, report
+        # The mark of before the archive has its seal in there.
+        self._due = mark if mark is not None and mark.seals and mark.to_xid > self.end else None
+        self._last: StoredSeal | None = None
+
+    def see_ahead(self) -> None:
+        """See that of what is archived just those events are here as well that were when it was."""
+        if self._archived is None:
+            return
+        found = LEAVES(from_xid=BEGINNING, to_xid=self._archived.to_xid, from_id=BEGINNING)
+        if (found.count, hashlib.sha256(found.digests or b"").digest()) != (
+            self._archived.ahead,
+            self._archived.ahead_digest,
+        ):
+            raise Broken(
+                f"of the archived events {self._archived.ahead} are here too, and one was changed, deleted or added"
+            )
 
     def follow(self, up_to: int) -> None:
         """Only see that the seals up to there are those that the mark stands for."""
@@ -190,12 +201,12 @@ class _Walk:
     def read(self) -> None:
         """Check the signatures of all further seals, and their events; and that the mark's seal was among all."""
         newest = Seal.objects.order_by("-to_xid").values_list("to_xid", flat=True).first() or 0
-        while page := _SEALS(above=self._above, most=SEALS, events=EVENTS):
+        while page := READ_SEALS(above=self._above, most=SEALS, events=EVENTS):
             low, fitting, broken = self._above, 0, None
             for seal in page:
                 try:
                     self._step(seal, signature=True)
-                except _Broken as found:
+                except Broken as found:
                     broken = found
                     break
                 fitting += 1
@@ -207,41 +218,37 @@ class _Walk:
 
     @property
     def _above(self) -> int:
-        return BEGINNING if self._last is None else self._last.to_xid
+        if self._last is not None:
+            return self._last.to_xid
+        return BEGINNING if self._archived is None else self._archived.to_xid
 
-    def _step(self, seal: _Seal, *, signature: bool = False) -> None:
+    def _step(self, seal: StoredSeal, *, signature: bool = False) -> None:
         if seal.from_xid != self.end or seal.previous != self.link:
             if self._last is not None:
-                self._check_signature(self._last)
-            raise _Broken(f"seal {seal.id} does not follow the one before: a seal is missing")
+                self._last.check(self._key, f"seal {self._last.id}")
+            raise Broken(f"seal {seal.id} does not follow the one before: a seal is missing")
         if signature:
-            self._check_signature(seal)
-        reached = link(seal.signed, seal.signature)
+            seal.check(self._key, f"seal {seal.id}")
+        reached = seal.link
         if self._due is not None and seal.to_xid >= self._due.to_xid:
             if (seal.to_xid, reached) != (self._due.to_xid, self._due.link):
-                self._check_signature(seal)
+                seal.check(self._key, f"seal {seal.id}")
                 self._meet()
             self._due = None
         self.end, self.link, self._last = seal.to_xid, reached, seal
 
     def _meet(self) -> None:
         if self._due is not None:
-            raise _Broken(
+            raise Broken(
                 f"the seal is missing up to which {self._due.events} events in {self._due.seals} seals were verified"
                 f" at {self._due.at:%Y-%m-%d %H:%M:%S %Z}"
             )
 
-    def _check_signature(self, seal: _Seal) -> None:
-        try:
-            self._key.verify(seal.signature, seal.signed)
-        except InvalidSignature:
-            raise _Broken(f"seal {seal.id} is not signed by this installation's key, or was changed") from None
-
-    def _read(self, seals: Sequence[_Seal], low: int) -> None:
+    def _read(self, seals: Sequence[StoredSeal], low: int) -> None:
         """The events of seals that follow each other: at once, and one by one where something does not fit."""
         if not seals:
             return
-        found = LEAVES(from_xid=low, to_xid=seals[-1].to_xid)
+        found = LEAVES(from_xid=low, to_xid=seals[-1].to_xid, from_id=BEGINNING)
         ids = ",".join(str(event) for seal in seals for event in seal.event_ids)
         if (
             all(_consistent(seal) for seal in seals)
@@ -256,28 +263,28 @@ class _Walk:
             self.events, self.seals, low = self.events + seal.count, self.seals + 1, seal.to_xid
 
 
-def _leaves(seal: _Seal) -> list[bytes]:
+def _leaves(seal: StoredSeal) -> list[bytes]:
     return [seal.leaves[place * 32 : place * 32 + 32] for place in range(seal.count)]
 
 
-def _consistent(seal: _Seal) -> bool:
+def _consistent(seal: StoredSeal) -> bool:
     """Whether it says of each event what its root says of all."""
     return len(seal.event_ids) == seal.count and merkle_root(_leaves(seal)) == seal.root
 
 
-def _read_one(seal: _Seal, low: int) -> None:
+def _read_one(seal: StoredSeal, low: int) -> None:
     leaves = _leaves(seal)
     if merkle_root(leaves) != seal.root:
-        raise _Broken(f"seal {seal.id} is not signed by this installation's key, or was changed")
+        raise Broken(f"seal {seal.id} is not signed by this installation's key, or was changed")
     if len(seal.event_ids) != seal.count:
-        raise _Broken(f"seal {seal.id} names {len(seal.event_ids)} events, not {seal.count}")
+        raise Broken(f"seal {seal.id} names {len(seal.event_ids)} events, not {seal.count}")
     found = dict(_DIGESTS(from_xid=low, to_xid=seal.to_xid))
     for event_id, leaf in zip(seal.event_ids, leaves, strict=True):
         digest = found.pop(event_id, None)
         if digest is None:
-            raise _Broken(f"event {event_id} was deleted", event_id)
+            raise Broken(f"event {event_id} was deleted", event_id)
         if digest != leaf:
-            raise _Broken(f"event {event_id} was changed", event_id)
+            raise Broken(f"event {event_id} was changed", event_id)
     if found:
         extra = min(found)
-        raise _Broken(f"event {extra} was added after its time was sealed", extra)
+        raise Broken(f"event {extra} was added after its time was sealed", extra)

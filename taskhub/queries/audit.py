@@ -48,6 +48,14 @@ class EventFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivedLog:
+    """So many events since the beginning, the newest of them from `until`, are in archives alone."""
+
+    until: datetime
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
 class EventRow:
     """One event. `task_public_id` is `None` when there is no task or it was purged."""
 
@@ -136,6 +144,7 @@ _NEWEST = statements.maybe("newest_event_id", int)
 _ACTIONS = statements.many("known_actions", str)
 _SEALED = statements.one("seal_status", SealStatus)
 _VERIFICATIONS = statements.one("verifications", Verifications)
+_ARCHIVED = statements.maybe("archived_last", ArchivedLog)
 
 
 def event_page(
@@ -210,6 +219,11 @@ def known_actions(tenant_id: int) -> tuple[str, ...]:
 def seal_status(tenant_id: int) -> SealStatus:
     """Up to where the tenant's log is sealed, and the latest verification on record."""
     return _SEALED(tenant=tenant_id)
+
+
+def archived_log() -> ArchivedLog | None:
+    """What the log says of its beginning, where that is in archives."""
+    return _ARCHIVED()
 
 
 def verifications() -> Verifications:

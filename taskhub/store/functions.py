@@ -23,7 +23,7 @@ from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.words import WORDS
 from taskhub.store.deadline import unhurried
 
-VERSION: Final = 18
+VERSION: Final = 19
 """Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""
 
 WORKS_WITH: Final = 17
@@ -125,7 +125,7 @@ def _drop_triggers(cursor: Any) -> None:
     """All that call a function of ours, those that no file names any more included."""
     cursor.execute(
         "SELECT format('DROP TRIGGER %%I ON %%s', t.tgname, t.tgrelid::regclass) FROM pg_trigger t"
-        " JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND p.proname = ANY (%s)",
+        " JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND p.proname = ANY (%s)",
         [_FUNCTION.findall(_functions())],
     )
     for (statement,) in cursor.fetchall():

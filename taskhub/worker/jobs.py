@@ -14,6 +14,7 @@ from procrastinate.contrib.django import app as django_app
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.identity.oauth import applications
 from taskhub.identity.sessions import purge_sign_ins
+from taskhub.lifecycle.parts import turn_part
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries.sessions import IDLE_DAYS
@@ -62,6 +63,16 @@ def purge_old(timestamp: int) -> None:
 def _all(batch: Callable[[], int]) -> None:
     while batch() == 1_000:
         pass
+
+
+@django_app.periodic(cron="2 * * * *")
+@django_app.task(name="taskhub.event_parts", queue=QUEUE, queueing_lock="event-parts")
+def turn_event_part(timestamp: int) -> None:
+    """Make the parts of the audit log that will be needed, and let a new month begin with its own."""
+    try:
+        turn_part()
+    finally:
+        connection.close()  # see `purge_old`
 
 
 @django_app.periodic(cron="37 * * * *")

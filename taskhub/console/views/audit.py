@@ -73,6 +73,7 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             "filters": _filters(words),
             "actions": audit.known_actions(tenant_id),
             "seal": audit.seal_status(tenant_id),
+            "archived": None if found.older else audit.archived_log(),
             "can_export": gate.allows(request.person, "audit.export"),
             "exports": [(form, _export_url(form, words)) for form in FORMATS],
             "export_rows": audit.EXPORT_ROWS,

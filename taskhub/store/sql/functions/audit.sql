@@ -78,10 +78,92 @@ CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text
     FROM task t WHERE t.id = p_id
 $$;
 
--- The bytes a seal covers. Versioned: a later column gets a later function. STABLE, as what it calls is, or it
--- would not be inlined: it is computed for every event there is.
+-- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: a later column gets a later
+-- function. STABLE, as what it calls is, or it would not be inlined: it is computed for every event there is.
+CREATE OR REPLACE FUNCTION event_line_v1(e event) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_array(
+        e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
+        e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text
+$$;
+
 CREATE OR REPLACE FUNCTION event_digest_v1(e event) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT sha256(convert_to(jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
         e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
 $$;
+
+-- The parts of the log, oldest first; the ids of one are from `from_id` on and below `to_id`.
+CREATE OR REPLACE FUNCTION event_parts_v1() RETURNS TABLE (name text, from_id bigint, to_id bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT c.relname::text, coalesce(substring(bound FROM $x$FROM \('?(-?\d+)$x$)::bigint, -9223372036854775808),
+           substring(bound FROM $x$TO \('?(-?\d+)$x$)::bigint
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    CROSS JOIN LATERAL pg_get_expr(c.relpartbound, c.oid) AS bound
+    WHERE i.inhparent = 'event'::regclass ORDER BY 2
+$$;
+
+-- TRUNCATE of a part is not TRUNCATE of the table.
+CREATE OR REPLACE FUNCTION event_part_guard_v1(part text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE OR REPLACE TRIGGER event_no_truncate BEFORE TRUNCATE ON %I'
+                   ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
+END $$;
+
+-- Two parts of `size` ids above the one that is written to, made while nobody waits for them. With the month's first
+-- look, and `fewest` events in its part, what is written from now on goes to the next. Returns that part's name.
+CREATE OR REPLACE FUNCTION event_part_turn_v1(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    last bigint;
+    part record;
+    next record;
+    top record;
+    made text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(7225941807011218);
+    last := (SELECT last_value FROM event_id_seq);
+    WHILE (SELECT count(*) FROM event_parts_v1() p WHERE p.from_id > last) < 2 LOOP
+        SELECT p.* INTO top FROM event_parts_v1() p ORDER BY p.to_id DESC LIMIT 1;
+        made := 'event_' || substring(top.name FROM '\d+$')::int + 1;
+        EXECUTE format('CREATE TABLE %I (LIKE event INCLUDING DEFAULTS)', made);
+        PERFORM event_part_guard_v1(made);
+        -- Unlike PARTITION OF, this lets others write meanwhile.
+        EXECUTE format('ALTER TABLE event ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', made, top.to_id,
+                       top.to_id + size);
+    END LOOP;
+    SELECT p.* INTO part FROM event_parts_v1() p WHERE last >= p.from_id AND last < p.to_id;
+    -- Not twice, and never close to the end, where the next id may be above it already: it would be taken again.
+    IF last < part.to_id - size / 100 AND EXISTS (
+        SELECT 1 FROM (SELECT e.id, e.at FROM event e WHERE e.id >= part.from_id ORDER BY e.id LIMIT 1) AS first
+        WHERE last - first.id >= fewest - 1
+          AND date_trunc('month', first.at, 'UTC') < date_trunc('month', clock_timestamp(), 'UTC')) THEN
+        SELECT p.* INTO next FROM event_parts_v1() p WHERE p.from_id = part.to_id;
+        PERFORM setval('event_id_seq', next.from_id, false);
+        RETURN next.name;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Away with the oldest part, whose events are in an archive, and with the seals that are there as well. The last of
+-- these stays, for the next to follow.
+CREATE OR REPLACE FUNCTION event_part_drop_v1(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    oldest record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(7225941807011218);
+    SELECT p.* INTO oldest FROM event_parts_v1() p ORDER BY p.from_id LIMIT 1;
+    IF oldest.name IS DISTINCT FROM part OR (SELECT last_value FROM event_id_seq) < oldest.to_id THEN
+        RAISE EXCEPTION '% is not the oldest part of the log, or written to', part USING ERRCODE = 'TH008';
+    END IF;
+    DELETE FROM seal WHERE to_xid < sealed_below;
+    EXECUTE format('DROP TABLE %I', part);
+END $$;
+
+-- Seals go when the log says that an archive has them, and not otherwise.
+CREATE OR REPLACE FUNCTION seal_stays_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
+                                          WHERE e.tenant_id IS NULL AND e.action = 'audit.archived') THEN
+        RAISE EXCEPTION 'seal is append-only: DELETE refused' USING ERRCODE = 'TH008';
+    END IF;
+    RETURN NULL;
+END $$;

@@ -165,6 +165,16 @@ SELECT (SELECT at FROM last) AS at, (SELECT ok FROM last) AS ok, coalesce((SELEC
        ) AS in_full_at;
 
 
+/* fragment: newest_archive
+SELECT e.id, e.after FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.archived' ORDER BY e.id DESC LIMIT 1
+*/
+
+-- read fresh: archived_last() -> ArchivedLog | None
+SELECT (a.after ->> 'until')::timestamptz AS until, (a.after ->> 'events')::bigint AS events
+FROM ({newest_archive}) AS a;
+
+
 -- Seals
 
 -- write: lock_sealing(lock bigint) -> bool
@@ -182,11 +192,11 @@ ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
--- read: event_leaves(from_xid bigint, to_xid bigint) -> Leaves
+-- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint) -> Leaves
 -- As one row: who seals or verifies has better things to do than to read thousands.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) AS digests
-FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
+FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id;
 
 -- write: store_seal(from_xid bigint, to_xid bigint, count int, event_ids bigint[], leaves bytea, root bytea,
 --     previous bytea, signature bytea, key_id text) -> None
@@ -202,8 +212,10 @@ WITH marked AS (
     SELECT e.id, e.after -> 'mark' AS mark FROM event AS e
     WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ? 'mark'
     ORDER BY e.id DESC LIMIT 1
-)
+),
+archived AS ({newest_archive})
 SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT mark FROM marked) AS mark,
+       (SELECT id FROM archived) AS archived_in, (SELECT after FROM archived) AS archived,
        (SELECT max(e.at) FROM event AS e
         WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ->> 'ok' = 'false') AS failed_at;
 
@@ -211,10 +223,10 @@ SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT ma
 s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
 */
 
--- read: seal_heads(above bigint, up_to bigint, most int) -> list[_Seal]
+-- read: seal_heads(above bigint, up_to bigint, most int) -> list[StoredSeal]
 SELECT {seal_head} FROM seal AS s WHERE s.to_xid > :above AND s.to_xid <= :up_to ORDER BY s.to_xid LIMIT :most;
 
--- read: seals_with_leaves(above bigint, most int, events bigint) -> list[_Seal]
+-- read: seals_with_leaves(above bigint, most int, events bigint) -> list[StoredSeal]
 -- At least one; more as long as those before them have fewer than so many `events`.
 SELECT {seal_head}, s.event_ids, s.leaves
 FROM (
@@ -225,3 +237,41 @@ WHERE s.before < :events ORDER BY s.to_xid;
 
 -- read: event_digests(from_xid bigint, to_xid bigint) -> list[tuple[int, bytes]]
 SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
+
+
+-- Parts and archives
+
+-- read fresh: newest_archived() -> _Newest
+SELECT newest.id AS archived_in, newest.after AS archived
+FROM (SELECT 1) AS one LEFT JOIN ({newest_archive}) AS newest ON true;
+
+-- write: turn_event_part(size bigint, fewest bigint) -> str | None
+SELECT event_part_turn_v1(:size, :fewest);
+
+-- read: event_parts() -> list[_Part]
+-- `until`: of its last event, in the part that is written to as in the others.
+SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) >= p.to_id AS closed,
+       (
+           SELECT e.at FROM event AS e WHERE e.id >= p.from_id AND e.id < p.to_id ORDER BY e.id DESC LIMIT 1
+       ) AS until
+FROM event_parts_v1() AS p ORDER BY p.from_id;
+
+-- read: archive_cut(from_id bigint, to_id bigint) -> int | None
+-- The first seal with which all events of the part are sealed.
+SELECT min(s.to_xid) FROM seal AS s
+WHERE s.to_xid > (SELECT max(e.xid) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id);
+
+-- read: events_in_part(from_id bigint, to_id bigint, below bigint) -> tuple[int, int]
+-- All of them, and those that the archive before has already, from below that transaction.
+SELECT count(*), count(*) FILTER (WHERE e.xid < :below) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id;
+
+-- read: event_lines(from_xid bigint, to_xid bigint) -> list[tuple[int, str]]
+SELECT e.id, event_line_v1(e) FROM event AS e
+WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
+
+-- write: take_time() -> None
+-- For a month's seals. Who writes events waits behind whoever waits for the table: not for long.
+SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
+
+-- write: drop_event_part(part text, sealed_below bigint) -> None
+SELECT event_part_drop_v1(:part, :sealed_below);

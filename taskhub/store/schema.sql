@@ -873,15 +873,15 @@ CREATE INDEX stream_task_id_aaee6349 ON public.stream USING btree (task_id);
 
 CREATE INDEX task_asking_by_session ON public.task USING btree (session_id) WHERE ((session_id IS NOT NULL) AND ((state)::text = 'input_required'::text));
 
-CREATE INDEX task_by_session ON public.task USING btree (session_id, updated_at) WHERE (session_id IS NOT NULL);
-
 CREATE INDEX task_ended ON public.task USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX task_ended_by_session ON public.task USING btree (session_id, ended_at) WHERE (session_id IS NOT NULL);
 
 CREATE INDEX task_handed_out ON public.task USING btree (context_id, revision, expires_at) WHERE handle;
 
-CREATE UNIQUE INDEX task_idempotency_key_unique ON public.task USING btree (context_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX task_held ON public.task USING btree (id) WHERE ((NOT ((worker)::text = ''::text)) AND (ended_at IS NULL));
 
-CREATE INDEX task_leased ON public.task USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+CREATE UNIQUE INDEX task_idempotency_key_unique ON public.task USING btree (context_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 
 CREATE INDEX task_live_by_context ON public.task USING btree (context_id) WHERE (ended_at IS NULL);
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.db import connection, transaction
 
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import QuestionKind, State
@@ -182,6 +183,27 @@ def test_a_lease_that_is_somebody_elses_is_not_renewed(world: World) -> None:
 
 
 # --- note
+
+
+def updates() -> tuple[int, int]:
+    """Of rows of tasks in this transaction: all, and those that wrote no entry into any index."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = 'task'")
+        every, without = cursor.fetchone()
+        return every, without
+
+
+def test_what_changes_while_a_task_runs_is_in_no_index(world: World) -> None:
+    """Else every progress note of every task wrote an entry into each of them."""
+    kit.create(world)
+    taken = kit.claim_one()
+    with transaction.atomic():
+        before = updates()
+        for step in range(3):
+            assert run.note(taken, [LogLine("progress", "on it", float(step), 3.0)])
+            assert run.renew_leases(worker=WORKER, held=[(taken.task_id, taken.epoch)], lease_seconds=60)
+        after = updates()
+    assert after[0] - before[0] == after[1] - before[1] == 6
 
 
 def test_a_note_stores_lines_and_the_latest_progress(world: World) -> None:

@@ -108,6 +108,8 @@ class Task(models.Model):
                 name="task_idempotency_key_unique",
             ),
         ]
+        # None has what changes while a task runs (lease_until, updated_at, progress, message): such a change then
+        # writes a row and no entry of any index.
         indexes = [
             models.Index(fields=["runnable_at", "id"], condition=Q(state="queued"), name="task_runnable"),
             models.Index(
@@ -116,7 +118,7 @@ class Task(models.Model):
                 name="task_runnable_by_tool",
             ),
             models.Index(fields=["expires_at"], condition=Q(state="queued"), name="task_unrun"),
-            models.Index(fields=["lease_until"], condition=Q(lease_until__isnull=False), name="task_leased"),
+            models.Index(fields=["id"], condition=~Q(worker="") & Q(ended_at__isnull=True), name="task_held"),
             models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
@@ -133,7 +135,9 @@ class Task(models.Model):
                 fields=["context", "revision", "expires_at"], condition=Q(handle=True), name="task_handed_out"
             ),
             models.Index(fields=["ended_at"], condition=Q(ended_at__isnull=False), name="task_ended"),
-            models.Index(fields=["session", "updated_at"], condition=Q(session__isnull=False), name="task_by_session"),
+            models.Index(
+                fields=["session", "ended_at"], condition=Q(session__isnull=False), name="task_ended_by_session"
+            ),
             models.Index(
                 fields=["session"],
                 condition=Q(session__isnull=False, state="input_required"),

@@ -44,7 +44,7 @@ BEGIN
     PERFORM th_open_questions_v2(p_id, owner.tenant_id, p_questions, p_live);
     UPDATE task SET state = 'input_required', message = left(p_message, 1024), version = version + 1,
            upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
-           lease_until = CASE WHEN p_live THEN lease_until END
+           lease_until = CASE WHEN p_live THEN lease_until END, worker = CASE WHEN p_live THEN worker ELSE '' END
     WHERE id = p_id;
     IF NOT p_live THEN
         PERFORM th_close_attempt(p_id, p_epoch, 'asked', '');

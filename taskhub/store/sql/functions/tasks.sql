@@ -22,8 +22,7 @@ LANGUAGE sql IMMUTABLE AS $$
                 ELSE th_words('waiting_approval', counted::text, quorum::text) END
 $$;
 
--- Whether a worker holds the task. Not spelled `IS NOT NULL`: a plan would then look for the one
--- task in the index of leases, which seems tiny and is full of dead entries, and not by its id.
+-- Whether a worker holds the task.
 CREATE OR REPLACE FUNCTION th_held(lease_until timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(lease_until, '-infinity') > '-infinity'
 $$;
@@ -329,7 +328,7 @@ BEGIN
     FOR t IN
         SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at
         FROM task
-        WHERE lease_until IS NOT NULL
+        WHERE worker <> '' AND ended_at IS NULL AND lease_until IS NOT NULL
           AND (lease_until < clock_timestamp()
                OR cancel_requested_at < clock_timestamp() - make_interval(secs => p_grace_seconds))
         ORDER BY lease_until LIMIT p_limit FOR UPDATE SKIP LOCKED

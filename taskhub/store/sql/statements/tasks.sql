@@ -47,9 +47,15 @@ WHERE v.session_id = :session AND v.state = 'input_required'
 ORDER BY v.id;
 
 -- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
+-- What ended before has not changed since, but for the moment between the two stamps and its commit; of the others a
+-- session has few.
 SELECT {task_columns}, exists(SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
 FROM task_view AS v
-WHERE v.session_id = :session AND v.updated_at > :since AND v.handle
+WHERE v.id IN (
+        SELECT t.id FROM task AS t WHERE t.session_id = :session AND t.ended_at IS NULL
+        UNION ALL
+        SELECT t.id FROM task AS t WHERE t.session_id = :session AND t.ended_at >= :since - interval '1 minute'
+    ) AND v.updated_at > :since AND v.handle
 ORDER BY v.updated_at
 LIMIT 100;
 
@@ -191,7 +197,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
-           WHERE r.lease_until > '-infinity' AND u.server_id = s.id) ELSE 0 END AS running_there,
+           WHERE r.worker <> '' AND r.ended_at IS NULL AND u.server_id = s.id) ELSE 0 END AS running_there,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM (
                SELECT b.tool_id FROM task AS b

@@ -25,7 +25,7 @@ ORDER BY state, w.started_at DESC, w.id LIMIT 200;
 SELECT t.worker, t.tenant_id = :tenant AS own, t.public_id, t.tool_name, t.state,
        coalesce(a.started_at, t.updated_at) AS since, t.lease_until < clock_timestamp() AS overdue
 FROM task AS t LEFT JOIN attempt AS a ON a.task_id = t.id AND a.number = t.lease_epoch
-WHERE t.lease_until IS NOT NULL
+WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
 ORDER BY t.lease_until LIMIT :most;
 
 -- read fresh: queue(tenant bigint, counted int) -> Queue
@@ -35,7 +35,8 @@ SELECT (SELECT count(*) FROM (
        (SELECT t.runnable_at FROM task AS t
         WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.runnable_at, t.id LIMIT 1) AS oldest_at,
        (SELECT count(*) FROM task AS t
-        WHERE t.tenant_id = :tenant AND t.lease_until < statement_timestamp()) AS lost;
+        WHERE t.tenant_id = :tenant AND t.worker <> '' AND t.ended_at IS NULL
+          AND t.lease_until < statement_timestamp()) AS lost;
 
 
 -- The overview

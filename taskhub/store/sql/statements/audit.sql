@@ -166,13 +166,13 @@ SELECT (SELECT at FROM last) AS at, (SELECT ok FROM last) AS ok, coalesce((SELEC
 
 
 /* fragment: newest_archive
-SELECT e.id, e.after FROM event AS e
+e.id, e.after FROM event AS e
     WHERE e.tenant_id IS NULL AND e.action = 'audit.archived' ORDER BY e.id DESC LIMIT 1
 */
 
 -- read fresh: archived_last() -> ArchivedLog | None
 SELECT (a.after ->> 'until')::timestamptz AS until, (a.after ->> 'events')::bigint AS events
-FROM ({newest_archive}) AS a;
+FROM (SELECT {newest_archive}) AS a;
 
 
 -- Seals
@@ -213,7 +213,7 @@ WITH marked AS (
     WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ? 'mark'
     ORDER BY e.id DESC LIMIT 1
 ),
-archived AS ({newest_archive})
+archived AS (SELECT {newest_archive})
 SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT mark FROM marked) AS mark,
        (SELECT id FROM archived) AS archived_in, (SELECT after FROM archived) AS archived,
        (SELECT max(e.at) FROM event AS e
@@ -243,7 +243,7 @@ SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.x
 
 -- read fresh: newest_archived() -> _Newest
 SELECT newest.id AS archived_in, newest.after AS archived
-FROM (SELECT 1) AS one LEFT JOIN ({newest_archive}) AS newest ON true;
+FROM (SELECT 1) AS one LEFT JOIN (SELECT {newest_archive}) AS newest ON true;
 
 -- write: turn_event_part(size bigint, fewest bigint) -> str | None
 SELECT event_part_turn_v1(:size, :fewest);

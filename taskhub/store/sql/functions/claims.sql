@@ -2,12 +2,14 @@
 
 -- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
 -- is full. p_per_context counts over all workers, p_share over the slots of this one.
--- Who holds a task is `worker`, until it ends: the index has these, and nothing that changes while it runs.
+-- The index has who holds a task, and nothing that changes while it runs. What asked before an upgrade has a worker and
+-- no lease.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
     WITH leased AS MATERIALIZED (
-        SELECT t.context_id, t.worker FROM task t WHERE t.worker <> '' AND t.ended_at IS NULL ORDER BY t.id
+        SELECT t.context_id, t.worker FROM task t WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
+        ORDER BY t.id
     )
     SELECT l.context_id,
            least(p_per_context - count(*), p_share - count(*) FILTER (WHERE l.worker = p_worker))::int

@@ -197,7 +197,8 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
-           WHERE r.worker <> '' AND r.ended_at IS NULL AND u.server_id = s.id) ELSE 0 END AS running_there,
+           WHERE r.worker <> '' AND r.ended_at IS NULL AND r.lease_until IS NOT NULL
+             AND u.server_id = s.id) ELSE 0 END AS running_there,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM (
                SELECT b.tool_id FROM task AS b

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.db import connection, transaction
 
-from taskhub.core.errors import TaskHubError
+from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.seal import BEGINNING, LEAVES, link, merkle_root, signing_key, statement
@@ -49,7 +49,7 @@ class Broken(Exception):
         self.problem, self.event_id = problem, event_id
 
 
-class NotArchived(TaskHubError):
+class NotArchived(Refused):
     """Why not, in a sentence. The log is as it was."""
 
 

@@ -30,6 +30,7 @@ def test_a_page_waits_its_part_of_the_beat_and_no_hint_is_lost(visits: Visits) -
     page.goto("/tasks/")
     page.wait_for_function("document.body.dataset.live !== undefined")
     (socket,) = sockets
+    page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 1)  # a busy machine does not move it on
 
     def hint(**more: int) -> None:
         socket.send(json.dumps({"hints": ["tasks"], **more}))
@@ -50,4 +51,5 @@ def test_a_page_waits_its_part_of_the_beat_and_no_hint_is_lost(visits: Visits) -
     page.clock.run_for(BEAT_MS)
     with page.expect_response(re.compile("/tasks/")):
         hint()  # few look again: at once
+        page.clock.run_for(10)
     assert len(asked) == 3

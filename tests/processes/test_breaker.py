@@ -18,7 +18,8 @@ FAILED = "SELECT count(*) FROM task WHERE state = 'faulted'"
 # A worker that has not heard yet may take some in the first moment.
 TRIES = (
     "SELECT a.started_at, a.ended_at FROM attempt a WHERE a.outcome = 'released' AND a.started_at >"
-    " (SELECT at FROM event WHERE action = 'server.breaker.opened') + interval '3 seconds' ORDER BY a.started_at"
+    " (SELECT at FROM event WHERE action = 'server.breaker.opened') + interval '3 seconds' AND a.started_at <"
+    " coalesce((SELECT at FROM event WHERE action = 'server.breaker.closed'), 'infinity') ORDER BY a.started_at"
 )
 EVENTS = "SELECT action, before, after FROM event WHERE starts_with(action, 'server.breaker.') ORDER BY id"
 

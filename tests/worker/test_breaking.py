@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +16,7 @@ from taskhub.lifecycle.cancel import request_cancel
 from taskhub.store.models import Event, Server
 from taskhub.upstream import catalogue
 from taskhub.upstream.connection import Target
+from taskhub.worker import breakers as known
 from tests.factories import WORKER
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
@@ -175,11 +177,21 @@ def test_a_call_that_a_late_worker_takes_all_the_same_waits_with_the_others(
     """It has not heard yet, or its hint was lost: then it looks by itself."""
     monkeypatch.setattr(breakers, "FIRST_SECONDS", 600.0)
     monkeypatch.setattr(breakers, "LONGEST_SECONDS", 600.0)
+    deaf = threading.Event()
+
+    def failing(server_id: int, problem: str, *, probing: bool) -> bool:
+        deaf.clear()
+        return breakers.store_failure(server_id, problem, probing=probing)
+
+    monkeypatch.setattr(known, "troubled_servers", lambda: [] if deaf.is_set() else breakers.troubled_servers())
+    monkeypatch.setattr(known, "store_failure", failing)
     tool = hall.tool(hall.server(NOWHERE), "echo")
     worker = hall.start(slots=4)
     server = opened(tool)
     wait_until(lambda: server.pk in worker.breakers._open, "the worker to know")
-    worker.breakers._open.clear()
+    deaf.set()
+    hint("c")
+    wait_until(lambda: not worker.breakers._open, "the worker to know nothing")
     task = call(tool, text="x")
     wait_until(lambda: attempts(task) == ["released"], "it to be given back")
     assert (kit.look(task).state, kit.look(task).message) == (State.QUEUED, sentence("waiting_server"))

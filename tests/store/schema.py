@@ -21,6 +21,8 @@ HEAD = """\
 """
 _BLOCK = re.compile(r"^-- Name: .*$", re.MULTILINE)
 _ABOUT = re.compile(r"\b(?:TABLE|ONLY|ON|VIEW|SEQUENCE|OWNED BY) public\.(\w+)")
+_GROWN = re.compile(r"\bpublic\.event_(?!1\b)\d+\b")
+"""A part of the log that a worker added, as it does while it runs."""
 
 
 def dumped() -> str:
@@ -40,6 +42,8 @@ def dumped() -> str:
 
 def _is_ours(head: str, body: str, ours: set[str]) -> bool:
     if "Type: FUNCTION" in head:
+        return False
+    if _GROWN.search(body):
         return False
     if "Type: TRIGGER" in head:
         return "EXECUTE FUNCTION public.procrastinate" not in body

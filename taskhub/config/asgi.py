@@ -21,7 +21,7 @@ from channels.sessions import CookieMiddleware
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
-from django.urls import path
+from django.urls import path, re_path
 
 from taskhub.api.asgi import Lean
 from taskhub.api.browsers import for_browsers
@@ -29,6 +29,7 @@ from taskhub.api.guard import Guard, Receive, Scope, Send
 from taskhub.api.health import PROBED, healthz, unanswered
 from taskhub.api.oauth import OPEN_PATHS
 from taskhub.api.pages import Pages
+from taskhub.api.requests import Identified
 from taskhub.console.later import CROWDED, crowded
 from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
@@ -40,7 +41,7 @@ from taskhub.lifecycle.polls import store_polls
 from taskhub.lifecycle.sessions import store_seen
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
-from taskhub.push.consumers import HintConsumer
+from taskhub.push.consumers import HintConsumer, NoSuchSocket
 from taskhub.push.listener import Feeder
 from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError
@@ -111,10 +112,11 @@ class Application:
         # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
         self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
         pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, hurried={"/readyz": unanswered}, crowded=crowded)
-        sockets = CookieMiddleware(URLRouter([path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))]))
+        hints = path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))
+        sockets = CookieMiddleware(URLRouter([hints, re_path("", NoSuchSocket.as_asgi())]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
         lean = Lean(routed, self.hub)
-        self.served = Guard(
+        guarded = Guard(
             for_browsers(lean, "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,
             origins=[settings.PUBLIC_URL] if settings.PUBLIC_URL else [],
@@ -125,6 +127,7 @@ class Application:
             probed=PROBED,
             too_large=lean.too_large,
         )
+        self.served = Identified(guarded)
         self._tasks: list[asyncio.Task[None]] = []
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
         """Ends the process properly."""

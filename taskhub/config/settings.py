@@ -112,6 +112,7 @@ OIDC_JWKS_URL = env.text("OIDC_JWKS_URL", "", "Where its keys are; unset: as its
 OIDC_ALGORITHMS = env.words("OIDC_ALGORITHMS", "RS256,ES256", "Signatures accepted from it, asymmetric ones only")
 OIDC_TENANT = env.text("OIDC_TENANT", "main", "The tenant its callers belong to, by its short name")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
+TASKHUB_LOG_FORMAT = env.choice("TASKHUB_LOG_FORMAT", "text", "How a line of the log is written", ("text", "json"))
 
 _database_url = (
     env.secret(
@@ -309,8 +310,11 @@ PROCRASTINATE_IMPORT_PATHS = ["taskhub.worker.jobs"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "formatters": {
+        "text": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"},
+        "json": {"()": "taskhub.lib.logs.JsonLine"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": TASKHUB_LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "uvicorn.access": {"level": "WARNING"},

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
+from taskhub.lib import logs
+
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -31,7 +33,7 @@ class _Job:
     """A call that waits for a lane. Whoever takes its ticket first decides what becomes of it: the
     lane that begins it, or the caller that gives up."""
 
-    __slots__ = ("_ticket", "call", "future", "loop", "until")
+    __slots__ = ("_ticket", "about", "call", "future", "loop", "until")
 
     def __init__(
         self,
@@ -44,6 +46,7 @@ class _Job:
         self.call = call
         self.future = future
         self.loop = loop
+        self.about = logs.current()
         self._ticket = [None]
 
     def take(self) -> bool:
@@ -138,6 +141,7 @@ class Lanes:
             try:
                 if job.until < time.monotonic():
                     raise Crowded
+                logs.carry(job.about)
                 outcome: Any = job.call()
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller
                 outcome, settle = self._explain(error), _set_exception

@@ -95,3 +95,11 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
 def _person(session_key: str) -> Person | None:
     close_old_connections()  # as each request begins: one that broke meanwhile is replaced
     return person_of_session(session_key)
+
+
+class NoSuchSocket(AsyncJsonWebsocketConsumer):
+    """Refuses a path that is none of ours: anybody can ask for one, so it may not cost a traceback."""
+
+    async def connect(self) -> None:
+        """Closes."""
+        await self.close()

@@ -16,6 +16,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.questions import audience_for, question_problem
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.words import words
+from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
@@ -119,13 +120,15 @@ class Runner:
     async def run(self, held: Running, *, asks: Callable[[Running], bool] = lambda held: True) -> None:
         """Until its outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
         lets nobody in, it is given back soon unless `asks` says that it is the one to go on asking."""
+        claim = held.claim
         try:
-            outcome = await self._outcome(held, asks)
-            await held.notes.flush()
-            if outcome is not None and not held.lost:
-                await self._settle(held, outcome)
+            with logs.about({"task": claim.public_id, "server": claim.server_name}):
+                outcome = await self._outcome(held, asks)
+                await held.notes.flush()
+                if outcome is not None and not held.lost:
+                    await self._settle(held, outcome)
         except Exception:
-            logger.exception("task %s: its outcome could not be stored", held.claim.public_id)
+            logger.exception("task %s: its outcome could not be stored", claim.public_id)
         finally:
             if held.probing:
                 self.breakers.leave(held.claim.server_id)

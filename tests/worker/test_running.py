@@ -11,6 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from taskhub.core.states import State
+from taskhub.lib.logs import JsonLine
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
@@ -520,7 +521,8 @@ def lose(task_id: int) -> None:
     assert kit.claim_one("another-worker").task_id == task_id
 
 
-def test_the_outcome_of_a_task_that_was_lost_is_dropped(hall: Hall) -> None:
+def test_the_outcome_of_a_task_that_was_lost_is_dropped(hall: Hall, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.handler.setFormatter(JsonLine())
     tool = hall.tool(hall.server(), "wait_for_gate", policy_at_least_once=True)
     worker = hall.start(slots=1)
     task = call(tool)
@@ -533,6 +535,8 @@ def test_the_outcome_of_a_task_that_was_lost_is_dropped(hall: Hall) -> None:
     assert (now.state, now.result_json) == (State.WORKING, None)
     assert kit.column(task, "worker") == "another-worker"
     assert attempts(task) == ["lost", ""]
+    (line,) = [json.loads(line) for line in caplog.text.splitlines() if "lease was lost" in line]
+    assert (line["task"], line["server"]) == (now.public_id, "server-1")
 
 
 def test_a_tool_whose_task_was_lost_is_stopped(hall: Hall, settings: Settings) -> None:

@@ -1,0 +1,61 @@
+"""What log lines tell beside their message: which request, task and server they are about."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from pythonjsonlogger.json import JsonFormatter
+
+_NOTHING: Mapping[str, str] = {}
+_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
+
+
+@contextmanager
+def about(labels: Mapping[str, str]) -> Iterator[None]:
+    """Lines written meanwhile, in this task or thread and in what it starts, bear these labels as well."""
+    before = _ABOUT.get()
+    token = _ABOUT.set({**before, **labels} if before else labels)
+    try:
+        yield
+    finally:
+        _ABOUT.reset(token)
+
+
+def current() -> Mapping[str, str]:
+    """The labels here, for `carry`."""
+    return _ABOUT.get()
+
+
+def carry(labels: Mapping[str, str]) -> None:
+    """From now on lines of this thread bear the labels of whoever it works for, and no others."""
+    _ABOUT.set(labels)
+
+
+class JsonLine(JsonFormatter):
+    """A line of JSON: `time` (RFC 3339), `level`, `logger`, `message`, the `pid` of the process, a traceback in
+    `exception`, and what the line is about, each label by its name. All in ASCII: half an emoji, which no UTF-8 holds,
+    must not lose its line."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(levelname)s %(name)s %(message)s %(process)d",
+            rename_fields={
+                "levelname": "level",
+                "name": "logger",
+                "process": "pid",
+                "exc_info": "exception",
+                "stack_info": "stack",
+            },
+            timestamp="time",
+            # Django hands its request along, which is not for a log.
+            reserved_attrs=[*logging.makeLogRecord({}).__dict__, "message", "asctime", "request", "status_code"],
+        )
+
+    def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
+        """The labels come last: a line's own fields may not pass for them."""
+        super().add_fields(log_data, record, message_dict)
+        log_data.update(_ABOUT.get())

@@ -43,7 +43,7 @@ def embedded(directory: Path) -> Iterator[tuple[str, Path, subprocess.Popen[byte
         process = subprocess.Popen([*command, "--server", DEMO], cwd=ROOT, env=environment, stdout=log, stderr=log)
     base = f"http://127.0.0.1:{port}"
     try:
-        wait_until(lambda: b"is ready" in (directory / "log").read_bytes(), "a ready hub", 60)
+        wait_until(lambda: b"is ready" in (directory / "log").read_bytes(), "a ready hub", 120)
         yield base, data, process
     finally:
         process.terminate()

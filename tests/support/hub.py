@@ -31,7 +31,7 @@ from tests.postgres import BEGUN, PLACE, PREPARED
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = "python:tests.conformance.fixture_server:server"
 EXTRA = "extra=python:tests.support.upstream:server"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 10.0
 
 T = TypeVar("T")

@@ -40,6 +40,8 @@ class Lean:
         self._mounts = {path: "", **{f"{path}/{mount}": mount for mount in hub.mounts}}
         self._view: Any = None
         self._seldom = Seldom(10.0)
+        self.streaming = 0
+        """Streams that are open."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -72,7 +74,11 @@ class Lean:
             headers, _ = headers_of(scope["headers"])
             response = response_of(failure(self.hub, error, body=body, headers=headers, mount=mount))
         if isinstance(response, StreamingHttpResponse):
-            await self._stream(response, gone, send)
+            self.streaming += 1
+            try:
+                await self._stream(response, gone, send)
+            finally:
+                self.streaming -= 1
         else:
             await _send_whole(response, send)
 

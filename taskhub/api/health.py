@@ -1,4 +1,4 @@
-"""Health at three depths, and figures for scrapers."""
+"""Health at three depths."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 
 from taskhub.api.away import later, reason
-from taskhub.queries.health import all_ready, backlog, ready
+from taskhub.queries.health import all_ready, ready
 
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked by load balancers and scrapers, which name this process by whatever address they have of it."""
@@ -43,15 +43,3 @@ def unanswered(request: HttpRequest) -> HttpResponse:
 def _not_ready(request: HttpRequest, problems: list[str]) -> HttpResponse:
     response = JsonResponse({"status": "not ready", "problems": problems}, status=503)
     return later(request, response, "; ".join(problems))
-
-
-@never_cache
-def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus text, counted in SQL at the scrape so that all processes agree."""
-    lines: list[str] = []
-    for name, about, rows in backlog():
-        lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
-        for labels, value in rows:
-            inside = ",".join(f'{key}="{label}"' for key, label in labels.items())
-            lines.append(f"{name}{{{inside}}} {value}" if inside else f"{name} {value}")
-    return HttpResponse("\n".join(lines) + "\n", content_type="text/plain; version=0.0.4")

@@ -8,6 +8,7 @@ from ninja import NinjaAPI
 
 from taskhub.api import health
 from taskhub.api.endpoint import router
+from taskhub.api.metrics import metrics
 
 
 class McpAPI(NinjaAPI):
@@ -27,5 +28,5 @@ mcp_api.add_router("", router)
 health_urls = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
-    path("metrics", health.metrics, name="metrics"),
+    path("metrics", metrics, name="metrics"),
 ]

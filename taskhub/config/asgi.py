@@ -8,7 +8,8 @@ import contextlib
 import math
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
@@ -23,6 +24,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.urls import path, re_path
 
+from taskhub.api import metrics
 from taskhub.api.asgi import Lean
 from taskhub.api.browsers import for_browsers
 from taskhub.api.guard import Guard, Receive, Scope, Send
@@ -98,6 +100,8 @@ def build_hub() -> Hub:
         requests=_rates(settings.TASKHUB_CONTEXT_REQUESTS),
         received=_rates(settings.TASKHUB_CONTEXT_KIB * 1_024),
         mounts=frozenset(MOUNTS).intersection(settings.TASKHUB_REVISIONS),
+        served=metrics.served,
+        failed=metrics.failed,
     )
 
 
@@ -115,7 +119,7 @@ class Application:
         hints = path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))
         sockets = CookieMiddleware(URLRouter([hints, re_path("", NoSuchSocket.as_asgi())]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})
-        lean = Lean(routed, self.hub)
+        self.lean = lean = Lean(routed, self.hub)
         guarded = Guard(
             for_browsers(lean, "/mcp", settings.ALLOWED_ORIGINS),
             hosts=settings.ALLOWED_HOSTS,
@@ -128,6 +132,7 @@ class Application:
             too_large=lean.too_large,
         )
         self.served = Identified(guarded)
+        metrics.show(self._gauges())
         self._tasks: list[asyncio.Task[None]] = []
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
         """Ends the process properly."""
@@ -140,6 +145,20 @@ class Application:
             await self._lifespan(receive, send)
         else:
             await self.served(scope, receive, send)
+
+    def _gauges(self) -> Iterator[metrics.Gauge]:
+        for kind, lanes in (("mcp", self.hub.lanes), ("pages", self.page_lanes)):
+            of = {"lanes": kind}
+            yield (
+                "taskhub_lanes",
+                "Lanes of this process, where the database is asked",
+                of,
+                partial(getattr, lanes, "size"),
+            )
+            yield "taskhub_lanes_busy", "Lanes that run something", of, partial(getattr, lanes, "busy")
+            yield "taskhub_lanes_waiting", "Calls that wait for a lane", of, partial(getattr, lanes, "waiting")
+        yield "taskhub_streams", "Streams of clients in this process", {}, lambda: self.lean.streaming
+        yield "taskhub_consoles", "Browsers that this process keeps up to date", {}, lambda: HintConsumer.listening
 
     def begin_closing(self) -> None:
         """Ask every open stream to end with its result: called before connections are drained."""

@@ -112,6 +112,9 @@ OIDC_JWKS_URL = env.text("OIDC_JWKS_URL", "", "Where its keys are; unset: as its
 OIDC_ALGORITHMS = env.words("OIDC_ALGORITHMS", "RS256,ES256", "Signatures accepted from it, asymmetric ones only")
 OIDC_TENANT = env.text("OIDC_TENANT", "main", "The tenant its callers belong to, by its short name")
 LOG_LEVEL = env.choice("LOG_LEVEL", "INFO", "How much is logged", ("DEBUG", "INFO", "WARNING", "ERROR"))
+METRICS_TOKEN = (
+    env.secret("METRICS_TOKEN", "What scrapers of /metrics bring; unset: open, without what names servers") or ""
+)
 TASKHUB_LOG_FORMAT = env.choice("TASKHUB_LOG_FORMAT", "text", "How a line of the log is written", ("text", "json"))
 
 _database_url = (

@@ -246,6 +246,8 @@ class Claim:
     run_seconds: int
     given: dict[str, Any] | None = None
     server_enabled: bool = True
+    waited: float = 0.0
+    """Seconds from when it could run until it was taken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,27 @@ class Lanes:
         self._at_exit = at_exit
         self._explain = explain
         self._in_line = 0
-        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
+        self._working = [False] * count
+        self._threads = [
+            threading.Thread(target=self._work, args=(n,), name=f"{name}-{n}", daemon=True) for n in range(count)
+        ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self._working)
+
+    @property
+    def busy(self) -> int:
+        """How many of them run something."""
+        return sum(self._working)
+
+    @property
+    def waiting(self) -> int:
+        """Calls that none has begun."""
+        return self._queue.qsize()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """`function(*args, **kwargs)`, run in a lane. A caller that is cancelled stops waiting;
@@ -133,10 +151,11 @@ class Lanes:
         for thread in self._threads:
             thread.join(timeout=5)
 
-    def _work(self) -> None:
+    def _work(self, number: int) -> None:
         while (job := self._queue.get()) is not None:
             if not job.take():
                 continue
+            self._working[number] = True
             settle: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
                 if job.until < time.monotonic():
@@ -151,6 +170,7 @@ class Lanes:
                 self._after()
             except Exception:  # a lane that died would leave every later caller waiting
                 logger.exception("cleaning up after a call failed")
+            self._working[number] = False
         self._at_exit()
 
 

@@ -51,6 +51,7 @@ class _Taken(NamedTuple):
     since: datetime | None
     skipped: bool
     held_back: list[int] | None
+    waited: float
 
 
 _CLAIM = statements.many("claim_tasks", _Taken)
@@ -138,6 +139,7 @@ def claim_tasks(
             run_seconds=row.run_seconds,
             given=json.loads(row.given) if row.given else None,
             server_enabled=row.server_enabled,
+            waited=row.waited,
         )
         for row in found
         if row.id is not None

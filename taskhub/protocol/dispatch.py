@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -47,9 +48,10 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
         error.id = None if message is None else message.id
         raise
     except BadEnvelope as error:
+        hub.failed(error.code)
         return error_reply(error.id, error)
     except Exception as error:  # noqa: BLE001 - logged and answered there
-        return _failed(door, message, error)
+        return _failed(hub, door, message, error)
 
 
 def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, str], mount: str) -> Reply:
@@ -57,8 +59,8 @@ def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, st
     try:
         message = read_envelope(body)
     except BadEnvelope:
-        return _failed(None, None, error)
-    return _failed(_door(hub, message, headers, mount), message, error)
+        return _failed(hub, None, None, error)
+    return _failed(hub, _door(hub, message, headers, mount), message, error)
 
 
 def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[str, str], mount: str) -> Reply:
@@ -66,7 +68,7 @@ def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[
     status and the id of the request can be told, the error alone."""
     error = WireError(errors.INVALID_REQUEST, why, status=413)
     message = glimpsed(head, tail)
-    return _failed(None if message is None else _door(hub, message, headers, mount), message, error)
+    return _failed(hub, None if message is None else _door(hub, message, headers, mount), message, error)
 
 
 def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Door[Any] | None:
@@ -76,13 +78,14 @@ def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mo
         return None
 
 
-def _failed(door: Door[Any] | None, message: Envelope | Response | None, error: Exception) -> Reply:
+def _failed(hub: Hub, door: Door[Any] | None, message: Envelope | Response | None, error: Exception) -> Reply:
     """The error as the answer to `message`, as far as message and door are known."""
     if isinstance(error, TaskHubError):
         error = wire_error(error)
     elif not isinstance(error, WireError):
         logger.error("request failed", exc_info=error)
         error = WireError(errors.INTERNAL_ERROR, "Internal error", status=500)
+    hub.failed(error.code)
     reply = error_reply(
         None if message is None else message.id, error, errors.http_status if door is None else door.status_of
     )
@@ -111,7 +114,11 @@ async def _answer(hub: Hub, incoming: Incoming, door: Door[Any], message: Envelo
         await door.notified(hub, incoming, message)
         return Reply(b"", status=202)
     request = await door.check(hub, incoming, message)
-    return await door.METHODS[request.version][message.method](hub, request)
+    began = time.perf_counter()
+    try:
+        return await door.METHODS[request.version][message.method](hub, request)
+    finally:
+        hub.served(message.method, request.version, time.perf_counter() - began)
 
 
 async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:

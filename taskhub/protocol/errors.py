@@ -37,6 +37,23 @@ class WireError(Exception):
         return error
 
 
+NAMED: Final = frozenset(
+    {
+        PARSE_ERROR,
+        INVALID_REQUEST,
+        METHOD_NOT_FOUND,
+        INVALID_PARAMS,
+        INTERNAL_ERROR,
+        HEADER_MISMATCH,
+        MISSING_CAPABILITY,
+        UNSUPPORTED_VERSION,
+        TOO_MANY,
+        KEY_REUSED,
+        UNAVAILABLE,
+    }
+)
+"""All that are ours to speak."""
+
 _STATUS: Final = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,

@@ -116,6 +116,10 @@ class Hub:
     """The places below `/mcp` that are open."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
     """A task as its own revision shows it: `registry.shown`, which imports what imports this."""
+    served: Callable[[str, str, float], None] = lambda method, version, seconds: None
+    """Told of each request that was answered: its method and version, which are known names, and how long it took."""
+    failed: Callable[[int], None] = lambda code: None
+    """Told of each that was answered with an error, and its code."""
     requests: Buckets | None = None
     """By context: how many requests a second."""
     received: Buckets | None = None

@@ -8,12 +8,15 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
 
+from taskhub.core.states import TERMINAL, State
 from taskhub.store import statements
 from taskhub.store.models import Server, Task, Tenant, Worker
 
 ALIVE = timedelta(seconds=30)
 _migrated = False
 _FAILED = statements.many("failed_chores", str)
+_CONNECTIONS = statements.one("connections", tuple[int, int])
+_SEAL_LAG = statements.one("seal_lag", float)
 
 
 def live_workers() -> int:
@@ -55,11 +58,13 @@ def all_ready() -> list[str]:
 
 def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
     """Gauges: (name, help, [(labels, value)])."""
-    states = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
+    live = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
+    states = {state.value: 0 for state in State if state not in TERMINAL} | dict(live)
     oldest = Task.objects.filter(state="queued").order_by("created_at").values_list("created_at", flat=True).first()
     age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+    connections, most = _CONNECTIONS()
     return [
-        ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states]),
+        ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states.items()]),
         ("taskhub_oldest_queued_seconds", "Age of the oldest queued task", [({}, age)]),
         ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
         ("taskhub_chores_failed", "Hourly chores whose last run failed", [({}, len(failed_chores()))]),
@@ -73,4 +78,7 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
             "Servers whose calls wait, since none could connect",
             [({}, Server.objects.filter(enabled=True, open_since__isnull=False).count())],
         ),
+        ("taskhub_seal_lag_seconds", "Age of the oldest audit event that no seal holds", [({}, _SEAL_LAG())]),
+        ("taskhub_database_connections", "Sessions at the database", [({}, connections)]),
+        ("taskhub_database_connections_most", "Sessions its server takes, for all databases", [({}, most)]),
     ]

@@ -51,6 +51,7 @@ from taskhub.worker.claiming import Slots
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
+from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ HEARTBEAT_SECONDS = 5.0
 SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
 FOLLOW_SECONDS = 30.0
+TIMINGS_SECONDS = 5.0
 
 
 class Engine:
@@ -72,7 +74,9 @@ class Engine:
         self.breakers = Breakers(self.lanes, self.chores.soon)
         self.servers = Servers(self.lanes, self.breakers.reached)
         self.relays = Relays(self.name, self.servers, self.lanes)
-        runner = Runner(self.lanes, self.servers, self.breakers, Actor(name=self.name, door=Door.WORKER))
+        self.timings = Timings(self.lanes)
+        actor = Actor(name=self.name, door=Door.WORKER)
+        runner = Runner(self.lanes, self.servers, self.breakers, self.timings, actor)
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self._following = asyncio.Lock()
         self.outgrown = ""
@@ -91,6 +95,7 @@ class Engine:
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
         self.chores.every("seal", SEAL_SECONDS, self._seal)
+        self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
         self.chores.forever("relays", self.relays.run)
         self.chores.forever("jobs", _run_jobs)
@@ -105,6 +110,7 @@ class Engine:
             await self.servers.close()
             await self.breakers.close()
             try:
+                await self.timings.store()
                 await self.pulse.run(goodbye, self.name)
             except TaskHubError as error:
                 logger.warning("left without saying goodbye: %s", error)

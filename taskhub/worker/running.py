@@ -15,6 +15,7 @@ from typing import Any
 from taskhub.core.errors import Unavailable
 from taskhub.core.questions import audience_for, question_problem
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.timings import Course
 from taskhub.core.words import words
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
@@ -27,6 +28,7 @@ from taskhub.upstream.pool import give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers
+from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
 
@@ -106,10 +108,11 @@ class Running:
 class Runner:
     """Runs tools at the servers of a worker, and stores what came of them."""
 
-    def __init__(self, lanes: Lanes, servers: Servers, breakers: Breakers, actor: Actor) -> None:
+    def __init__(self, lanes: Lanes, servers: Servers, breakers: Breakers, timings: Timings, actor: Actor) -> None:
         self.lanes = lanes
         self.servers = servers
         self.breakers = breakers
+        self.timings = timings
         self.actor = actor
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             lanes,
@@ -121,6 +124,7 @@ class Runner:
         """Until its outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
         lets nobody in, it is given back soon unless `asks` says that it is the one to go on asking."""
         claim = held.claim
+        self.timings.add(claim.server_id, Course.WAITED, claim.waited)
         try:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 outcome = await self._outcome(held, asks)
@@ -157,14 +161,18 @@ class Runner:
                 await _abandon(calling, seconds=1.0)  # it need not have stopped
                 return self._give_back(claim, delay)
             await _abandon(calling)
+            self._ended(held, Course.TIMED_OUT)
             return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
         except asyncio.CancelledError:
             stopped = await _abandon(calling)
             if held.lost:
+                self._ended(held, Course.LOST)
                 return None
             if held.cancelling:
+                self._ended(held, Course.CANCELLED)
                 message = words("cancelled_running" if stopped else "cancelled_unconfirmed")
                 return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
+            self._ended(held, Course.GIVEN_BACK)
             return lambda: self.lanes.run(
                 lifecycle.release,
                 claim,
@@ -176,15 +184,23 @@ class Runner:
         match outcome:
             case Finished(result):
                 self.breakers.reached(claim.server_id)
+                self._ended(held, Course.ERROR if result.get("isError") else Course.FINISHED)
                 return lambda: self.results.run((claim, result))
             case Asked(asked, state, message):
                 self.breakers.reached(claim.server_id)
+                self._ended(held, Course.ASKED)
                 return lambda: self.lanes.run(
                     lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
                 )
             case Faulted(error, unreached, problem):
+                self._ended(held, Course.FAULTED)
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
+
+    def _ended(self, held: Running, course: Course) -> None:
+        """Count how long the call took, if it got a connection."""
+        if held.begun is not None:
+            self.timings.add(held.claim.server_id, course, asyncio.get_running_loop().time() - held.begun)
 
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]

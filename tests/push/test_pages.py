@@ -14,7 +14,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.contrib.auth.models import User
 from django.db import connection
 
-from taskhub.api import health, pages
+from taskhub.api import health, metrics, pages
 from tests.factories import make_event, make_person, make_tenant
 from tests.push.kit import BOUND, HOST, Socket, cookie_of
 
@@ -171,7 +171,7 @@ async def test_a_process_whose_lanes_are_all_busy_still_says_that_it_lives(appli
 
 async def test_whoever_leaves_the_line_costs_no_lane(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    handler: Any = application.served.app.rest.application_mapping["http"]
+    handler: Any = application.lean.rest.application_mapping["http"]
     whole = handler.get_response
 
     def counted(request: Any) -> Any:
@@ -262,7 +262,7 @@ async def test_only_an_absent_or_busy_database_is_worth_another_try(
             cursor.execute(statement)
         return []
 
-    monkeypatch.setattr(health, "backlog", failing)
+    monkeypatch.setattr(metrics, "backlog", failing)
     monkeypatch.setattr(health, "ready", failing)
     for path in ("/metrics", "/readyz"):
         found, body, headers = await get(application, path, accept=accept)

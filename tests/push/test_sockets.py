@@ -149,7 +149,7 @@ async def test_a_page_of_ours_does(application: Application, cookie: str) -> Non
 
 
 async def test_the_public_address_is_an_origin_of_ours_behind_a_proxy(application: Application, cookie: str) -> None:
-    guard = Guard(application.served.app, hosts=[HOST], origins=["https://hub.example.com"], max_body=1_024)
+    guard = Guard(application.lean, hosts=[HOST], origins=["https://hub.example.com"], max_body=1_024)
     assert await Socket(guard, cookie, origin="https://hub.example.com.evil.example").open() == REFUSED
     assert await Socket(guard, cookie, origin="http://hub.example.com").open() == REFUSED
     socket = Socket(guard, cookie, origin="https://hub.example.com")

@@ -7,7 +7,7 @@ from taskhub.store.models.people import AccessToken, AuthContext, Membership, Si
 from taskhub.store.models.servers import Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Question, Task, TaskLog
-from taskhub.store.models.workers import Worker
+from taskhub.store.models.workers import Timing, Worker
 
 __all__ = [
     "AccessToken",
@@ -31,6 +31,7 @@ __all__ = [
     "Task",
     "TaskLog",
     "Tenant",
+    "Timing",
     "TokenFamily",
     "Tool",
     "Worker",

@@ -1,7 +1,12 @@
-"""The workers that are, or were."""
+"""The workers that are, or were, and what they counted."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
+
+from taskhub.core.timings import BOUNDS, Course
+from taskhub.store.models.servers import Server
 
 
 class Worker(models.Model):
@@ -22,3 +27,24 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Timing(models.Model):
+    """How long calls of a server took that came to one end, or waited: all workers add theirs. Unlogged: written
+    every few seconds, and no loss if a crash of the database empties it."""
+
+    server = models.ForeignKey(Server, models.CASCADE)
+    course = models.CharField(max_length=16)
+    counts = ArrayField(models.BigIntegerField())
+    seconds = models.FloatField()
+
+    class Meta:
+        db_table = "timing"
+        constraints = [
+            models.UniqueConstraint(fields=["server", "course"], name="timing_once"),
+            models.CheckConstraint(condition=Q(course__in=[*Course]), name="timing_course_known"),
+            models.CheckConstraint(condition=Q(counts__len=len(BOUNDS) + 1), name="timing_counts_whole"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.course} at {self.server_id}"

@@ -189,6 +189,13 @@ SELECT e.xid FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid
 ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 
+-- read fresh: seal_lag() -> float
+-- How old the oldest event is that no seal holds, in seconds.
+SELECT coalesce(extract(EPOCH FROM clock_timestamp() - (
+    SELECT e.at FROM event AS e
+    WHERE e.xid >= coalesce((SELECT max(s.to_xid) FROM seal AS s), 0) ORDER BY e.xid, e.id LIMIT 1
+)), 0)::float8;
+
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 

@@ -262,10 +262,14 @@ ORDER BY t.id LIMIT :most;
 
 -- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, scarce bigint[],
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
+-- What came since this statement began can be taken, and is not seen here: it has not waited.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
        upstream_state, client_capabilities, trace, question_audience, run_seconds, given, server_enabled,
-       r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back
-FROM claim_tasks_v5(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who);
+       r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
+       coalesce((
+           SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id
+       ), 0)::float8 AS waited
+FROM claim_tasks_v5(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c;
 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
 SELECT id, cancel_requested FROM renew_leases_v1(:worker, :tasks, :epochs, :lease_seconds);

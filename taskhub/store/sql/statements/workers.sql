@@ -86,6 +86,11 @@ SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
 JOIN procrastinate_jobs AS j ON j.id = d.job_id
 WHERE j.status = 'failed' ORDER BY 1;
 
+-- read fresh: connections() -> tuple[int, int]
+-- Those to this database, and how many the whole server takes.
+SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity AS a
+WHERE a.datname = current_database();
+
 -- read fresh: database_standing() -> _Standing
 SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
        current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit,
@@ -93,3 +98,31 @@ SELECT current_setting('server_version_num')::int AS number, current_setting('se
        array(SELECT t.tgname::text FROM pg_trigger AS t
              WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')) AS triggers,
        (SELECT r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user) AS superuser;
+
+
+-- How long calls take
+
+-- write: store_timings(servers bigint[], courses text[], seconds float8[], counts bigint[], buckets int) -> None
+-- In one order, so that two workers never wait for each other; of servers that are still there.
+INSERT INTO timing AS t (server_id, course, seconds, counts)
+SELECT r.server, r.course, r.seconds,
+       (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]
+FROM unnest(:servers, :courses, :seconds) WITH ORDINALITY AS r (server, course, seconds, n)
+JOIN server AS s ON s.id = r.server ORDER BY r.server, r.course
+ON CONFLICT (server_id, course) DO UPDATE SET
+    seconds = t.seconds + excluded.seconds,
+    counts = array(
+        SELECT b.kept + b.added FROM unnest(t.counts, excluded.counts) WITH ORDINALITY AS b (kept, added, n)
+        ORDER BY b.n
+    );
+
+-- read fresh: server_timings() -> list[ServerTiming]
+SELECT each.server, each.course, array_agg(each.count ORDER BY each.n) AS counts, sum(each.seconds) AS seconds
+FROM (
+    SELECT s.name AS server, t.course, c.n, sum(c.count)::bigint AS count,
+           sum(t.seconds) FILTER (WHERE c.n = 1) AS seconds
+    FROM timing AS t JOIN server AS s ON s.id = t.server_id
+    CROSS JOIN LATERAL unnest(t.counts) WITH ORDINALITY AS c (count, n)
+    GROUP BY s.name, t.course, c.n
+) AS each
+GROUP BY each.server, each.course ORDER BY each.server, each.course;

@@ -1,0 +1,138 @@
+"""`/metrics`: what this process counted, and what all of them left in the database."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.cache import never_cache
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+
+from taskhub.core.timings import BOUNDS, Course, ServerTiming
+from taskhub.protocol import errors
+from taskhub.queries.health import backlog
+from taskhub.queries.timings import server_timings
+
+disable_created_metrics()  # type: ignore[no-untyped-call] # a second series beside each, which says when this process began
+
+_REGISTRY: Final = CollectorRegistry()
+_SERVED: Final = Histogram(
+    "taskhub_request_seconds",
+    "How long answers to clients took, in this process; of a stream, until it began",
+    ("method", "revision"),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+    registry=_REGISTRY,
+)
+_series: Final[dict[tuple[str, str], Histogram]] = {}
+"""Of `_SERVED`, which takes a lock to find them."""
+_FAILED: Final = Counter(
+    "taskhub_request_errors", "Answers to clients that were errors, in this process", ("code",), registry=_REGISTRY
+)
+_ENDS: Final = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
+
+
+def served(method: str, version: str, seconds: float) -> None:
+    """Count a request; `protocol.hub.Hub.served`."""
+    series = _series.get((method, version))
+    if series is None:
+        series = _series[method, version] = _SERVED.labels(method, version)
+    series.observe(seconds)
+
+
+def failed(code: int) -> None:
+    """Count an answer that was an error; `protocol.hub.Hub.failed`. Servers behind us have codes of their own."""
+    _FAILED.labels(str(code) if code in errors.NAMED else "other").inc()
+
+
+Gauge = tuple[str, str, Mapping[str, str], Callable[[], float]]
+"""Name, help, labels, and where to look when somebody scrapes."""
+
+
+class _OfProcess(Collector):
+    """What this process counted, and how it stands."""
+
+    gauges: Iterable[Gauge] = ()
+
+    def collect(self) -> Iterable[Metric]:
+        families: dict[str, GaugeMetricFamily] = {}
+        for name, about, labels, look in self.gauges:
+            family = families.setdefault(name, GaugeMetricFamily(name, about, labels=[*labels]))
+            family.add_metric([*labels.values()], look())
+        return [*_REGISTRY.collect(), *families.values()]
+
+
+_of_process: Final = _OfProcess()
+
+
+def show(gauges: Iterable[Gauge]) -> None:
+    """Have these beside what is counted, instead of those that were given before."""
+    _of_process.gauges = tuple(gauges)
+
+
+class _Stored(Collector):
+    """Read at the scrape, so that all processes tell the same."""
+
+    def collect(self) -> Iterable[Metric]:
+        for name, about, rows in backlog():
+            family = GaugeMetricFamily(name, about, labels=[*rows[0][0]] if rows else [])
+            for labels, value in rows:
+                family.add_metric([*labels.values()], value)
+            yield family
+
+
+class _Timed(Collector):
+    """What names servers."""
+
+    def collect(self) -> Iterable[Metric]:
+        waits = HistogramMetricFamily(
+            "taskhub_wait_seconds", "How long calls waited for a worker, from when they could run", labels=["server"]
+        )
+        calls = HistogramMetricFamily(
+            "taskhub_call_seconds",
+            "How long calls of servers took, waiting for people in the middle included",
+            labels=["server", "outcome"],
+        )
+        for timing in server_timings():
+            if timing.course is Course.WAITED:
+                waits.add_metric([timing.server], _cumulated(timing), timing.seconds)
+            else:
+                calls.add_metric([timing.server, timing.course], _cumulated(timing), timing.seconds)
+        return (waits, calls)
+
+
+def _cumulated(timing: ServerTiming) -> list[tuple[str, float]]:
+    return list(zip(_ENDS, map(float, accumulate(timing.counts)), strict=True))
+
+
+class _All(Collector):
+    def __init__(self, *collectors: Collector) -> None:
+        self._collectors = collectors
+
+    def collect(self) -> Iterable[Metric]:
+        for collector in self._collectors:
+            yield from collector.collect()
+
+
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """In Prometheus' text format. With `METRICS_TOKEN` set, for whoever brings it, and with what names servers; else
+    for everybody, without. 401 where the token is missing."""
+    collectors: list[Collector] = [_Stored(), _of_process]
+    if settings.METRICS_TOKEN:
+        given = request.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, f"Bearer {settings.METRICS_TOKEN}".encode()):
+            return HttpResponse(
+                "Send METRICS_TOKEN as a bearer token\n",
+                status=401,
+                content_type="text/plain",
+                headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
+            )
+        collectors.append(_Timed())
+    return HttpResponse(generate_latest(_All(*collectors)), content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,0 +1,47 @@
+"""How long calls took and waited: counted here, and added now and then to what all workers counted."""
+
+from __future__ import annotations
+
+from taskhub.core.timings import BOUNDS, Course, Timing, bucket
+from taskhub.lib.lanes import Lanes
+from taskhub.lifecycle.timings import store_timings
+
+
+class _Counted:
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.seconds = 0.0
+
+
+class Timings:
+    """What is not stored yet: as much as there are servers and courses. All of it from the worker's own loop."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._lanes = lanes
+        self._counted: dict[tuple[int, Course], _Counted] = {}
+
+    def add(self, server_id: int, course: Course, seconds: float) -> None:
+        """One more that took so long."""
+        counted = self._counted.get((server_id, course))
+        if counted is None:
+            counted = self._counted[server_id, course] = _Counted()
+        counted.counts[bucket(seconds)] += 1
+        counted.seconds += seconds
+
+    async def store(self) -> None:
+        """Add it to what is stored. What cannot be stored now is kept for the next time; raises `Unavailable`."""
+        taken, self._counted = self._counted, {}
+        if not taken:
+            return
+        timings = [Timing(*key, tuple(found.counts), found.seconds) for key, found in taken.items()]
+        try:
+            await self._lanes.run(store_timings, timings)
+        except BaseException:
+            for key, found in self._counted.items():
+                before = taken.setdefault(key, _Counted())
+                before.counts = [a + b for a, b in zip(before.counts, found.counts, strict=True)]
+                before.seconds += found.seconds
+            self._counted = taken
+            raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,21 @@ from taskhub.identity import principals
 from taskhub.lifecycle import create
 from taskhub.queries import catalogue
 from tests.postgres import MIGRATED, PREPARED
+
+BROWSERLESS = importlib.util.find_spec("playwright") is None
+collect_ignore = ["e2e"] if BROWSERLESS else []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out; CI may leave out nothing."""
+    if BROWSERLESS:
+        terminalreporter.write_line("tests/e2e was left out, which needs a browser: uv sync --group browser")
+
+
+def pytest_configure() -> None:
+    """See above."""
+    if BROWSERLESS and os.environ.get("TASKHUB_TESTS_NEED_CHROMIUM") == "1":
+        raise pytest.UsageError("tests/e2e needs Playwright: uv sync --group browser")
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,8 @@
 """Take the picture of the README from a TaskHub that runs with its demo.
 
     uv run manage.py up &
-    uv run tools/screenshot.py                  the inbox, into docs/img/console.png
-    uv run tools/screenshot.py --page /tasks/   another page
+    uv run --group browser tools/screenshot.py                  the inbox, into docs/img/console.png
+    uv run --group browser tools/screenshot.py --page /tasks/   another page
 
 It signs in as admin with the `credentials.json` that the first start wrote. It needs Chromium: the
 system's, or Playwright's own (`uv run playwright install chromium`).

@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 
 import psycopg
 from django.db import connection, transaction
@@ -39,10 +39,9 @@ NOTIFY_SOON = statements.none("notify_soon")
 _WAIT_FOR_NO_DISK = statements.none("wait_for_no_disk")
 _NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
-_queue: SimpleQueue[int] = SimpleQueue()
+_queue: Queue[int] = Queue()
 _thread: list[threading.Thread] = []
 _starting = threading.Lock()
-_sending = threading.Event()
 
 
 def announce(*task_ids: int) -> None:
@@ -86,26 +85,25 @@ def _enqueue(task_ids: tuple[int, ...]) -> None:
 
 def flush(seconds: float = 2.0) -> None:
     """Wait until the hints announced so far are sent, at most `seconds`: for a process that ends."""
-    until = time.monotonic() + seconds
-    while _thread and (not _queue.empty() or _sending.is_set()) and time.monotonic() < until:
-        time.sleep(0.01)
+    with _queue.all_tasks_done:
+        _queue.all_tasks_done.wait_for(lambda: not _queue.unfinished_tasks, seconds)
 
 
 def _work() -> None:
     sent_at = 0.0
     while True:
-        _sending.clear()
-        waiting = {_queue.get()}
-        _sending.set()
+        waiting = [_queue.get()]
         if (early := sent_at + PAUSE_SECONDS - time.monotonic()) > 0:
             time.sleep(early)
         try:
             while len(waiting) < BATCH:
-                waiting.add(_queue.get_nowait())
+                waiting.append(_queue.get_nowait())
         except Empty:
             pass
-        _tell(waiting)
+        _tell(set(waiting))
         sent_at = time.monotonic()
+        for _ in waiting:
+            _queue.task_done()
 
 
 def _tell(task_ids: set[int]) -> None:

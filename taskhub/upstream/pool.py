@@ -10,11 +10,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import uvloop
-
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.crossing import Crossing
+from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target, reason
 
@@ -58,7 +57,7 @@ class Pool:
         """Output schemas by tool, `None` where it has none; without those that nobody has looked for yet."""
         self.checker = Checker()
         if target.transport == "python":
-            self._own_loop = uvloop.new_event_loop()
+            self._own_loop = new_event_loop()
             self._over = Crossing(self._own_loop)
             threading.Thread(target=self._serve, args=(self._own_loop,), name=f"server-{name}", daemon=True).start()
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final
 
 import psycopg
-import uvloop
 from django.db import connection
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import State
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.loops import run as run_loop
 from taskhub.queries.catalogue import tool_by_id
 from taskhub.store.models import Attempt, Server, Tool
 from taskhub.upstream.connection import Target
@@ -58,7 +58,7 @@ class Hall:
 
         def run() -> None:
             try:
-                uvloop.run(work())
+                run_loop(work())
             except BaseException as error:  # noqa: BLE001 - told to the test
                 self._failed.append(error)
 

@@ -62,7 +62,7 @@ class Command(BaseCommand):
                 application,
                 host=options["host"],
                 port=options["port"],
-                loop="uvloop",
+                loop="auto",
                 http=BoundedHttp,
                 ws="websockets-sansio",
                 ws_max_size=65_536,

@@ -11,13 +11,13 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-import uvloop
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
+from taskhub.lib.loops import run
 from taskhub.lib.supervised import follow_supervisor
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             check_newer()
             connection.close()
             gc.freeze()  # what is there by now stays: no collection under load need look at it
-            outgrown = uvloop.run(self._run(options["slots"]))
+            outgrown = run(self._run(options["slots"]))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None
         except NewerSchemaError as error:

@@ -18,7 +18,7 @@ from taskhub.store import statements
 from taskhub.store.models import Task
 
 PAGE_ROWS = 50
-WINDOW = 20_000
+WINDOW = 8_000
 """Events looked at for one page when no index answers the question."""
 
 EXPORT_ROWS = 100_000

@@ -7,6 +7,7 @@ goes on below it. Counts are of the newest part, and stop at `COUNTED`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -17,7 +18,7 @@ from taskhub.store.models import AuthContext, Tool
 
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
-TEXT_WINDOW: Final = 10_000
+TEXT_WINDOW: Final = 5_000
 """Ids looked at for one page by tool and age, which are columns, and for a text, which may stand anywhere."""
 
 COUNTED: Final = 1_000
@@ -91,6 +92,20 @@ class TabCount:
 
 
 @dataclass(frozen=True, slots=True)
+class _Found:
+    """How many tasks each tab holds, and the ids of the first ones of the tab that is shown."""
+
+    queued: int
+    working: int
+    input_required: int
+    finished: int
+    error: int
+    faulted: int
+    cancelled: int
+    ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """What the list can be narrowed to."""
 
@@ -98,25 +113,37 @@ class Choices:
     clients: tuple[tuple[int, str], ...]
 
 
+def task_list(
+    tenant_id: int, wanted: TaskFilter, *, before: int | None = None
+) -> tuple[tuple[TabCount, ...], TaskPage]:
+    """`tab_counts` and `task_page`. A text is looked for once for both: the counts are those of the first page, and
+    further pages have none."""
+    if not wanted.text:
+        return tab_counts(tenant_id, wanted), task_page(tenant_id, wanted, before=before)
+    if before is not None:
+        return (), task_page(tenant_id, wanted, before=before)
+    above = _above(wanted)
+    found = _FOUND(**_conditions(tenant_id, wanted, above), **_tab(wanted), most=PAGE_ROWS + 1)
+    rows = _LISTED(ids=found.ids[:PAGE_ROWS], summary=SUMMARY)
+    page = _paged(tenant_id, rows, above, full=len(found.ids) > PAGE_ROWS)
+    return _tab_counts({tab: getattr(found, tab) for tab in TABS}), page
+
+
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
     """The newest tasks with ids below `before`. One query; where only a part is looked at up to two more, to know
     where it is and whether there is anything below it."""
-    state, error = _TABS.get(wanted.tab, (wanted.tab or None, None))
     above = _above(wanted, before)
-    given = _conditions(tenant_id, wanted, above)
-    found = _PAGE(**given, state=state, error=error, before=before, summary=SUMMARY, most=limit + 1)
-    rows = tuple(found[:limit])
-    if len(found) > limit:
-        return TaskPage(rows=rows, next_before=rows[-1].id)
-    below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
-    return TaskPage(rows=rows, next_before=None if below is None else below + 1)
+    given = {**_conditions(tenant_id, wanted, above), **_tab(wanted)}
+    found = _PAGE(**given, before=before, summary=SUMMARY, most=limit + 1)
+    return _paged(tenant_id, found[:limit], above, full=len(found) > limit)
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab holds under the rest of the filter. One query, and one more where only the newest are
-    looked at."""
-    found = dict(_COUNTS(**_conditions(tenant_id, wanted, _above(wanted)), most=COUNTED + 1))
-    return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
+    """How many tasks each tab holds under the rest of the filter, but for a text, which only `task_list` looks for.
+    One query, and one more where only the newest are looked at."""
+    given = _conditions(tenant_id, wanted, _above(wanted))
+    del given["text"]
+    return _tab_counts(dict(_COUNTS(**given, most=COUNTED + 1)))
 
 
 def choices(tenant_id: int) -> Choices:
@@ -143,6 +170,24 @@ def summarized(text: str) -> str:
     )
 
 
+def _tab(wanted: TaskFilter) -> dict[str, object]:
+    """The state of the tab that is wanted, and whether the tool reported an error; `None` for any."""
+    state, error = _TABS.get(wanted.tab, (wanted.tab or None, None))
+    return {"state": state, "error": error}
+
+
+def _tab_counts(found: Mapping[str, int]) -> tuple[TabCount, ...]:
+    return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
+
+
+def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: bool) -> TaskPage:
+    """The page of these rows. One that is not full may have more below what was looked at."""
+    if full:
+        return TaskPage(rows=tuple(rows), next_before=rows[-1].id)
+    below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
+    return TaskPage(rows=tuple(rows), next_before=None if below is None else below + 1)
+
+
 def _above(wanted: TaskFilter, before: int | None = None) -> int | None:
     """Below which ids nothing is looked at; `None` where everything is."""
     if wanted.window is None:
@@ -163,6 +208,8 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
 
 
 _PAGE = statements.many("task_page", TaskRow, convert={"summary": summarized})
+_FOUND = statements.one("found_tasks", _Found)
+_LISTED = statements.many("listed_tasks", TaskRow, convert={"summary": summarized})
 _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])

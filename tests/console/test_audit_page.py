@@ -15,6 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from taskhub.console.views.audit import MOST_STEPS
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.lifecycle.events import record_verification
@@ -128,6 +129,13 @@ def test_a_search_without_an_index_stops_and_offers_to_go_on(
         assert steps < 10
     assert found == [needle]
     assert steps == 3
+    first = auditor.get(f"{URL}?text=needle", headers=HTMX).content.decode()
+    going_on = re.search(r'hx-get="(\?[^"]+)" hx-target="#audit-log"[^>]*hx-trigger="load"', first)
+    assert going_on
+    assert shown(auditor.get(URL + going_on[1].replace("&amp;", "&"))) == []
+    tired = auditor.get(f"{URL}?text=needle&steps={MOST_STEPS}").content.decode()
+    assert 'hx-trigger="load"' not in tired
+    assert "Search further back" in tired
 
 
 def test_a_moment_is_found_by_bisection(tenant: Tenant) -> None:

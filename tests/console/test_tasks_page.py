@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
+from taskhub.console.views.tasks import MOST_STEPS
 from taskhub.core.records import LogLine, TaskRecord
 from taskhub.core.states import Audience, Role, State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.workers import heartbeat
+from taskhub.queries import listing
 from taskhub.queries.tasks import task_by_id
 from taskhub.store.models import Event, Server, Task
 from tests.console.conftest import Login
@@ -121,6 +124,41 @@ def test_search_and_filters(operator: Any, context: Any, server: Any, query: str
     assert response.status_code == 200
     page = response.content.decode()
     assert {name for name, task in tasks.items() if f"row-{task.public_id}" in page} == found
+
+
+def test_a_search_that_has_found_nothing_goes_on_by_itself_to_the_end(
+    operator: Any, context: Any, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = make_tool(server, "echo")
+    needle = make_task(context, tool, arguments={"text": "needle"})
+    for _ in range(9):
+        make_task(context, tool)
+    monkeypatch.setattr(listing, "TEXT_WINDOW", 2)
+    url, steps = "?q=needle", 0
+    while True:
+        page = operator.get(f"/tasks/{url}", headers=HTMX).content.decode()
+        going_on = re.search(r'hx-get="(\?[^"]+)" hx-target="#task-list"[^>]*hx-trigger="load"', page)
+        if going_on is None:
+            break
+        assert "Nothing fits so far" in page
+        url, steps = going_on[1].replace("&amp;", "&"), steps + 1
+        assert steps < 10
+    assert steps == 4
+    assert needle.public_id in page
+
+
+def test_a_search_stops_going_on_after_a_while(
+    operator: Any, context: Any, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = make_tool(server, "echo")
+    for _ in range(4):
+        make_task(context, tool)
+    monkeypatch.setattr(listing, "TEXT_WINDOW", 1)
+    first = operator.get("/tasks/?q=needle").content.decode()
+    assert 'hx-trigger="load"' in first
+    last = operator.get(f"/tasks/?q=needle&steps={MOST_STEPS}").content.decode()
+    assert 'hx-trigger="load"' not in last
+    assert re.search(r'Nothing fits so far.</b> <a href="\?q=needle[^"]*before=\d+">Search further back', last)
 
 
 def test_search_finds_an_id_by_its_beginning(operator: Any, context: Any, server: Any) -> None:

@@ -14,7 +14,7 @@ from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, State
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries import listing
-from taskhub.queries.listing import TABS, TaskFilter, choices, summarized, tab_counts, task_page
+from taskhub.queries.listing import PAGE_ROWS, TABS, TaskFilter, choices, summarized, tab_counts, task_list, task_page
 from taskhub.store.models import AuthContext, Task
 from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
 from tests.queries.kit import make_old
@@ -181,7 +181,9 @@ def test_every_combination_of_filters_shows_what_it_says_and_counts_what_it_show
         hits = [(task.id, facts["state"]) for task, facts in zoo if fits(facts)]
         assert shown(context, wanted) == [key for key, _ in hits][::-1], wanted
         by_tab = {tab: [key for key, found in hits if found == STATE_OF.get(tab, tab)] for tab in TABS}
-        counts = {tab.tab: tab.count for tab in tab_counts(context.tenant_id, wanted)}
+        tabs, page = task_list(context.tenant_id, wanted)
+        counts = {tab.tab: tab.count for tab in tabs}
+        assert [row.id for row in page.rows] == [key for key, _ in hits][::-1][:PAGE_ROWS], wanted
         assert counts == {tab: len(keys) for tab, keys in by_tab.items()}, wanted
         for tab in TABS if wanted == EVERYTHING else [TABS[met % len(TABS)]]:
             assert shown(context, replace(wanted, tab=tab)) == by_tab[tab][::-1], (wanted, tab)
@@ -240,8 +242,25 @@ def test_a_search_goes_on_to_the_end_over_what_is_no_task_of_ours(
     monkeypatch.setattr(listing, "TEXT_WINDOW", 2)
     first = task_page(context.tenant_id, TaskFilter(text="blue"))
     assert (first.rows, first.next_before) == ((), found.id + 1)
+    assert task_list(context.tenant_id, TaskFilter(text="blue"))[1] == first
     second = task_page(context.tenant_id, TaskFilter(text="blue"), before=first.next_before)
     assert ([row.id for row in second.rows], second.next_before) == ([found.id], None)
+    assert task_list(context.tenant_id, TaskFilter(text="blue"), before=first.next_before) == ((), second)
+
+
+def test_a_search_shows_a_page_of_what_it_finds_and_counts_the_rest(
+    context: AuthContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE_ROWS", 2)
+    tool = make_tool(make_server(context.tenant))
+    made = [make_task(context, tool, arguments={"colour": "blue"}).id for _ in range(5)]
+    for tab in ("", "queued"):
+        tabs, page = task_list(context.tenant_id, TaskFilter(text="blue", tab=tab))
+        assert {tab.tab: tab.count for tab in tabs if tab.count} == {"queued": 5}
+        assert ([row.id for row in page.rows], page.next_before) == (made[:2:-1], made[3])
+    tabs, page = task_list(context.tenant_id, TaskFilter(text="blue", tab="faulted"))
+    assert {tab.tab: tab.count for tab in tabs if tab.count} == {"queued": 5}
+    assert page.rows == ()
 
 
 def test_counting_stops_and_says_so(context: AuthContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,7 +145,7 @@ class World:
 
 _WITH = {
     "task_page": {"above": {"tool", "seconds", "text"}},
-    "tab_counts": {"above": {"tool", "seconds", "text"}},
+    "tab_counts": {"above": {"tool", "seconds"}},
     "older_events": {"task": {"category", "door", "actor", "address", "text"}},
     "newer_events": {"task": {"category", "door", "actor", "address", "text"}},
 }

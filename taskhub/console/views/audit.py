@@ -31,6 +31,8 @@ COLUMNS: Final = (
 )  # fmt: skip
 FORMATS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 NEWER_SHOWN: Final = 99
+MOST_STEPS: Final = 20
+"""So often a search that has found nothing yet goes on by itself."""
 
 
 @page("audit.view")
@@ -51,6 +53,8 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
         raise NotFound("There is no such entry in the log.")
     place = {"before": query.number(request, "before"), "after": query.number(request, "after")}
     first = not place["before"] and not place["after"]
+    steps = (query.number(request, "steps") or 0) + 1
+    goes_on = found.searched_to is not None and not found.rows and steps <= MOST_STEPS
     return partial_or_page(
         request,
         "console/audit.html",
@@ -65,6 +69,7 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             "here": query.url(**words, **place),
             "newest": query.url(**words),
             "older": found.older and query.url(**words, before=found.older),
+            "further": query.url(**words, before=found.older, steps=steps) if goes_on else "",
             "newer": found.newer and query.url(**words, after=found.newer),
             "newer_since": query.url(**words, part="newer", after=found.rows[0].id if found.rows else None)
             if first

@@ -40,6 +40,8 @@ TAB_WORDS = {
     "cancelled": "Cancelled",
 }
 AGE_WORDS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
+MOST_STEPS = 20
+"""So often a search that has found nothing yet goes on by itself."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
 
 
@@ -56,11 +58,14 @@ def _task_list(request: ConsoleRequest) -> HttpResponse:
     wanted = _filter(request.GET)
     before = whole(request.GET.get("before", ""))
     tenant = request.person.tenant_id
-    counts = {count.tab: count for count in listing.tab_counts(tenant, wanted)}
+    found, listed = listing.task_list(tenant, wanted, before=before)
+    counts = {count.tab: count for count in found}
+    steps = whole(request.GET.get("steps", "")) or 0
     context = {
         "wanted": wanted,
         "before": before,
-        "page": listing.task_page(tenant, wanted, before=before),
+        "page": listed,
+        "steps": steps + 1 if steps < MOST_STEPS else None,
         "tabs": [
             {"key": tab, "word": word, "count": counts.get(tab), "current": tab == wanted.tab}
             for tab, word in TAB_WORDS.items()

@@ -123,27 +123,37 @@ SELECT coalesce(max(t.id), 0) FROM task AS t;
 SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER BY t.id DESC LIMIT 1;
 
 -- `above` comes as a value, not from a subquery: so the planner knows how few tasks are meant.
-/* fragment: listed
-t.tenant_id = :tenant
-    AND (:above IS NULL OR t.id > :above)
-    AND (:tool IS NULL OR t.tool_name = :tool)
+/* fragment: narrowed
+(:tool IS NULL OR t.tool_name = :tool)
     AND (:context IS NULL OR t.context_id = :context)
     AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
-    AND (:text IS NULL OR t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%'
-         OR t.message ILIKE '%' || :text || '%'
-         OR coalesce(t.arguments_json::text, t.arguments::text) ILIKE '%' || :text || '%')
+*/
+/* fragment: has_text
+t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
+         OR coalesce(t.arguments_json::text, t.arguments::text) ILIKE '%' || :text || '%'
+*/
+/* fragment: countable
+t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
+*/
+/* fragment: listed
+{countable}
+    AND (:text IS NULL OR {has_text})
+*/
+
+/* fragment: task_row
+t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :summary) AS summary,
+c.name AS client, t.context_id,
+t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
+t.ended_at, t.last_polled_at,
+CASE WHEN t.state <> 'input_required' THEN ''
+     WHEN EXISTS (SELECT FROM question AS q
+                  WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client') THEN 'people'
+     ELSE 'client' END AS waiting_for
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, state text,
 --     error boolean, before bigint, summary int, most int) -> list[TaskRow]
-SELECT t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :summary) AS summary,
-       c.name AS client, t.context_id,
-       t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
-       t.ended_at, t.last_polled_at,
-       CASE WHEN t.state <> 'input_required' THEN ''
-            WHEN EXISTS (SELECT FROM question AS q
-                         WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client') THEN 'people'
-            ELSE 'client' END AS waiting_for
+SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE {listed}
   AND (:state IS NULL OR t.state = :state)
@@ -152,35 +162,61 @@ WHERE {listed}
 ORDER BY t.id DESC
 LIMIT :most;
 
--- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, most int)
+-- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text,
+--     state text, error boolean, most int) -> _Found
+-- How many of each tab, and the first of one: a text is looked for once.
+WITH hit AS MATERIALIZED (
+    SELECT t.id, t.state, t.is_error FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
+)
+SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
+       count(*) FILTER (WHERE h.state = 'working') AS working,
+       count(*) FILTER (WHERE h.state = 'input_required') AS input_required,
+       count(*) FILTER (WHERE h.state = 'finished' AND NOT h.is_error) AS finished,
+       count(*) FILTER (WHERE h.state = 'finished' AND h.is_error) AS error,
+       count(*) FILTER (WHERE h.state = 'faulted') AS faulted,
+       count(*) FILTER (WHERE h.state = 'cancelled') AS cancelled,
+       array(
+           SELECT i.id FROM hit AS i
+           WHERE (:state IS NULL OR i.state = :state) AND (:error IS NULL OR i.is_error = :error)
+           ORDER BY i.id DESC LIMIT :most
+       ) AS ids
+FROM hit AS h;
+
+-- read: listed_tasks(ids bigint[], summary int) -> list[TaskRow]
+SELECT {task_row}
+FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+WHERE t.id = any(:ids) ORDER BY t.id DESC;
+
+-- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, most int)
 --     -> list[tuple[str, int]]
 -- The order is what keeps each part to an index, where the first rows of the table would do as well.
 SELECT 'queued', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'working', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'working' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'working' ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'input_required', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'input_required' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'input_required' ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'finished', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'finished' AND NOT t.is_error ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND NOT t.is_error ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'error', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'finished' AND t.is_error ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND t.is_error ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'faulted', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'faulted' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'faulted' ORDER BY t.id DESC LIMIT :most
 ) AS counted
 UNION ALL
 SELECT 'cancelled', count(*) FROM (
-    SELECT FROM task AS t WHERE {listed} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
 

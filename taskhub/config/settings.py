@@ -314,7 +314,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "text": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"},
+        "text": {"()": "taskhub.lib.logs.TextLine"},
         "json": {"()": "taskhub.lib.logs.JsonLine"},
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": TASKHUB_LOG_FORMAT}},

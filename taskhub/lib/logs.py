@@ -9,6 +9,8 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
+from taskhub.lib.signs import spelled
+
 _NOTHING: Mapping[str, str] = {}
 _ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
 
@@ -38,6 +40,19 @@ def current() -> Mapping[str, str]:
 def carry(labels: Mapping[str, str]) -> None:
     """From now on lines of this thread bear the labels of whoever it works for, and no others."""
     _ABOUT.set(labels)
+
+
+class TextLine(logging.Formatter):
+    """A line of text, whatever strangers put into its message: what would begin another line, or not be seen, is
+    spelled out (`lib.signs.spelled`). A traceback follows in lines of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the library's name
+        """The line without its traceback."""
+        record.message = spelled(record.message)
+        return super().formatMessage(record)
 
 
 class JsonLine(JsonFormatter):

@@ -31,6 +31,7 @@ from taskhub.core.versions import is_stateless
 from taskhub.lib import jsonx
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.sieve import Sieve
+from taskhub.upstream.stderr import logged
 from taskhub.upstream.unreadable import Waiting
 
 CONNECT_SECONDS = 15.0
@@ -73,6 +74,8 @@ class Target:
     target: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Sent with every request to an HTTP server."""
+    name: str = field(default="", compare=False)
+    """Of the server, for the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +305,7 @@ async def _transport(
                 command, *arguments = shlex.split(target.target)
                 # One byte that is no UTF-8, in a log line perhaps, would end the SDK's reader.
                 given = StdioServerParameters(command=command, args=arguments, encoding_error_handler="replace")
-                opening = stdio_client(given)
+                opening = stdio_client(given, stack.enter_context(logged(target.name or command)))
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
                 http = httpx2.AsyncClient(

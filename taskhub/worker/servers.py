@@ -91,7 +91,8 @@ class Servers:
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
     def _connect(self, row: ServerRow) -> _Held:
-        target = Target(row.transport, row.target, (("Authorization", f"Bearer {row.token}"),) if row.token else ())
+        headers = (("Authorization", f"Bearer {row.token}"),) if row.token else ()
+        target = Target(row.transport, row.target, headers, row.name)
         pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 

@@ -1,0 +1,72 @@
+"""What a `stdio:` server writes to its standard error goes into our log, line by line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TextIO
+
+from taskhub.lib import logs
+from taskhub.lib.buckets import Buckets
+
+MAX_LINE: Final = 2_000
+"""Bytes of a line that are kept."""
+LINES_PER_SECOND: Final = 20
+LINES_SECONDS: Final = 5.0
+"""So many lines a second are logged of a process, and those of so many seconds at once; what is beyond is counted."""
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def logged(server: str) -> Iterator[TextIO]:
+    """A file for the standard error of a process of this server. It is read to its end, whatever is logged of it: a
+    full pipe would stop the process."""
+    reading, writing = os.pipe()
+    threading.Thread(target=_read, args=(server, reading), name=f"stderr-{server}", daemon=True).start()
+    with os.fdopen(writing, "w") as file:
+        yield file
+
+
+def _read(server: str, reading: int) -> None:
+    lines = _Lines(server)
+    with logs.about({"server": server}):
+        while chunk := os.read(reading, 65_536):
+            lines.take(chunk)
+        lines.end()
+    os.close(reading)
+
+
+class _Lines:
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._begun = b""
+        self._rate = Buckets(LINES_PER_SECOND, seconds=LINES_SECONDS)
+        self._left_out = 0
+
+    def take(self, chunk: bytes) -> None:
+        *whole, rest = (self._begun + chunk).split(b"\n")
+        for line in whole:
+            self._say(line)
+        # What cannot be shown any more need not be kept until its line ends.
+        self._begun = rest[: MAX_LINE + 1]
+
+    def end(self) -> None:
+        self._say(self._begun)
+        if self._left_out:
+            logger.info("server %s: and %d lines more", self._server, self._left_out)
+
+    def _say(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        if self._rate.take(self._server):
+            self._left_out += 1
+            return
+        if self._left_out:
+            logger.info("server %s: %d lines are left out here", self._server, self._left_out)
+            self._left_out = 0
+        text = line[:MAX_LINE].decode(errors="replace").rstrip()
+        logger.info("server %s: %s%s", self._server, text, "…" if len(line) > MAX_LINE else "")

@@ -21,7 +21,7 @@ from taskhub.core.words import words
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.catalogue import list_tools, outputs
-from taskhub.upstream.connection import Ask, Bound, Connection, Profile, gone, reason
+from taskhub.upstream.connection import Ask, Bound, Connection, Profile, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.sieve import misfit
@@ -29,6 +29,10 @@ from taskhub.upstream.sieve import misfit
 logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
+MAX_ERROR_MESSAGE = 4_000
+"""Characters."""
+MAX_ERROR_DATA = 65_536
+MAX_CODE = 2**31 - 1
 MAX_OPEN = 16
 MAX_KEY = 256
 """Characters of the key that a tool asks under."""
@@ -109,26 +113,29 @@ async def call_tool(
 async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> Outcome | _Again:
-    reached, refused = False, False
+    reached, refused, unconnected = False, False, ""
     try:
         async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
             reached = True
             if not bound.begin():
                 return _broken("its call was withdrawn")
-            connection.bound = bound
+            connection.bound, connection.unconnected = bound, ""
             try:
                 return await _answer(pool, connection, claim, given, say)
             finally:
-                refused = connection.refused_call
+                refused, unconnected = connection.refused_call, connection.unconnected
     except MCPError as error:
         # A server that was started anew knows no session of before, and has run nothing.
         if refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
-        return _passed_on(error)
+        if why := failure(error):
+            return _broken(why)
+        if not lost(error):
+            return _passed_on(error)
+        return _unreached(claim, unconnected) if unconnected else _lost(claim)
     except TaskHubError as error:
         if not reached:
-            why = f"Server {claim.server_name} cannot be reached: {error.message}"
-            return Faulted({"code": -32603, "message": why}, unreached=True, problem=error.message)
+            return _unreached(claim, error.message)
         return _broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
         return _broken(reason(error))
@@ -329,10 +336,25 @@ def waiting_message(questions: list[NewQuestion]) -> str:
 
 
 def _passed_on(error: MCPError) -> Faulted:
-    body: dict[str, Any] = {"code": error.error.code, "message": error.error.message}
-    if error.error.data is not None:
-        body["data"] = error.error.data
+    """The server's own error, as far as it is of a size and shape that errors have."""
+    code, message, data = error.error.code, error.error.message, error.error.data
+    body: dict[str, Any] = {"code": code if abs(code) <= MAX_CODE else types.INTERNAL_ERROR, "message": message}
+    if len(message) > MAX_ERROR_MESSAGE:
+        body["message"] = f"{message[:MAX_ERROR_MESSAGE]}…"
+    if data is not None:
+        size = len(jsonx.encode(jsonx.repaired(data)))
+        body["data"] = data if size <= MAX_ERROR_DATA else f"{size} bytes, which were not kept"
     return Faulted(body)
+
+
+def _unreached(claim: Claim, problem: str) -> Faulted:
+    why = f"Server {claim.server_name} cannot be reached: {problem}"
+    return Faulted({"code": -32603, "message": why}, unreached=True, problem=problem)
+
+
+def _lost(claim: Claim) -> Faulted:
+    message = words("server_lost", claim.server_name)
+    return Faulted({"code": types.INTERNAL_ERROR, "message": message, "data": {"reason": "outcome_unknown"}})
 
 
 def _broken(why: str) -> Faulted:

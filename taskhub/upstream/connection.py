@@ -51,6 +51,8 @@ _GONE = frozenset(
 _STREAM_LOST = "SSE stream "
 """So begins what the SDK says, with the code of a closed connection, when the stream of an answer ended."""
 
+_STREAM_FAILED = f"{_STREAM_LOST}failed: "
+
 _SAMPLING_PARTS = frozenset({"tools", "context"})
 
 _LISTS_CHANGED = (
@@ -128,6 +130,8 @@ class Connection:
         """Whether the server knows the session no more."""
         self.refused_call = False
         """Whether it said so to a call, which then never ran."""
+        self.unconnected = ""
+        """Why its last message could not even be sent, over HTTP: nothing listened there."""
         self.dismissed = False
         """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
@@ -253,7 +257,10 @@ class Connection:
         if self.target.transport == "python":
             return _imported(self.target.target)
         # Whichever side ends first: a command that died is no connection any more.
-        return _transport(self.target, self._stop.set, self._forget, self._declare)
+        return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare)
+
+    def _cannot_send(self, problem: str) -> None:
+        self.unconnected = problem
 
     def _declare(self, message: Any) -> None:
         """A connection that serves everybody declares roots; a modern server is told with each call whether
@@ -297,6 +304,7 @@ async def _transport(
     target: Target,
     on_end: Callable[[], None],
     on_forgotten: Callable[[str], None],
+    on_unconnected: Callable[[str], None],
     declare: Callable[[Any], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
     async with AsyncExitStack() as stack:
@@ -309,6 +317,7 @@ async def _transport(
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
                 http = httpx2.AsyncClient(
+                    transport=_Sending(on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None),
                     event_hooks={"response": [bounded, _on_forgotten(on_forgotten)]},
@@ -320,6 +329,22 @@ async def _transport(
         read, write = await stack.enter_async_context(opening)
         sieve, waiting = Sieve(), Waiting()
         yield _Read(read, sieve, waiting, on_end), _Written(write, sieve, waiting, declare)
+
+
+class _Sending(httpx2.AsyncHTTPTransport):
+    """Tells of messages that never left: the SDK says of them no more than that the connection is closed."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            return await super().handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            if request.method == "POST":
+                self._tell(reason(error))
+            raise
 
 
 def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
@@ -428,6 +453,17 @@ def gone(error: BaseException) -> bool:
         return False
     code, message = error.error.code, error.error.message
     return (code, message) in _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
+
+
+def lost(error: MCPError) -> bool:
+    """Whether it says that the connection ended in the middle of the request: nobody can tell what came of it."""
+    return error.error.code == types.CONNECTION_CLOSED and gone(error) and not failure(error)
+
+
+def failure(error: MCPError) -> str:
+    """What was wrong with the stream of the answer, which was given up for it; empty if nothing was."""
+    message = error.error.message
+    return message.removeprefix(_STREAM_FAILED) if gone(error) and message.startswith(_STREAM_FAILED) else ""
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 UNREADABLE: Final = "The tool's server failed: it answered with a line that is no JSON-RPC message"
+ANOTHERS: Final = "The tool's server failed: it answered a request that nobody made"
 
 _BEGINNING: Final = 128
 """So many characters of a line that is nested too deep to be parsed: the id comes first."""
@@ -26,11 +27,15 @@ class Waiting:
 
     def __init__(self) -> None:
         self._ids: set[types.RequestId] = set()
+        self._newest = -1
+        """The SDK counts its requests: whatever is not above this was sent at some time."""
 
     def sent(self, message: Any) -> None:
         """Note what will be answered, and what will not be any more."""
         if isinstance(message, types.JSONRPCRequest):
             self._ids.add(message.id)
+            if isinstance(message.id, int):
+                self._newest = max(self._newest, message.id)
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self._ids.discard((message.params or {}).get("requestId", ""))
 
@@ -43,9 +48,17 @@ class Waiting:
         if isinstance(message, types.JSONRPCError) and message.id is None:
             # So says JSON-RPC who could not read what was asked.
             return self._instead(self._ids, message.error)
-        if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
+        if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id is not None:
+            if not self._known(message.id):
+                # Whatever it was meant for, nobody else will answer it.
+                error = types.ErrorData(code=types.INTERNAL_ERROR, message=ANOTHERS)
+                return self._instead(self._ids, error)
             self._ids -= {message.id}
         return []
+
+    def _known(self, number: types.RequestId) -> bool:
+        """Whether it was asked, perhaps long ago: a late answer to what was given up is none of this."""
+        return number in self._ids or (str(number).isdecimal() and int(number) <= self._newest)
 
     def _instead(self, meant: set[types.RequestId], error: types.ErrorData) -> list[SessionMessage]:
         found = sorted(meant, key=str)
@@ -87,7 +100,7 @@ def _parsed(line: str) -> Any:
         return json.loads(line)
     except json.JSONDecodeError as error:
         readable = line[: error.pos]
-    except RecursionError:
+    except (RecursionError, ValueError):  # or a number has more digits than Python reads
         readable = line[:_BEGINNING]
     try:
         return from_json(readable, allow_partial=True)

@@ -30,6 +30,7 @@ UNREADABLE = {
     "an error without a code": '{"jsonrpc":"2.0","id":ID,"error":{"message":"no"}}',
     "an id that is no integer": '{"jsonrpc":"2.0","id":ID.0,"result":{}}',
     "no id": '{"jsonrpc":"2.0","result":{}}',
+    "more digits than are read": '{"jsonrpc":"2.0","id":ID,"result":{"content":[],"n":' + "1" * 5_000 + "}}",
     "a batch": '[{"jsonrpc":"2.0","id":ID,"result":{}}]',
 }
 
@@ -60,6 +61,19 @@ async def test_an_answer_that_cannot_be_read_ends_its_call_and_not_its_command(w
         assert outcome.unreached is False
         assert outcome.error["code"] == -32603
         assert "answered with a line that is no JSON-RPC message" in outcome.error["message"]
+        assert text(await call(pool, "pid")) == before
+
+
+@pytest.mark.parametrize("answer", ['"result":{"content":[]}', '"error":{"code":-32000,"message":"no"}'])
+@pytest.mark.parametrize("number", ["90210", '"other"'])
+async def test_an_answer_to_what_nobody_asked_ends_the_call(answer: str, number: str) -> None:
+    """It can be meant for nothing else; and the call's own will not come."""
+    async with kit.pool_of(kit.OLD) as pool:
+        before = text(await call(pool, "pid"))
+        async with asyncio.timeout(PATIENCE):
+            outcome = await call(pool, "say", {"lines": [f'{{"jsonrpc":"2.0","id":{number},{answer}}}']})
+        assert isinstance(outcome, Faulted)
+        assert outcome.error["message"] == "The tool's server failed: it answered a request that nobody made"
         assert text(await call(pool, "pid")) == before
 
 

@@ -33,7 +33,7 @@ def test_a_stream_begins_with_an_id_and_ends_with_the_response(session: SessionC
     with session.open("tools/call", _slow(1.2, **NUMBER)) as events:
         first = events.event()
         assert first is not None
-        assert (first.message, bool(first.id), first.retry) == (None, True, 1_000)
+        assert (first.message, bool(first.id), first.retry) == (None, True, 4_000)
         messages = events.rest()
     assert [message["params"]["progressToken"] for message in messages[:-1]] == ["p"] * (len(messages) - 1)
     steps = [message["params"]["progress"] for message in messages[:-1]]

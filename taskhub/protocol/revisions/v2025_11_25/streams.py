@@ -51,8 +51,9 @@ from taskhub.queries.tasks import task_by_id
 
 KEEP_ALIVE_SECONDS: Final = 10.0
 """Well within what th_served allows a stream to be silent (store/sql/functions/sessions.sql)."""
-RETRY_MS: Final = 1_000
-"""When a client may come back after a stream that this server ended."""
+RETRY_MS: Final = 4_000
+"""When a client may come back whose stream ended. The SDKs try twice and then give up for good: within that a web
+process that was killed is there again, or another is found."""
 LOOK_SECONDS: Final = 0.1
 """A session's own stream looks at most this often, however fast its context's tasks move."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -246,6 +246,7 @@ async def _close_with(send: Send, status: int, body: bytes) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -8,7 +8,8 @@ from taskhub.protocol.envelope import error_message, result_message
 from taskhub.protocol.errors import WireError, http_status
 from taskhub.protocol.incoming import Reply
 
-JSON = {"Content-Type": "application/json"}
+JSON = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+"""No cache may keep what belongs to one caller."""
 
 
 def result_reply(id: str | int | None, result: bytes) -> Reply:  # noqa: A002 - the wire's word

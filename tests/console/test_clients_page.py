@@ -274,3 +274,15 @@ def test_the_page_tells_how_each_program_of_a_client_speaks(tenant: Tenant, admi
     assert "Requests for its model" in page, "the first program declares no sampling"
     other = words(admin.get(f"/clients/{make_context(tenant).pk}/").content.decode())
     assert "It has not called yet." in other
+
+
+def test_its_number_of_tasks_leads_to_them(tenant: Tenant, admin: Client) -> None:
+    context, other = make_context(tenant), make_context(tenant)
+    tool = make_tool(make_server(tenant))
+    mine = [make_task(context, tool).public_id for _ in range(2)]
+    theirs = make_task(other, tool).public_id
+    page = admin.get(f"/clients/{context.pk}/").content.decode()
+    (link,) = re.findall(r'<a href="([^"]+)">2</a>', page)
+    listed = admin.get(link).content.decode()
+    assert all(public_id in listed for public_id in mine)
+    assert theirs not in listed

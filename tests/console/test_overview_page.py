@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -94,3 +97,14 @@ def test_the_overview_costs_the_same_at_1_and_30_tasks(
         client.get("/")
     with django_assert_num_queries(OVERVIEW_QUERIES):
         client.get("/")  # the hours that are over are known
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.ADMIN])
+def test_the_sheet_of_keys_shows_each_that_leads_somewhere_and_no_other(
+    tenant: Any, sign_in: Login, role: Role
+) -> None:
+    page = sign_in(make_person(role, tenant)).get("/").content.decode()
+    leading = json.loads(html.unescape(re.search(r'data-go="([^"]*)"', page)[1]))  # type: ignore[index]
+    shown = re.findall(r"<dt><kbd>g</kbd> <kbd>(\w)</kbd></dt>", page)
+    assert shown == [*leading]
+    assert ("e" in shown) is (role is Role.ADMIN)

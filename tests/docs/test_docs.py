@@ -132,6 +132,8 @@ def test_compose_runs_the_parts_with_settings_we_read() -> None:
     assert set(services) == {"postgres", "migrate", "web", "worker"}
     for name in ("migrate", "web", "worker"):
         assert set(services[name]["environment"]) - known_variables() == set()
+        # The image says where its data lie.
+        assert set(env.VARIABLES) - set(services[name]["environment"]) == {"DEBUG", "TASKHUB_DATA_DIR"}
     assert [services[name]["command"][0] for name in ("migrate", "web", "worker")] == ["migrate", "web", "worker"]
     for name in ("web", "worker"):
         assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}

@@ -114,6 +114,7 @@ def test_a_notification_is_taken_without_a_word(alice: Client, method: str) -> N
 def test_a_fast_answer_is_json_and_a_slow_one_a_stream(alice: Client) -> None:
     fast = alice.tool("greet", {"name": "x"})
     assert fast.headers["content-type"] == "application/json"
+    assert fast.headers["cache-control"] == "no-store"
     slow = alice.tool("slow_compute", {"seconds": 1})
     assert slow.headers["content-type"] == "text/event-stream"
     assert slow.headers["cache-control"] == "no-store"

@@ -55,6 +55,7 @@ GO_KEYS: Final = {
     "client-list": "c",
     "server-list": "s",
     "worker-list": "w",
+    "settings": "e",
 }
 
 
@@ -300,15 +301,21 @@ def htmx_config() -> str:
 @register.simple_tag
 def go_keys(person: Person | None) -> str:
     """The `g` shortcuts of the person's rail, as JSON for keys.js."""
+    return json.dumps({key: reverse(name) for key, name, _ in _going(person)})
+
+
+@register.filter
+def goes(person: Person | None) -> list[tuple[str, str]]:
+    """The same for the sheet of keys: (key, word)."""
+    return [(key, word) for key, _, word in _going(person)]
+
+
+def _going(person: Person | None) -> list[tuple[str, str, str]]:
+    """(key, URL name, word) of the pages that the person may see."""
     if person is None:
-        return "{}"
-    return json.dumps(
-        {
-            GO_KEYS[name]: reverse(name)
-            for name, _, _, permission in ENTRIES
-            if name in GO_KEYS and gate.allows(person, permission)
-        }
-    )
+        return []
+    entries = [(name, word) for name, word, _, permission in ENTRIES if gate.allows(person, permission)]
+    return [(GO_KEYS[name], name, word) for name, word in entries if name in GO_KEYS]
 
 
 @register.simple_tag(takes_context=True)

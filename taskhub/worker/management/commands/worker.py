@@ -17,6 +17,7 @@ from django.db import OperationalError, connection
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
+from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.loops import run
 from taskhub.lib.supervised import follow_supervisor
 from taskhub.store.functions import NewerSchemaError, check_newer
@@ -37,6 +38,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until stopped."""
         follow_supervisor()
+        raise_open_files()
         _ = settings.SECRET_KEY  # which seals the audit log: an empty one is refused where it is first read
         here = str(Path.cwd())
         if here not in sys.path:

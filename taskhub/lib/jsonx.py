@@ -66,8 +66,10 @@ def decode(body: bytes) -> Any:
         raise JsonError(f"not UTF-8 at byte {error.start}") from None
     except RecursionError:
         raise JsonError(f"nested deeper than {MAX_DEPTH}") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise JsonError(str(error)) from None
+    except ValueError:  # Python says how its limit is set, which is nobody's business
+        raise JsonError(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
     # Counting brackets bounds the depth from above; only suspects pay for the walk.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH or len(body) > MAX_NODES:
         _check_shape(value)

@@ -30,6 +30,9 @@ from taskhub.protocol.replies import error_reply
 
 logger = logging.getLogger(__name__)
 
+_END = 4_096
+"""Bytes of each end of a body that is no JSON."""
+
 
 async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
@@ -49,9 +52,19 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
         raise
     except BadEnvelope as error:
         hub.failed(error.code)
-        return error_reply(error.id, error)
+        return _unread(hub, incoming, error)
     except Exception as error:  # noqa: BLE001 - logged and answered there
         return _failed(hub, door, message, error)
+
+
+def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
+    """The answer to what is no message. Where its two ends tell which request it is, and of a wire whose clients
+    survive no error status, it is refused as one that is too large: under its id, with 200."""
+    message = None if error.id is not None else glimpsed(incoming.body[:_END], incoming.body[-_END:])
+    door = None if message is None else _door(hub, message, incoming.headers, incoming.mount)
+    if message is None or door is None or not door.SAID_IN_JSON:
+        return error_reply(error.id, error)
+    return replace(error_reply(message.id, error), status=200)
 
 
 def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, str], mount: str) -> Reply:

@@ -61,6 +61,29 @@ def test_a_request_that_is_too_large_is_refused_under_its_id(old: SessionClient,
     assert old.call("ping").result == {}
 
 
+@pytest.mark.parametrize(
+    ("argument", "why"),
+    [
+        ("[" * 100 + "]" * 100, "nested deeper"),
+        ("NaN", "NaN"),
+        ("1e999", "out of range"),
+        ('"\\ud83d"', "surrogate"),
+        ("1" * 5_000, "a number has more than 4300 digits"),
+        ('{"a":1,"a":2}', "a"),
+    ],
+    ids=["deep", "nan", "infinite", "half a character", "digits", "twice"],
+)
+@pytest.mark.req("B25-11")
+def test_arguments_that_are_no_json_cost_their_call_and_no_session(old: SessionClient, argument: str, why: str) -> None:
+    params = f'{{"name":"greet","arguments":{{"name":{argument}}}}}'
+    call = f'{{"method":"tools/call","params":{params},"jsonrpc":"2.0","id":7}}'
+    answer = old.http.post(old.url, content=call.encode(), headers=old.headers())
+    assert (answer.status_code, answer.json()["id"]) == (200, 7)
+    assert answer.json()["error"]["code"] in (-32700, -32600)
+    assert why in answer.json()["error"]["message"]
+    assert old.call("ping").result == {}
+
+
 @pytest.mark.req("B25-20")
 def test_a_request_that_is_too_large_may_come_in_chunks(session: SessionClient) -> None:
     message = json.dumps({"method": "tools/call", "params": CALL, "jsonrpc": "2.0", "id": 7}).encode()

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
+from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "taskhub.config.settings")
 
@@ -47,6 +49,8 @@ from taskhub.push.consumers import HintConsumer, NoSuchSocket
 from taskhub.push.listener import Feeder
 from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError
+
+logger = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
 """So much of its rates may a client that was quiet use at once."""
@@ -138,6 +142,8 @@ class Application:
         """Ends the process properly."""
         self.outgrown = ""
         """Why this release cannot go on with its database, if so."""
+        self.failed = False
+        """Whether it ended because of an error that no retry can mend; the log has it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
@@ -174,6 +180,16 @@ class Application:
         self.outgrown = str(error)
         self.stop()
 
+    async def _for_ever(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """What a process without it would only seem to live: an error that it does not know ends the process, and
+        whoever started it starts another, which may find things mended."""
+        try:
+            await work
+        except Exception:
+            logger.critical("this process ends, since %s met an error that it cannot go on with", what, exc_info=True)
+            self.failed = True
+            self.stop()
+
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
@@ -191,8 +207,8 @@ class Application:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self._tasks = [
-                    asyncio.create_task(Feeder(self.hub, self._newer).run()),
-                    asyncio.create_task(self._store_polls()),
+                    asyncio.create_task(self._for_ever("hints", Feeder(self.hub, self._newer).run())),
+                    asyncio.create_task(self._for_ever("marks of polls", self._store_polls())),
                 ]
                 await send({"type": "lifespan.startup.complete"})
             else:

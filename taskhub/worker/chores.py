@@ -1,4 +1,5 @@
-"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again."""
+"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again; one without
+which there is no worker ends it, unless the database is only away."""
 
 from __future__ import annotations
 
@@ -19,17 +20,23 @@ Chore = Callable[[], Awaitable[object]]
 class Chores:
     """The chores of one process, each a task of the running loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_failure: Callable[[str, Exception], None]) -> None:
+        """`on_failure(what, error)` is told when a vital chore meets an error that no retry can mend."""
+        self._on_failure = on_failure
         self._loops: list[asyncio.Task[None]] = []
-        self._aside: set[asyncio.Task[None]] = set()
+        self._aside: set[asyncio.Task[Exception | None]] = set()
 
-    def every(self, what: str, seconds: float, do: Chore) -> None:
-        """Do it this often, the first time after `seconds`."""
+    def every(self, what: str, seconds: float, do: Chore, *, vital: bool = False) -> None:
+        """Do it this often, the first time after `seconds`. Where it is `vital`, an error that no retry can mend
+        ends it, and `on_failure` is told."""
 
         async def loop() -> None:
             while True:
                 await asyncio.sleep(seconds)
-                await _guarded(what, do)
+                error = await _guarded(what, do)
+                if vital and error is not None:
+                    self._on_failure(what, error)
+                    return
 
         self._loops.append(asyncio.create_task(loop()))
 
@@ -56,12 +63,15 @@ class Chores:
         await asyncio.gather(*self._loops, return_exceptions=True)
 
 
-async def _guarded(what: str, do: Chore) -> None:
+async def _guarded(what: str, do: Chore) -> Exception | None:
+    """The error, logged, if it is one that no retry can mend."""
     try:
         await do()
     except asyncio.CancelledError:
         raise
     except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
         logger.warning("%s: %s", what, error)
-    except Exception:
+    except Exception as error:
         logger.exception("%s failed", what)
+        return error
+    return None

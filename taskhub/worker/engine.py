@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 
 from django.conf import settings
 from django.db import connection
@@ -65,12 +66,13 @@ TIMINGS_SECONDS = 5.0
 class Engine:
     """One per worker process. `run` works until `stop` is called."""
 
-    def __init__(self, *, slots: int | None = None) -> None:
+    def __init__(self, *, slots: int | None = None, on_stop: Callable[[], None] = lambda: None) -> None:
+        """`on_stop` is called when its end begins, perhaps more than once."""
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
-        self.chores = Chores()
+        self.chores = Chores(self._fail)
         self.breakers = Breakers(self.lanes, self.chores.soon)
         self.servers = Servers(self.lanes, self.breakers.reached)
         self.relays = Relays(self.name, self.servers, self.lanes)
@@ -78,20 +80,30 @@ class Engine:
         actor = Actor(name=self.name, door=Door.WORKER)
         runner = Runner(self.lanes, self.servers, self.breakers, self.timings, actor)
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
+        self._on_stop = on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
         """Why this release cannot go on with its database, if so."""
+        self.failed = False
+        """Whether it ended because of an error that no retry can mend; the log has it."""
 
     def stop(self) -> None:
         """Finish what runs (within the grace period) and end."""
+        self._on_stop()
         self.slots.stop()
+
+    def _fail(self, what: str, error: Exception) -> None:
+        """End as when stopped: whoever started this process starts another, which may find things mended."""
+        logger.critical("the worker ends, since %s met an error that it cannot go on with", what, exc_info=error)
+        self.failed = True
+        self.stop()
 
     async def run(self) -> None:
         """Work until stopped. Raises only for what no retry can mend."""
         jobs.on_wake(self.slots.wake)
         self.chores.forever("hints", lambda: listen(self._on_hint, self._on_gap))
-        self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat)
-        self.chores.every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew)
+        self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat, vital=True)
+        self.chores.every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew, vital=True)
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
         self.chores.every("seal", SEAL_SECONDS, self._seal)
@@ -103,7 +115,10 @@ class Engine:
             await self._beat()
             await self.servers.refresh(await self.lanes.run(enabled_servers))
             await self.breakers.refresh()
-            await self.slots.claim_until_stopped()
+            try:
+                await self.slots.claim_until_stopped()
+            except Exception as error:  # noqa: BLE001 - logged there
+                self._fail("claiming", error)
             await self.slots.drain()
         finally:
             await self.chores.end()
@@ -114,6 +129,8 @@ class Engine:
                 await self.pulse.run(goodbye, self.name)
             except TaskHubError as error:
                 logger.warning("left without saying goodbye: %s", error)
+            except Exception:
+                logger.exception("left without saying goodbye")
             self.lanes.close()
             self.pulse.close()
 

@@ -16,7 +16,11 @@ from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
 from taskhub.lib.descriptors import raise_open_files
+from taskhub.lib.ending import end_within
 from taskhub.lib.supervised import follow_supervisor
+
+END_SECONDS = 15.0
+"""The end of a web process takes no longer: open requests get four, what is left the lanes."""
 
 
 class Server(uvicorn.Server):
@@ -24,6 +28,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once, on SIGTERM or SIGINT."""
+        end_within(END_SECONDS, 1)
         self.owner.begin_closing()
         await super().shutdown(sockets=sockets)
 
@@ -82,3 +87,5 @@ class Command(BaseCommand):
         server.run()
         if application.outgrown:
             raise CommandError(application.outgrown)
+        if application.failed:
+            sys.exit(1)

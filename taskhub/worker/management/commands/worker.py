@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 from argparse import ArgumentParser
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,16 @@ from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
 from taskhub.lib.descriptors import raise_open_files
+from taskhub.lib.ending import end_within
 from taskhub.lib.loops import run
 from taskhub.lib.supervised import follow_supervisor
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+END_SECONDS = 15.0
+"""The end of a worker takes no longer: running tools get six, what is left the servers and the database."""
 
 
 class Command(BaseCommand):
@@ -43,27 +51,29 @@ class Command(BaseCommand):
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
+        engine = Engine(slots=options["slots"], on_stop=partial(end_within, END_SECONDS, 1))
         try:
             check_newer()
             connection.close()
             gc.freeze()  # what is there by now stays: no collection under load need look at it
-            outgrown = run(self._run(options["slots"]))
+            run(_until_stopped(engine))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None
         except NewerSchemaError as error:
             raise CommandError(str(error)) from None
+        except Exception:
+            logger.critical("the worker ends", exc_info=True)
+            engine.failed = True
         # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
         # are settled, so nothing is lost by not waiting.
         sys.stdout.flush()
-        if outgrown:
-            self.stderr.write(outgrown)
-        os._exit(1 if outgrown else 0)
+        if engine.outgrown:
+            self.stderr.write(engine.outgrown)
+        os._exit(1 if engine.outgrown or engine.failed else 0)
 
-    async def _run(self, slots: int | None) -> str:
-        """Why this release cannot go on with its database; empty where it was asked to end."""
-        engine = Engine(slots=slots)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, engine.stop)
-        await engine.run()
-        return engine.outgrown
+
+async def _until_stopped(engine: Engine) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, engine.stop)
+    await engine.run()

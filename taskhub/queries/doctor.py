@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.audit import verifications
 from taskhub.queries.health import failed_chores, live_workers
-from taskhub.store import statements
+from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
 
@@ -27,6 +27,10 @@ class _Standing:
     superuser: bool
 
 
+SHARED = (
+    "two connections share one, as behind a PgBouncer that pools transactions or statements: settings, prepared"
+    " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
+)
 _STANDING = statements.one("database_standing", _Standing)
 
 
@@ -36,6 +40,11 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     missing = sorted(trigger_names() - set(now.triggers))
     found = [
         ("Postgres version", now.number >= 150_000, f"{now.version} (15 or newer is needed)"),
+        *_session(),
+    ]
+    if not found[-1][1]:
+        return found  # what else is asked may go to any session, and prepared statements with it
+    found += [
         *(
             (setting, value == "on", f"{value} (off would lose acknowledged tasks in a crash)")
             for setting, value in (
@@ -66,6 +75,32 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     return found + [
         (f"server {server.name}", server.state == "ready", server.problem or server.state)
         for server in Server.objects.filter(enabled=True).order_by("name")
+    ]
+
+
+def _session() -> list[tuple[str, bool, str]]:
+    """Whether this session is as it was asked to be, and will stay ours."""
+    asked = session.begun()
+    held = session.found(list(asked))
+    differing = [
+        f"{name} is {held[name] or 'not set'}, wanted {value}" for name, value in asked.items() if held[name] != value
+    ]
+    compiled = held["jit"] != "off"
+    try:
+        shared = session.is_shared()
+        sharing = SHARED if shared else "each connection has one of its own"
+    except OperationalError as error:
+        shared, sharing = True, f"no second connection could be made: {str(error).strip().splitlines()[0]}"
+    return [
+        ("session settings", not differing, "; ".join(differing) or "as wanted"),
+        (
+            "jit",
+            not compiled,
+            "on, which costs each call up to a second before Postgres 18; see `options=` in DATABASE_URL"
+            if compiled
+            else "off in our sessions",
+        ),
+        ("sessions", not shared, sharing),
     ]
 
 

@@ -8,8 +8,9 @@ connection; whether it was carried out is then unknown, as with any connection t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psycopg
@@ -20,8 +21,8 @@ R = TypeVar("R")
 
 MORE_SECONDS = 2.0
 """So much later than `statement_timeout`: a server that is only slow says so itself, and keeps its connection."""
-_TIMEOUT = re.compile(r"statement_timeout=(\d+)(ms|s|min)?(?!\w)")
-_UNITS = {None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0}
+_TIMEOUT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*")
+_UNITS = {"us": 1e-6, None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 class Overdue(psycopg.OperationalError):
@@ -34,6 +35,8 @@ class Punctual(psycopg.Connection[Any]):
     seconds: float | None = None
     overdue = False
     """Whether it ended so."""
+    session: Mapping[str, str] = MappingProxyType({})
+    """Its settings as they were set, in the spelling of Postgres."""
 
     def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
         """See `psycopg.Connection.wait`: every statement passes here."""
@@ -47,13 +50,12 @@ class Punctual(psycopg.Connection[Any]):
             raise Overdue(f"no answer within {self.seconds:g} s") from error
 
 
-def deadline(options: str) -> float | None:
-    """The seconds for a connection that starts with these `options`; none where the server has no limit either."""
-    found = _TIMEOUT.findall(options)
-    if not found or not int(found[-1][0]):
+def deadline(statement_timeout: str) -> float | None:
+    """The seconds for a connection with this setting; none where the server has no limit either."""
+    found = _TIMEOUT.fullmatch(statement_timeout)
+    if found is None or not float(found[1]):
         return None
-    number, unit = found[-1]
-    return int(number) * _UNITS[unit or None] + MORE_SECONDS
+    return float(found[1]) * _UNITS[found[2]] + MORE_SECONDS
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from django.conf import settings
 from psycopg import sql
 
 from taskhub.core.names import HINT_CHANNEL
+from taskhub.store.session import begin_async
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
             async with connection:
                 connection.add_notify_handler(lambda notify: _pass_on(notify.payload, on_hint))
                 async with asyncio.timeout(PROBE_SECONDS):
+                    await begin_async(connection)
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                 pause = 0.2
                 on_gap()
@@ -104,6 +106,6 @@ def _parameters() -> dict[str, Any]:
     options = {
         key: value
         for key, value in database["OPTIONS"].items()
-        if key not in ("options", "application_name", "pool", "prepare_threshold")
+        if key not in ("application_name", "pool", "prepare_threshold")
     }
     return {key: value for key, value in {**given, **options}.items() if value}

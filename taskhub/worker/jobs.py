@@ -4,12 +4,13 @@ truth is the task row, since a stalled worker can finish the job of another."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import procrastinate
 from django.conf import settings
 from django.db import connection
 from procrastinate.contrib.django import app as django_app
+from procrastinate.contrib.django import connector_params
+from procrastinate.psycopg_connector import PsycopgConnector
 
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.identity.oauth import applications
@@ -19,6 +20,7 @@ from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
 from taskhub.queries.sessions import IDLE_DAYS
 from taskhub.store.chores import run_each
+from taskhub.store.session import begin_async
 
 _wakers: list[Callable[[], None]] = []
 
@@ -30,9 +32,8 @@ def on_wake(call: Callable[[], None]) -> None:
 
 def app() -> procrastinate.App:
     """procrastinate over Django's own database, with its async connector for a worker."""
-    # Typed as the base class, but Django's connector it is.
-    connector: Any = django_app.connector
-    return django_app.with_connector(connector.get_worker_connector())
+    # As Django's connector would make it for a worker, but for our settings.
+    return django_app.with_connector(PsycopgConnector(kwargs=connector_params(), configure=begin_async))
 
 
 @django_app.task(name=WAKE_JOB, queue=QUEUE)

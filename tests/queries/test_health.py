@@ -140,8 +140,9 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
     for name in ("b", "a"):
         make_server(tenant, name)
     assert [what for what, _, _ in doctor.checks(True)] == [
-        "Postgres version", "fsync", "synchronous_commit", "full_page_writes", "guards", "database role",
-        "migrations", "functions", "secret key", "workers", "chores", "audit log", "server a", "server b",
+        "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
+        "guards", "database role", "migrations", "functions", "secret key", "workers", "chores", "audit log",
+        "server a", "server b",
     ]  # fmt: skip
 
 
@@ -150,6 +151,9 @@ def test_the_doctor_is_content_with_what_is_in_order() -> None:
     make_worker()
     rows = found()
     assert rows["Postgres version"][0]
+    assert rows["session settings"] == (True, "as wanted")
+    assert rows["jit"] == (True, "off in our sessions")
+    assert rows["sessions"] == (True, "each connection has one of its own")
     assert rows["guards"] == (True, "all in place")
     assert rows["database role"] == (True, "an ordinary user")
     assert rows["migrations"] == (True, "up to date")
@@ -157,6 +161,19 @@ def test_the_doctor_is_content_with_what_is_in_order() -> None:
     assert rows["workers"] == (True, "1 alive")
     assert rows["chores"] == (True, "none failed")
     assert rows["server a"] == (True, "ready")
+
+
+def test_the_doctor_names_settings_of_the_session_that_are_not_as_wanted() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = 0")
+        cursor.execute("SET LOCAL th.hints = ''")
+        cursor.execute("SET LOCAL jit = on")
+    rows = found()
+    assert rows["session settings"] == (
+        False,
+        "lock_timeout is 0, wanted 2s; jit is on, wanted off; th.hints is not set, wanted app",
+    )
+    assert rows["jit"][0] is False
 
 
 def test_the_doctor_names_settings_that_would_lose_acknowledged_tasks() -> None:

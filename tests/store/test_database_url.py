@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 import psycopg
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -41,6 +43,33 @@ def test_of_several_hosts_the_one_that_takes_writes_is_meant_and_none_is_waited_
     assert (two["target_session_attrs"], two["connect_timeout"]) == ("read-write", 2)
     asked = _options("postgresql://h@one,two/hub?target_session_attrs=primary&connect_timeout=9")
     assert (asked["target_session_attrs"], asked["connect_timeout"]) == ("primary", "9")
+
+
+def _session(options: str) -> dict[str, object]:
+    found = env.database(f"postgresql://h@one/hub?{urlencode({'options': options})}")
+    assert isinstance(found["SESSION"], dict)
+    assert "options" not in _options("postgresql://h@one/hub?options=-cjit=on"), "PgBouncer would refuse them"
+    return found["SESSION"]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ("", {}),
+        ("-c statement_timeout=0", {"statement_timeout": "0"}),
+        ("-cstatement_timeout=1min --lock-timeout=3s", {"statement_timeout": "1min", "lock_timeout": "3s"}),
+        ("-c Jit=on  -c jit=off -c work_mem=64MB", {"jit": "off", "work_mem": "64MB"}),
+        (r"-c search_path=one,\ two\\three -c a.b=c=d", {"search_path": r"one, two\three", "a.b": "c=d"}),
+    ],
+)
+def test_settings_that_the_url_asks_for_win_each_for_itself(options: str, asked: dict[str, str]) -> None:
+    assert _session(options) == {**env.SESSION, **asked}
+
+
+@pytest.mark.parametrize("options", ["-c", "-c jit", "-d 5", "statement_timeout=5s", "-c =x"])
+def test_options_that_are_no_settings_are_refused(options: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match="must be settings, such as `-c statement_timeout=30s`"):
+        _session(options)
 
 
 @pytest.mark.parametrize("place", ["db:port", "db:70000", "one:5432,two:x", "[fd00::1"])

@@ -9,16 +9,24 @@ from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
 
 from taskhub.store.deadline import Overdue, Punctual, deadline
+from taskhub.store.session import begin
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's own, but for the class of its connections."""
+    """Django's own, but for the class of its connections and their settings."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Punctual:
-        """Without Django's pool and isolation levels, which our settings cannot ask for."""
+        """With the settings of `SESSION`. Without Django's pool and isolation levels, which our settings cannot ask
+        for."""
+        session: dict[str, str] = self.settings_dict["SESSION"]
         self.isolation_level = IsolationLevel.READ_COMMITTED
-        made = Punctual.connect(**conn_params)
-        made.seconds = deadline(str(self.settings_dict["OPTIONS"].get("options", "")))
+        made = Punctual.connect(**conn_params, autocommit=True)
+        made.seconds = deadline(session["statement_timeout"])
+        try:
+            made.session = begin(made, session)
+        except BaseException:
+            made.close()
+            raise
         return made
 
     def is_usable(self) -> bool:

@@ -1,0 +1,75 @@
+"""Our settings in each session at Postgres: set once, in one round trip, as soon as it has begun.
+
+Not as startup options, which PgBouncer refuses, or loses without a word where it is told to ignore them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+def wanted() -> Mapping[str, str]:
+    """The settings by name: ours, and what `options=` in DATABASE_URL says instead (`config/env.py`)."""
+    database: dict[str, Any] = settings.DATABASES[DEFAULT_DB_ALIAS]
+    session: dict[str, str] = database["SESSION"]
+    return session
+
+
+def begin(raw: psycopg.Connection[Any], session: Mapping[str, str]) -> dict[str, str]:
+    """Set them, on a connection in autocommit. Returns them as Postgres spells them."""
+    found = raw.execute(*_setting(session)).fetchone()
+    return dict(zip(session, found or (), strict=True))
+
+
+async def begin_async(raw: psycopg.AsyncConnection[Any]) -> None:
+    """Set what is `wanted`, on a connection that is in no transaction."""
+    autocommit = raw.autocommit
+    await raw.set_autocommit(True)
+    await raw.execute(*_setting(wanted()))
+    await raw.set_autocommit(autocommit)
+
+
+def begun() -> Mapping[str, str]:
+    """What was set in this session, as Postgres spells it."""
+    connection.ensure_connection()
+    session: Mapping[str, str] = connection.connection.session
+    return session
+
+
+def _setting(session: Mapping[str, str]) -> tuple[bytes, list[str]]:
+    each = b", ".join([b"set_config(%s, %s, false)"] * len(session))
+    return b"SELECT " + each, [part for setting in session.items() for part in setting]
+
+
+def found(names: list[str]) -> dict[str, str]:
+    """What holds in this session, by name; empty where the setting is not known."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT n.name, coalesce(current_setting(n.name, true), '') FROM unnest(%s::text[]) AS n (name)", [names]
+        )
+        return dict(cursor.fetchall())
+
+
+def is_shared() -> bool:
+    """Whether something between us and Postgres gives our transactions whatever session is free, as PgBouncer does
+    unless it pools sessions: settings, prepared statements and `LISTEN` then belong to somebody else at any time."""
+    other = connections.create_connection(DEFAULT_DB_ALIAS)
+    try:
+        pids = [(_pid(connection), _pid(other)) for _ in range(3)]
+    finally:
+        other.close()
+    ours, theirs = map(set, zip(*pids, strict=True))
+    return len(ours) > 1 or len(theirs) > 1 or ours == theirs
+
+
+def _pid(wrapper: BaseDatabaseWrapper) -> int:
+    # Asked of the server: what the driver knows is PgBouncer's own word.
+    with wrapper.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])

@@ -28,21 +28,40 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
     """What `fetch` reads of it. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
     connection is gone; the next call opens a new one. Not to `prepare` it means to plan it for these values.
 
-    With `again` that is done at once, so that a restarted database costs a reader nothing. Never for writes:
-    whether a lost write committed is unknown."""
+    A connection that ended while it was idle is replaced before. One that is lost with the statement is replaced
+    once: with `again`, so that a restarted database costs a reader nothing, and for a write where Postgres said that
+    it undid it. Whether any other lost write committed is unknown."""
+    _connect()
     try:
         return _run(sql, params, fetch, prepare)
     except Unavailable as error:
         # One that took too long would take as long again, whether or not it still has its connection.
         late = connection.connection is not None or isinstance(error.__cause__, Overdue)
-        if not again or connection.in_atomic_block or late:
+        if connection.in_atomic_block or late or not (again or _undone(error.__cause__)):
             raise
-        return _run(sql, params, fetch, prepare)
+    _connect()
+    return _run(sql, params, fetch, prepare)
+
+
+def _undone(error: BaseException | None) -> bool:
+    """Whether a session was told to end, before the statement came or while it ran. Postgres says so to its client
+    only if nothing was committed: after a commit of what is prepared it would first answer it. What a pooler says
+    names no place in the source of Postgres, and proves nothing."""
+    if not isinstance(error, (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)):
+        return False
+    return error.diag.source_function is not None
+
+
+def _connect() -> None:
+    try:
+        connection.ensure_connection()
+    except Exception as error:
+        raise_for(error)
+        raise
 
 
 def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], prepare: bool) -> R:
     try:
-        connection.ensure_connection()
         with psycopg.RawCursor(connection.connection) as cursor:
             started = time.monotonic()
             if prepare:

@@ -8,6 +8,7 @@ connection; whether it was carried out is then unknown, as with any connection t
 from __future__ import annotations
 
 import re
+import select
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 
 R = TypeVar("R")
 
@@ -37,6 +39,18 @@ class Punctual(psycopg.Connection[Any]):
     """Whether it ended so."""
     session: Mapping[str, str] = MappingProxyType({})
     """Its settings as they were set, in the spelling of Postgres."""
+
+    def ended(self) -> bool:
+        """Whether the server has ended it while nothing was asked of it: `pg_terminate_backend`, a restart, a pooler
+        or a firewall in between. No round trip: who waits to be asked has nothing to say, so that there is
+        something to read means an end, or nothing that a new connection would miss."""
+        if self.closed:
+            return not self.overdue
+        if self.pgconn.transaction_status != TransactionStatus.IDLE:
+            return False
+        waiting = select.poll()
+        waiting.register(self.pgconn.socket, select.POLLIN)
+        return bool(waiting.poll(0))
 
     def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
         """See `psycopg.Connection.wait`: every statement passes here."""

@@ -5,9 +5,10 @@ Each statement stands below a header that says what it takes and what it gives:
     -- read: task_by_id(task bigint) -> TaskRecord | None
     SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
 
-`read` is tried once more when the connection was lost, `write` never is. Both are prepared, and keep one plan for
-any values (`plan_cache_mode` in config/env.py). `read fresh` is planned each time with its values in sight: for
-pages, and for conditions that may be left out (`:tool IS NULL OR t.tool_name = :tool`), which Postgres then drops.
+`read` is tried once more when the connection was lost, `write` only if Postgres said that it undid it. Both are
+prepared, and keep one plan for any values (`plan_cache_mode` in config/env.py). `read fresh` is planned each time with
+its values in sight: for pages, and for conditions that may be left out (`:tool IS NULL OR t.tool_name = :tool`), which
+Postgres then drops.
 `:task` is a parameter, sent as the type that the header gives it. `{task_columns}` is a
 fragment of the same file: text in a comment that begins `/* fragment: task_columns`. A long header goes on in lines
 that begin with `--` and four spaces or more.

@@ -169,17 +169,13 @@ def ask(sql: str, *, again: bool = False) -> list[tuple[Any, ...]]:
     return call.run(sql.encode(), (), lambda cursor: cursor.fetchall(), again=again, prepare=False)
 
 
-def test_what_takes_too_long_is_not_tried_again_and_a_write_never(transactional_db: None) -> None:
+def test_what_takes_too_long_is_not_tried_again(transactional_db: None) -> None:
     ask("SELECT set_config('statement_timeout', '300ms', false)")
     began = time.monotonic()
     with pytest.raises(Unavailable, match="busy"):
         ask("SELECT pg_sleep(4)", again=True)
     assert time.monotonic() - began < 0.6
-    ask("SELECT set_config('statement_timeout', '0', false)")
-    kill_my_connection()
-    with pytest.raises(Unavailable, match="away"):
-        ask("SELECT 1")
-    assert ask("SELECT 1") == [(1,)]
+    connection.close()
 
 
 @pytest.mark.parametrize("again", [True, False])

@@ -13,7 +13,8 @@ from taskhub.store.session import begin
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's own, but for the class of its connections and their settings."""
+    """Django's own, but for the class of its connections, their settings, and that one which ended while nobody used
+    it is replaced."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Punctual:
         """With the settings of `SESSION`. Without Django's pool and isolation levels, which our settings cannot ask
@@ -28,6 +29,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             made.close()
             raise
         return made
+
+    def ensure_connection(self) -> None:
+        """As Django's own, which takes any connection for a good one. Every statement begins here."""
+        raw: Punctual | None = self.connection
+        if raw is not None and self.autocommit and not self.in_atomic_block and raw.ended():
+            self.close()
+        super().ensure_connection()
 
     def is_usable(self) -> bool:
         """As Django's own, but raises when the database does not answer: a new connection would not help."""

@@ -16,6 +16,7 @@ from taskhub.identity import principals
 from taskhub.lifecycle import create
 from taskhub.queries import catalogue
 from tests.postgres import MIGRATED, PREPARED
+from tests.support.needed import is_needed
 
 BROWSERLESS = importlib.util.find_spec("playwright") is None
 collect_ignore = ["e2e"] if BROWSERLESS else []
@@ -29,7 +30,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_configure() -> None:
     """See above."""
-    if BROWSERLESS and os.environ.get("TASKHUB_TESTS_NEED_CHROMIUM") == "1":
+    if BROWSERLESS and is_needed("chromium"):
         raise pytest.UsageError("tests/e2e needs Playwright: uv sync --group browser")
 
 

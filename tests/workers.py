@@ -29,6 +29,7 @@ _WINDOWS: Final = {
         "tests/processes/test_cut_listeners.py",
         "tests/processes/test_database_away.py",
         "tests/processes/test_database_frozen.py",
+        "tests/processes/test_lost_connections.py",
         "tests/processes/test_revisions_together.py",
         "tests/processes/test_sessions_outlive_the_database.py",
         "tests/processes/test_sign_in.py",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.e2e.visits import Visits, go
 from tests.support.client import Client
 from tests.support.hub import RunningHub
+from tests.support.needed import program
 
 # The headless shell first: the same engine without a desktop's windows, for a third less of the processors' time.
 PLACES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
@@ -33,13 +32,7 @@ RUNNING = "2"
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """The browser's binary. Without one the tests are skipped, or fail where it is said to be needed."""
-    for place in PLACES:
-        if found := shutil.which(place):
-            return Path(found)
-    missing = f"no Chromium here: looked for {', '.join(PLACES)}"
-    if os.environ.get("TASKHUB_TESTS_NEED_CHROMIUM") == "1":
-        pytest.fail(missing)
-    pytest.skip(missing)
+    return program("Chromium", *PLACES)
 
 
 # Per package: while Playwright's own event loop is there, no other test could run one. `tests/workers.py` has these

@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import mcp_types as types
@@ -24,6 +25,7 @@ from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import misfit
 
 logger = logging.getLogger(__name__)
@@ -130,6 +132,8 @@ async def _round(
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         if why := failure(error):
             return _broken(why)
+        if (said := refusal(error)) and said.status == HTTPStatus.UNAUTHORIZED:
+            return _unreached(claim, said.words())
         if not lost(error):
             return _passed_on(error)
         return _unreached(claim, unconnected) if unconnected else _lost(claim)
@@ -337,6 +341,8 @@ def waiting_message(questions: list[NewQuestion]) -> str:
 
 def _passed_on(error: MCPError) -> Faulted:
     """The server's own error, as far as it is of a size and shape that errors have."""
+    if said := refusal(error):
+        return _broken(said.words())
     code, message, data = error.error.code, error.error.message, error.error.data
     body: dict[str, Any] = {"code": code if abs(code) <= MAX_CODE else types.INTERNAL_ERROR, "message": message}
     if len(message) > MAX_ERROR_MESSAGE:

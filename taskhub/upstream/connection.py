@@ -30,6 +30,7 @@ from taskhub.core.states import QuestionKind
 from taskhub.core.versions import is_stateless
 from taskhub.lib import jsonx
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
+from taskhub.upstream.refusals import Refusals, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.stderr import logged
 from taskhub.upstream.unreadable import Waiting
@@ -39,14 +40,8 @@ CLOSE_SECONDS = 5.0
 MAX_LOGGER = 100
 """Of the name of a logger, so much stands before its line."""
 
-_GONE = frozenset(
-    {
-        (types.CONNECTION_CLOSED, "Connection closed"),
-        # Some HTTP servers say no more than this when they have forgotten a session.
-        (types.INTERNAL_ERROR, "Server returned an error response"),
-    }
-)
-"""The SDK's own words. Servers use the same codes for errors of their own."""
+_GONE = (types.CONNECTION_CLOSED, "Connection closed")
+"""The SDK's own words. Servers use the same code for errors of their own."""
 
 _STREAM_LOST = "SSE stream "
 """So begins what the SDK says, with the code of a closed connection, when the stream of an answer ended."""
@@ -307,6 +302,8 @@ async def _transport(
     on_unconnected: Callable[[str], None],
     declare: Callable[[Any], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
+    # Of an `Authorization` what follows the scheme is the secret.
+    refusals = Refusals(value.partition(" ")[2] or value for _, value in target.headers)
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
@@ -320,7 +317,7 @@ async def _transport(
                     transport=_Sending(on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None),
-                    event_hooks={"response": [bounded, _on_forgotten(on_forgotten)]},
+                    event_hooks={"response": [bounded, refusals.look, _on_forgotten(on_forgotten)]},
                 )
                 await stack.enter_async_context(http)
                 opening = streamable_http_client(target.target, http_client=http, max_sse_event_size=MAX_ANSWER)
@@ -328,7 +325,7 @@ async def _transport(
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
         sieve, waiting = Sieve(), Waiting()
-        yield _Read(read, sieve, waiting, on_end), _Written(write, sieve, waiting, declare)
+        yield _Read(read, sieve, waiting, on_end, refusals), _Written(write, sieve, waiting, declare)
 
 
 class _Sending(httpx2.AsyncHTTPTransport):
@@ -410,10 +407,13 @@ class _Read(_Stream):
     """What comes, sieved, and errors in place of replies that cannot be read. Tells when its reader
     leaves it: at its end, whatever the reason."""
 
-    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: Refusals
+    ) -> None:
         super().__init__(stream, sieve, waiting)
         self._instead: list[SessionMessage] = []
         self._on_end = on_end
+        self._refusals = refusals
 
     async def __aexit__(self, *error: Any) -> Any:
         self._on_end()
@@ -425,7 +425,7 @@ class _Read(_Stream):
     async def __anext__(self) -> Any:
         if self._instead:
             return self._instead.pop()
-        item = await self._stream.__anext__()
+        item = self._refusals.named(await self._stream.__anext__())
         self._instead = self._waiting.received(item)
         if isinstance(item, SessionMessage):
             self._sieve.received(item.message)
@@ -451,8 +451,10 @@ def gone(error: BaseException) -> bool:
     connection is as good as before."""
     if not isinstance(error, MCPError):
         return False
+    if refused := refusal(error):
+        return refused.ended
     code, message = error.error.code, error.error.message
-    return (code, message) in _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
+    return (code, message) == _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
 
 
 def lost(error: MCPError) -> bool:
@@ -476,4 +478,6 @@ def innermost(error: BaseException) -> BaseException:
 def reason(error: BaseException) -> str:
     """What went wrong, in one line."""
     error = innermost(error)
+    if refused := refusal(error):
+        return refused.words()
     return f"{type(error).__name__}: {str(error).splitlines()[0][:300]}" if str(error) else type(error).__name__

@@ -16,6 +16,7 @@ from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
 from taskhub.upstream.connection import Connection, Profile, gone, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import misfit
 
 INTERNAL_ERROR: Final = -32603
@@ -108,6 +109,8 @@ def _asked(claim: RelayClaim, body: dict[str, Any]) -> RelayOutcome:
 
 
 def _refused(claim: RelayClaim, error: MCPError) -> RelayOutcome:
+    if said := refusal(error):
+        return _broken(claim, f"failed: {said.words()}")
     code, data = error.error.code, error.error.data
     named = isinstance(data, dict) and "uri" in data
     if claim.method == READ and (code == NOT_FOUND_BEFORE_2026 or (code == INVALID_PARAMS and named)):

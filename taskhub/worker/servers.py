@@ -12,6 +12,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle.catalogue import ServerRow, store_problem, store_snapshot
 from taskhub.lifecycle.interests import announce_updates, mark_followed
+from taskhub.queries.servers import without_secrets
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
@@ -25,6 +26,8 @@ UPDATE_SECONDS = 0.05
 class _Held:
     def __init__(self, row: ServerRow, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
         self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
+        self.problem = ""
+        """What the log says is wrong with it."""
 
 
 class Servers:
@@ -100,9 +103,11 @@ class Servers:
             loop.call_soon_threadsafe(self._on_reached, row.id)
 
         def stored(snapshot: Snapshot) -> None:
+            loop.call_soon_threadsafe(self._say, row, "")
             loop.call_soon_threadsafe(lambda: loop.create_task(self._store(row, snapshot)))
 
         def failed(problem: str) -> None:
+            loop.call_soon_threadsafe(self._say, row, problem)
             loop.call_soon_threadsafe(lambda: loop.create_task(self._problem(row, problem)))
 
         def followed(uris: frozenset[str]) -> None:
@@ -139,8 +144,18 @@ class Servers:
         except Exception:
             logger.exception("server %s: its catalogue could not be stored", row.name)
 
+    def _say(self, row: ServerRow, problem: str) -> None:
+        """Log what is wrong with the server when that changes or ends, however often it is tried."""
+        held = self._held.get(row.id)
+        if held is None or held.problem == problem:
+            return
+        held.problem = problem
+        if problem:
+            logger.warning("server %s: %s", row.name, without_secrets(problem, row.transport, row.target))
+        else:
+            logger.info("server %s: reached again", row.name)
+
     async def _problem(self, row: ServerRow, problem: str) -> None:
-        logger.warning("server %s: %s", row.name, problem)
         try:
             await self._lanes.run(store_problem, row.id, problem)
         except Exception:

@@ -146,6 +146,8 @@ class HttpServer:
         self.requests: list[dict[str, str]] = []
         """The headers of all requests so far."""
         self.server: MCPServer[Any] | None = None
+        self.refuses: tuple[int, str] | None = None
+        """The status that messages of this method get from now on; of every method where it is empty."""
 
     @property
     def target(self) -> Target:
@@ -187,7 +189,12 @@ class HttpServer:
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] == "http":
-                self.requests.append({name.decode(): value.decode() for name, value in scope["headers"]})
+                headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+                self.requests.append(headers)
+                if self.refuses and self.refuses[1] in ("", headers.get("mcp-method")):
+                    await send({"type": "http.response.start", "status": self.refuses[0], "headers": []})
+                    await send({"type": "http.response.body", "body": b""})
+                    return
             await inner(scope, receive, send)
 
         return app

@@ -1,0 +1,148 @@
+"""What an HTTP server said instead of MCP: its status, its challenge, or the type of its page.
+
+The SDK tells no more of it than "Server returned an error response". Each response is looked at before the SDK reads
+it, and what is worth telling takes the place of the SDK's words.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx2
+import mcp_types as types
+from mcp import MCPError
+from mcp.shared.message import SessionMessage
+
+from taskhub.lib.signs import spelled
+
+MAX_FOREIGN: Final = 200
+"""Characters of a challenge, a type or an error that are told."""
+
+_HIDDEN: Final = "•••"
+_MOST_NOTED: Final = 100
+_ITS_OWN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""With these an error in the body is quoted; with any other it is an answer like any other."""
+
+_WHAT_TO_DO: Final[dict[int, str]] = {
+    HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
+    HTTPStatus.FORBIDDEN: "Its token does not allow this, or requests from here are not let in.",
+    HTTPStatus.NOT_FOUND: "There is no MCP server at this address: check its path.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "There is no MCP server at this address: check its path.",
+    HTTPStatus.TOO_MANY_REQUESTS: "It gets more requests than it takes.",
+}
+_FAILS: Final = "The server, or a proxy before it, fails: its own log says why."
+_NOT_MCP: Final = "This is no answer of an MCP server: check the address."
+
+_STAND_INS: Final = frozenset(
+    {(types.INTERNAL_ERROR, "Server returned an error response"), (types.METHOD_NOT_FOUND, "Not Found")}
+)
+_OTHER_TYPE: Final = "Unexpected content type: "
+_OTHER_JSON: Final = re.compile(r"Failed to parse JSON response: \d+ validation error")
+"""The SDK's own words."""
+
+_TOLD_BY_US: Final = re.compile("Unexpected content type|Error parsing JSON response|Redirect to")
+"""What the SDK logs, with a traceback, at every try; its error says the same, and is logged when that is news."""
+
+logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TOLD_BY_US.match(str(record.msg)))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """In the place of an error's `data`: the error is no answer of an MCP server."""
+
+    status: int
+    told: str
+    ended: bool = False
+    """Whether there is no use in this connection any more."""
+
+    def words(self) -> str:
+        """What was said, and what to do."""
+        if self.status < HTTPStatus.BAD_REQUEST:
+            advice = _NOT_MCP
+        else:
+            advice = _WHAT_TO_DO.get(self.status, _FAILS if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR else "")
+        return f"{self.told}. {advice}".strip()
+
+
+class Refusals:
+    """Those of one connection."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        """`secrets` are left out of what is told: some servers repeat what they refuse."""
+        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._noted: dict[types.RequestId, Refusal] = {}
+
+    async def look(self, response: httpx2.Response) -> None:
+        """A hook for each response."""
+        if response.request.method != "POST" or not self._tells(response):
+            return
+        try:
+            number = json.loads(response.request.content)["id"]
+        except (ValueError, TypeError, KeyError):
+            return  # nobody waits for an answer
+        if len(self._noted) >= _MOST_NOTED:
+            self._noted.clear()
+        self._noted[number] = Refusal(response.status_code, self._told(response))
+
+    def named(self, item: Any) -> Any:
+        """What comes, with what was said in place of the SDK's words."""
+        message = item.message if isinstance(item, SessionMessage) else None
+        if not isinstance(message, (types.JSONRPCError, types.JSONRPCResponse)) or message.id is None:
+            return item
+        found = self._noted.pop(message.id, None)
+        if not isinstance(message, types.JSONRPCError):
+            return item
+        code, said = message.error.code, message.error.message
+        stand_in = (code, said) in _STAND_INS or said.startswith(_OTHER_TYPE)
+        if found is None and code == types.PARSE_ERROR and _OTHER_JSON.match(said):
+            found, stand_in = Refusal(HTTPStatus.OK, "JSON that is no JSON-RPC message"), True
+        if found is None:
+            return item
+        if not stand_in:
+            if found.status not in _ITS_OWN:
+                return item
+            found = replace(found, told=f"{found.told}: {self._bounded(said)}")
+        ended = found.status == HTTPStatus.UNAUTHORIZED or (stand_in and code == types.INTERNAL_ERROR)
+        found = replace(found, ended=ended)
+        error = types.ErrorData(code=code, message=found.words(), data=found)
+        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
+
+    def _tells(self, response: httpx2.Response) -> bool:
+        if response.status_code >= HTTPStatus.BAD_REQUEST:
+            return True
+        known = ("application/json", "text/event-stream")
+        return response.status_code == HTTPStatus.OK and not _type(response).startswith(known)
+
+    def _told(self, response: httpx2.Response) -> str:
+        status = response.status_code
+        try:
+            told = f"HTTP {status} {HTTPStatus(status).phrase}"
+        except ValueError:
+            told = f"HTTP {status}"
+        if challenge := response.headers.get("www-authenticate", ""):
+            told += f", WWW-Authenticate: {self._bounded(challenge)}"
+        if status < HTTPStatus.BAD_REQUEST:
+            told += f", {self._bounded(_type(response)) or 'without a Content-Type'}"
+        return told
+
+    def _bounded(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        text = spelled(text.strip())
+        return text if len(text) <= MAX_FOREIGN else f"{text[:MAX_FOREIGN]}…"
+
+
+def refusal(error: BaseException) -> Refusal | None:
+    """What the server said instead of an answer, if that is what went wrong."""
+    found = error.error.data if isinstance(error, MCPError) else None
+    return found if isinstance(found, Refusal) else None
+
+
+def _type(response: httpx2.Response) -> str:
+    return str(response.headers.get("content-type", "")).lower()

@@ -71,8 +71,11 @@ class JsonLine(JsonFormatter):
                 "stack_info": "stack",
             },
             timestamp="time",
-            # Django hands its request along, which is not for a log.
-            reserved_attrs=[*logging.makeLogRecord({}).__dict__, "message", "asctime", "request", "status_code"],
+            # Django hands its request along, uvicorn its message with colours: neither is for a log.
+            reserved_attrs=[
+                *logging.makeLogRecord({}).__dict__,
+                *("message", "asctime", "request", "status_code", "color_message"),
+            ],
         )
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:

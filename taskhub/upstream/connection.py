@@ -225,7 +225,11 @@ class Connection:
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
-        if self.bound is not None and not self.bound.roots:
+        if self.bound is None:
+            # Many a server asks as soon as it is connected. Nobody calls, so there are none: an error would be a line
+            # in the log at each start.
+            return types.ListRootsResult(roots=[])
+        if not self.bound.roots:
             return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 

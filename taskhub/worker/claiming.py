@@ -189,14 +189,16 @@ class Slots:
             elif kept[task_id]:
                 running.cancel()
 
-    async def drain(self) -> None:
-        """Let running tools finish for a moment, then give their tasks back."""
+    async def drain(self) -> int:
+        """Let running tools finish for a moment, then give their tasks back. Returns how many those are."""
         work = [running.work for running in self.running.values() if running.work is not None]
         if work:
             await asyncio.wait(work, timeout=3.0)
+        unfinished = len(self.running)
         for running in list(self.running.values()):
             if running.work is not None:
                 running.work.cancel()
         left = [running.work for running in self.running.values() if running.work is not None]
         if left:
             await asyncio.wait(left, timeout=3.0)
+        return unfinished

@@ -115,11 +115,12 @@ class Engine:
             await self._beat()
             await self.servers.refresh(await self.lanes.run(enabled_servers))
             await self.breakers.refresh()
+            logger.info("worker %s started: TaskHub %s, %d slots", self.name, settings.VERSION, self.slots.size)
             try:
                 await self.slots.claim_until_stopped()
             except Exception as error:  # noqa: BLE001 - logged there
                 self._fail("claiming", error)
-            await self.slots.drain()
+            left = await self.slots.drain()
         finally:
             await self.chores.end()
             await self.servers.close()
@@ -133,6 +134,7 @@ class Engine:
                 logger.exception("left without saying goodbye")
             self.lanes.close()
             self.pulse.close()
+        logger.info("worker %s stopped; tasks that had not ended by themselves: %d", self.name, left)
 
     def _on_hint(self, payload: str) -> None:
         hint = decode(payload)

@@ -1,7 +1,8 @@
 """A server of 2025-06-18 over stdio, written by hand, with no SDK to keep it from misbehaving.
 
-`python -m tests.upstream.old_server [exit|garbage|silent|strict]`: end at once, answer everything with
-nonsense, answer nothing, or end over whatever comes before `initialize`, as the SDK for Python did up to 1.6.
+`python -m tests.upstream.old_server [exit|garbage|silent|strict|curious]`: end at once, answer everything with
+nonsense, answer nothing, end over whatever comes before `initialize`, as the SDK for Python did up to 1.6, or ask for
+roots as soon as it is connected, as many a server does, and tell what came with any call.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ UNKNOWN = {
     "deprecated": True,
 }
 """A tool with such fields."""
+came: list[str] = []
+"""In answer to the roots that it asks for."""
+held: list[dict[str, Any]] = []
+"""What waits for that."""
 TOOLS = ("echo", "pid", "ask", "ask_roots", "die", "nonsense", "error", "chatter", "later")
 
 
@@ -111,6 +116,23 @@ def answer(message: dict[str, Any]) -> None:
         send(id=number, error=NOT_FOUND)
 
 
+def curious(message: dict[str, Any]) -> bool:
+    """Whether the message was about the roots that it asks for. It lists nothing before it has an answer."""
+    if message.get("id") == "early":
+        came.append(json.dumps(message.get("result", message.get("error"))))
+        for waiting in held:
+            answer(waiting)
+    elif message.get("method") == "notifications/initialized":
+        send(id="early", method="roots/list")
+    elif message.get("method") == "tools/list" and not came:
+        held.append(message)
+    elif message.get("method") == "tools/call":
+        send(id=message["id"], result=text(came[0]))
+    else:
+        return False
+    return True
+
+
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "exit":
@@ -119,6 +141,8 @@ def main() -> None:
         if mode == "strict" and number == 0 and json.loads(line)["method"] != "initialize":
             raise SystemExit(1)
         if mode == "silent":
+            continue
+        if mode == "curious" and curious(json.loads(line)):
             continue
         if mode == "garbage":
             sys.stdout.write("Traceback (most recent call last):\n{}\n[]\n")

@@ -434,8 +434,9 @@ def test_a_tool_that_does_not_stop_is_said_not_to_have_confirmed_and_its_late_re
 
 
 def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
-    hall: Hall, monkeypatch: pytest.MonkeyPatch
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "taskhub.worker.engine")
     monkeypatch.setattr(running, "CANCEL_GRACE_SECONDS", 0.4)
     server = hall.server()
     repeatable = call(hall.tool(server, "hold", policy_at_least_once=True), label="repeatable")
@@ -458,6 +459,7 @@ def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
         assert attempts(task) == ["released"]
     assert json.loads(ended(once).error_json or "")["data"] == {"reason": "outcome_unknown"}
     assert attempts(once) == ["lost"]
+    assert "stopped; tasks that had not ended by themselves: 3" in caplog.text
     assert kit.look(unseen).state is State.QUEUED
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import socket
 import sys
 from argparse import ArgumentParser
@@ -19,24 +21,35 @@ from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within
 from taskhub.lib.supervised import follow_supervisor
 
+logger = logging.getLogger(__name__)
+
 END_SECONDS = 15.0
 """The end of a web process takes no longer: open requests get four, what is left the lanes."""
 
 
 class Server(uvicorn.Server):
-    """Ends open streams with their result before connections are drained."""
+    """Ends open streams with their result before connections are drained. Logs its start and its end."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Called once; it serves from then on, unless the application did not start."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            where = f"http://{self.config.host}:{self.config.port}"
+            logger.info("web %s started: TaskHub %s at %s", self.name, settings.VERSION, where)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once, on SIGTERM or SIGINT."""
         end_within(END_SECONDS, 1)
         self.owner.begin_closing()
         await super().shutdown(sockets=sockets)
+        logger.info("web %s stopped", self.name)
 
     def stop(self) -> None:
         """End as on SIGTERM, without the signal."""
         self.should_exit = True
 
     owner: Any
+    name = f"{socket.gethostname()}:{os.getpid()}"
 
 
 class Command(BaseCommand):

@@ -30,6 +30,7 @@ _WINDOWS: Final = {
         "tests/processes/test_database_away.py",
         "tests/processes/test_database_frozen.py",
         "tests/processes/test_lost_connections.py",
+        "tests/processes/test_log_lines.py",
         "tests/processes/test_revisions_together.py",
         "tests/processes/test_sessions_outlive_the_database.py",
         "tests/processes/test_sign_in.py",
@@ -40,6 +41,7 @@ _WINDOWS: Final = {
         "tests/cli/test_call.py",
         "tests/cli/test_token_and_people.py",
         "tests/docs/test_transcripts.py",
+        "tests/identity/test_refused_tokens.py",
     ),
 }
 """What goes to one worker together, the longest first: the files that begin with one of these, of the first that has

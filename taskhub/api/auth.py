@@ -58,6 +58,8 @@ async def authenticate(
     if principal is None:
         raise Unauthorized("invalid_token")
     if principal.audiences and resource_of(request) not in principal.audiences:
+        if outside.looks_like_jwt(token):
+            outside.tell_refusal(token, "its audience is not the address called", called=resource_of(request))
         raise Unauthorized("invalid_token")  # made for somebody else (AU-07)
     return principal
 

@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,6 +24,7 @@ from django.core.exceptions import ImproperlyConfigured
 from taskhub.core.names import SCOPES
 from taskhub.identity.address import canonical
 from taskhub.lib import jsonx
+from taskhub.lib.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,10 @@ KEYS_SECONDS: Final = 3_600.0
 ASK_AGAIN_SECONDS: Final = 30.0
 """However many tokens name an unknown key, the issuer is not asked more often than this."""
 MAX_DOCUMENT: Final = 262_144
+REASON_SECONDS: Final = 60.0
+"""Of the tokens that are refused for one reason, one is logged in this time."""
+MAX_TOLD: Final = 100
+"""Characters of each thing that a refused token says of itself, in the log."""
 ASYMMETRIC: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -54,6 +60,10 @@ class Claims:
 
 class _NoKey(Exception):
     pass
+
+
+class _Refused(Exception):
+    """Why, in words that hold nothing of the token's."""
 
 
 def configured_algorithms() -> list[str]:
@@ -166,24 +176,68 @@ KEYS: Final = Keys()
 
 
 def verify(token: str) -> Claims | None:
-    """What the token says if everything about it is right; `None` without a reason otherwise.
+    """What the token says if everything about it is right; `None` otherwise, and why is for the log alone.
 
     May ask the issuer for its keys, and wait: never called first in a database lane.
     """
     if not settings.OIDC_ISSUER:
         return None
     try:
-        header = jwt.get_unverified_header(token)
-        algorithm = header.get("alg")
-        if algorithm not in configured_algorithms() or str(header.get("typ", "JWT")).lower() not in TYPES:
-            return None
-        claims = _decoded(token, algorithm, KEYS.candidates(header.get("kid")))
-        return _claims(claims) if claims is not None else None
-    except (jwt.PyJWTError, _NoKey, ValueError, TypeError, OverflowError, OSError):
-        return None
+        return _verified(token)
+    except _Refused as error:
+        tell_refusal(token, str(error))
+    except _NoKey:
+        tell_refusal(token, "no key of OIDC_ISSUER that it names is known")
+    except jwt.ExpiredSignatureError:
+        tell_refusal(token, "it has expired")
+    except jwt.ImmatureSignatureError:
+        tell_refusal(token, "it is not valid yet, by the clock here")
+    except jwt.InvalidIssuerError:
+        tell_refusal(token, "its issuer is not OIDC_ISSUER")
+    except jwt.MissingRequiredClaimError as error:
+        tell_refusal(token, f"it has no {error.claim}")
+    except (jwt.PyJWTError, ValueError, TypeError, OverflowError, OSError):
+        tell_refusal(token, "it cannot be read")
+    return None
 
 
-def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any] | None:
+_TOLD: Final[defaultdict[str, Seldom]] = defaultdict(lambda: Seldom(REASON_SECONDS))
+"""By reason: nothing of a token's is in one, so they are few."""
+
+
+def tell_refusal(token: str, why: str, *, called: str = "") -> None:
+    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and what the token says
+    of itself: nobody has checked that. Neither the token, nor whose it is, nor anything else of it is told."""
+    if not _TOLD[why]():
+        return
+    said: dict[str, Any] = {}
+    try:
+        header, body = jwt.get_unverified_header(token), jwt.decode(token, options={"verify_signature": False})
+        said = {name: header.get(name) for name in ("alg", "typ", "kid")}
+        said |= {name: body.get(name) for name in ("iss", "aud", "exp", "client_id", "azp")}
+    except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
+        pass  # it is no JWT
+    told = ", ".join(f"{name} {_short(value)}" for name, value in said.items() if value is not None)
+    where = f", {_short(called)}" if called else ""
+    logger.info("a token was refused: %s%s%s", why, where, f". It says: {told}" if told else "")
+
+
+def _short(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) <= MAX_TOLD else f"{text[:MAX_TOLD]}…"
+
+
+def _verified(token: str) -> Claims:
+    header = jwt.get_unverified_header(token)
+    algorithm = header.get("alg")
+    if algorithm not in configured_algorithms():
+        raise _Refused("its signature is none of OIDC_ALGORITHMS")
+    if str(header.get("typ", "JWT")).lower() not in TYPES:
+        raise _Refused("it is another kind of token, no access token")
+    return _claims(_decoded(token, algorithm, KEYS.candidates(header.get("kid"))))
+
+
+def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any]:
     """What the token says, if one of the keys has signed it. A key may leave out what it is for
     (RFC 7517, 4.4); then it is for what the token was signed with, which is one of those allowed."""
     for entry in keys:
@@ -199,27 +253,27 @@ def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str
             )
         except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, jwt.PyJWKError):
             continue  # of a kind we do not know, or another one's
-    return None
+    raise _Refused("no key of OIDC_ISSUER has signed it")
 
 
-def _claims(claims: dict[str, Any]) -> Claims | None:
+def _claims(claims: dict[str, Any]) -> Claims:
     told = claims["aud"] if isinstance(claims["aud"], list) else [claims["aud"]]
     audiences = frozenset(value for value in told if isinstance(value, str))
     bound: frozenset[str] = frozenset()
     if settings.OIDC_AUDIENCE:
         if settings.OIDC_AUDIENCE not in audiences:
-            return None
+            raise _Refused("its audience is not OIDC_AUDIENCE")
     else:
         # Whether one of them is the address this call came to is checked with each call.
         bound = frozenset(filter(None, map(canonical, audiences)))
         if not bound:
-            return None
+            raise _Refused("no audience of it is an address, and OIDC_AUDIENCE is not set")
     subject = claims["sub"]
     client_id = next((claims[name] for name in ("client_id", "azp", "cid") if claims.get(name)), "")
     if not all(isinstance(value, str) and _storable(value) and len(value) <= 255 for value in (subject, client_id)):
-        return None
+        raise _Refused("its subject or client is no text of up to 255 characters that can be shown")
     if not subject:
-        return None
+        raise _Refused("its subject is empty")
     names = (claims.get(key) for key in ("preferred_username", "name"))
     # People read it: nothing that turns the line around, or ends it.
     name = next((value for value in names if isinstance(value, str) and value and value.isprintable()), subject)

@@ -144,7 +144,10 @@ def _of_oauth(digest: bytes) -> Principal | None:
 def _of_outside(token: str) -> Principal | None:
     claims = outside.verify(token)
     tenant = None if claims is None else Tenant.objects.filter(slug=settings.OIDC_TENANT).first()
-    if claims is None or tenant is None:
+    if claims is None:
+        return None
+    if tenant is None:
+        outside.tell_refusal(token, "there is no tenant OIDC_TENANT")
         return None
     context, _ = AuthContext.objects.get_or_create(
         tenant=tenant,
@@ -155,6 +158,7 @@ def _of_outside(token: str) -> Principal | None:
     )
     # The row is asked, not the object: it may have been locked out since.
     if not AuthContext.objects.filter(pk=context.pk, disabled_at__isnull=True).update(last_seen_at=datetime.now(UTC)):
+        outside.tell_refusal(token, "its client is disabled")
         return None
     return Principal(
         tenant_id=tenant.pk,

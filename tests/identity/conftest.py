@@ -9,9 +9,10 @@ from taskhub.store.models import Application, Tenant
 from tests.console.admin import browser
 from tests.factories import make_person, make_tenant
 from tests.store.flushing import _flush_past_the_guards
+from tests.support.fixtures import hub
 from tests.support.oauth import Program, make_application
 
-__all__ = ["_flush_past_the_guards"]
+__all__ = ["_flush_past_the_guards", "hub"]
 
 
 @pytest.fixture

@@ -206,8 +206,8 @@ _TOLD: Final[defaultdict[str, Seldom]] = defaultdict(lambda: Seldom(REASON_SECON
 
 
 def tell_refusal(token: str, why: str, *, called: str = "") -> None:
-    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and what the token says
-    of itself: nobody has checked that. Neither the token, nor whose it is, nor anything else of it is told."""
+    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and what the token
+    says of itself: nobody has checked that. Neither the token, nor whose it is, nor anything else of it is told."""
     if not _TOLD[why]():
         return
     said: dict[str, Any] = {}

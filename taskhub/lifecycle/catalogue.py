@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final
 
-from django.conf import settings
 from django.db import transaction
 
 from taskhub.core.errors import Refused
@@ -19,12 +18,12 @@ from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed, Vault
+from taskhub.lib.sealing import Unsealed
 from taskhub.lifecycle.breakers import close_breaker, mark_unreachable
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
 from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
-from taskhub.queries.servers import redacted
+from taskhub.queries.servers import LOST, redacted, vault
 from taskhub.store.models import Server, Tool
 
 logger = logging.getLogger(__name__)
@@ -78,6 +77,8 @@ class ServerRow:
     """From one worker."""
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
+    unusable: str = ""
+    """Why nobody may connect to it, in words."""
 
 
 def enabled_servers() -> list[ServerRow]:
@@ -91,26 +92,20 @@ def enabled_servers() -> list[ServerRow]:
             s.target,
             s.prefix,
             s.calls_at_once or CALLS_AT_ONCE[s.transport],
-            _token(s),
+            *_token(s),
         )
         for s in Server.objects.filter(enabled=True).order_by("id")
     ]
 
 
-def vault() -> Vault:
-    """Where tokens for servers are kept: encrypted under `SECRET_KEY`."""
-    return Vault(settings.SECRET_KEY.encode())
-
-
-def _token(server: Server) -> str:
+def _token(server: Server) -> tuple[str, str]:
+    """Its token, and why it cannot be read: it is not called without."""
     if server.credentials is None:
-        return ""
+        return "", ""
     try:
-        return vault().unlock(bytes(server.credentials))
+        return vault().unlock(bytes(server.credentials)), ""
     except Unsealed:
-        # The server will refuse us, and its page says so; the others must not suffer from it.
-        logger.error("server %s: its token was stored under another SECRET_KEY; set it again", server.name)
-        return ""
+        return "", LOST
 
 
 def new_server(

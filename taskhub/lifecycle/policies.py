@@ -17,9 +17,10 @@ from taskhub.core.records import Actor
 from taskhub.core.spec import parse_spec
 from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.lifecycle.breakers import close_breaker
-from taskhub.lifecycle.catalogue import new_server, vault
+from taskhub.lifecycle.catalogue import new_server
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
+from taskhub.queries.servers import vault
 from taskhub.store.models import Server, Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

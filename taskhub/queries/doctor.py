@@ -9,6 +9,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.audit import verifications
 from taskhub.queries.health import failed_chores, live_workers
+from taskhub.queries.servers import LOST, token_lost
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
@@ -73,8 +74,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     found.append(("chores", not failed, words))
     found.append(_audit_log())
     return found + [
-        (f"server {server.name}", server.state == "ready", server.problem or server.state)
-        for server in Server.objects.filter(enabled=True).order_by("name")
+        _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
 
 
@@ -102,6 +102,12 @@ def _session() -> list[tuple[str, bool, str]]:
         ),
         ("sessions", not shared, sharing),
     ]
+
+
+def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
+    if has_secret and token_lost(server.credentials):
+        return (f"server {server.name}", False, LOST)
+    return (f"server {server.name}", server.state == "ready", server.problem or server.state)
 
 
 def _audit_log() -> tuple[str, bool, str]:

@@ -8,17 +8,20 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
+from django.conf import settings
 from django.db.models import Count, F, Q
 
 from taskhub.core.policy import Policy, mark_of, values_of
 from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
 HIDDEN = "•••"
+LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
 _SECRET = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
 MAX_SCHEMA_ROWS = 200
 
@@ -43,6 +46,8 @@ class ServerRow:
     tools: int
     rejected: int
     has_token: bool
+    token_lost: bool
+    """Whether it cannot be read with the `SECRET_KEY` of this process."""
     calls_at_once: int
     """From each worker."""
     calls_said: bool
@@ -195,6 +200,22 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
     return found.filter(groups__contains=[group]).count() if group else found.count()
 
 
+def vault() -> Vault:
+    """Where tokens for servers are kept: encrypted under `SECRET_KEY`."""
+    return Vault(settings.SECRET_KEY.encode())
+
+
+def token_lost(credentials: bytes | memoryview | None) -> bool:
+    """Whether the token of a server was encrypted under another `SECRET_KEY`."""
+    if credentials is None:
+        return False
+    try:
+        vault().unlock(bytes(credentials))
+    except Unsealed:
+        return True
+    return False
+
+
 def redacted(transport: str, target: str) -> str:
     """`target` without what could be a secret: a URL's user and password and the values of
     parameters that sound secret; a command's `NAME=value`, `--name value` and `--name=value`
@@ -284,6 +305,7 @@ def _servers(tenant_id: int) -> Any:
 
 def _server(row: Any) -> ServerRow:
     target = redacted(row.transport, row.target)
+    lost = token_lost(row.credentials)  # known here before any worker has said so
     return ServerRow(
         id=row.pk,
         name=row.name,
@@ -291,8 +313,8 @@ def _server(row: Any) -> ServerRow:
         target=target,
         prefix=row.prefix,
         enabled=row.enabled,
-        state=row.state,
-        problem=without_secrets(row.problem, row.transport, row.target),
+        state="unreachable" if lost and row.enabled else row.state,
+        problem=LOST if lost else without_secrets(row.problem, row.transport, row.target),
         protocol=row.protocol,
         info=row.info if isinstance(row.info, dict) else {},
         catalogue_at=row.catalogue_at,
@@ -301,6 +323,7 @@ def _server(row: Any) -> ServerRow:
         tools=row.tool_count,
         rejected=row.rejected_count,
         has_token=row.credentials is not None,
+        token_lost=lost,
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
         incomplete=without_secrets(row.incomplete, row.transport, row.target),

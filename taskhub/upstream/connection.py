@@ -73,6 +73,8 @@ class Target:
     """Sent with every request to an HTTP server."""
     name: str = field(default="", compare=False)
     """Of the server, for the log."""
+    unusable: str = ""
+    """Why nobody may connect to it, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +137,8 @@ class Connection:
 
     async def start(self) -> None:
         """Connect and negotiate. Raises `Unavailable` with the reason in words."""
+        if self.target.unusable:
+            raise Unavailable(self.target.unusable)
         try:
             await self._open("auto")
         except _Ended:

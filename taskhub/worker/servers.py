@@ -95,7 +95,7 @@ class Servers:
 
     def _connect(self, row: ServerRow) -> _Held:
         headers = (("Authorization", f"Bearer {row.token}"),) if row.token else ()
-        target = Target(row.transport, row.target, headers, row.name)
+        target = Target(row.transport, row.target, headers, row.name, row.unusable)
         pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 

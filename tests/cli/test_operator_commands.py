@@ -20,6 +20,7 @@ from taskhub.cli import seed as seeding
 from taskhub.cli.firstrun import ACTOR, add_demo
 from taskhub.cli.management.commands import audit
 from taskhub.identity.principals import default_tenant
+from taskhub.lib.sealing import Vault
 from taskhub.lifecycle.catalogue import Listed, connect_server, store_problem, store_snapshot
 from taskhub.lifecycle.events import record_verification
 from taskhub.lifecycle.seal import seal_events
@@ -81,6 +82,14 @@ def test_a_server_that_does_not_answer_is_the_doctors_one_complaint(fit: int) ->
     store_problem(fit, "connection refused")
     code, out, _ = run("doctor")
     assert (code, failures(out)) == (1, ["FAIL server files: connection refused"])
+
+
+def test_a_token_that_was_encrypted_with_another_key_is_a_complaint(fit: int) -> None:
+    """Also where nobody has tried the server since."""
+    Server.objects.filter(pk=fit).update(transport="http", credentials=Vault(b"another key").lock("token"))
+    code, out, _ = run("doctor")
+    told = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
+    assert (code, failures(out)) == (1, [f"FAIL server files: {told}"])
 
 
 def test_everything_that_is_wrong_is_listed(fit: int, settings: Settings) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 from django.test import Client
 
@@ -14,6 +16,7 @@ from tests.factories import make_server
 pytestmark = pytest.mark.django_db
 
 SECRET = "s3cret-Token_of.the~server="
+LOST = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
 URL = "https://tools.example.com/mcp"
 
 
@@ -26,6 +29,11 @@ def added(admin: Client, spec: str = URL, token: str = SECRET) -> Server:
 def row_of(server: Server) -> ServerRow:
     (found,) = [row for row in enabled_servers() if row.id == server.pk]
     return found
+
+
+def read(admin: Client, path: str) -> str:
+    """What a person reads there."""
+    return html.unescape(words(admin.get(path).content.decode()))
 
 
 def test_the_token_is_sent_to_the_server_and_shown_to_nobody(admin: Client) -> None:
@@ -74,8 +82,23 @@ def test_a_command_gets_no_token(admin: Client, tenant: Tenant) -> None:
 
 def test_another_key_cannot_read_it_and_takes_no_other_server_down(admin: Client, tenant: Tenant) -> None:
     server, other = added(admin), make_server(tenant, "here")
-    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").lock(SECRET))
-    assert row_of(server).token == ""
-    assert row_of(other).token == ""
+    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").lock(SECRET), state="ready")
+    assert (row_of(server).token, row_of(server).unusable) == ("", LOST)
+    assert (row_of(other).token, row_of(other).unusable) == ("", "")
     with pytest.raises(Unsealed):
         Vault(b"one").unlock(Vault(b"two").lock(SECRET))
+
+
+def test_a_token_that_cannot_be_read_is_told_on_the_page_and_in_the_list(admin: Client) -> None:
+    """At once, whatever a worker has found before the key was changed."""
+    server = added(admin)
+    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").lock(SECRET), state="ready")
+    page = read(admin, f"/servers/{server.pk}/")
+    assert "sent with every request" not in page
+    assert f"Unreachable {LOST}" in page
+    assert "Token cannot be read with this key; nothing is sent to the server Set again" in page
+    assert f"Unreachable {LOST}" in read(admin, "/servers/")
+    admin.post(f"/servers/{server.pk}/token", {"token": SECRET})
+    page = read(admin, f"/servers/{server.pk}/")
+    assert "Token sent with every request Replace" in page
+    assert LOST not in page

@@ -13,6 +13,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.lifecycle import policies
 from taskhub.lifecycle.catalogue import enabled_servers
+from taskhub.queries.servers import LOST
 from taskhub.store.models import Event, Server, Tool
 from tests.factories import make_server, make_tenant, make_tool
 
@@ -140,15 +141,16 @@ def test_a_new_token_enables_no_server(remote: Server) -> None:
     assert (remote.enabled, remote.state) == (False, "disabled")
 
 
-def test_a_token_under_another_key_is_as_none_and_the_other_servers_keep_theirs(
-    remote: Server, settings: Any, caplog: pytest.LogCaptureFixture
+def test_a_server_whose_token_is_under_another_key_is_unusable_and_the_others_keep_theirs(
+    remote: Server, settings: Any
 ) -> None:
     settings.SECRET_KEY = "another-key-for-tests-and-nothing-else"
     other = policies.add_server(
         tenant_id=remote.tenant_id, name="other", spec="https://b.example/mcp", token="theirs", actor=OPERATOR
     )
     assert (token_of(remote), token_of(Server.objects.get(pk=other))) == ("", "theirs")
-    assert "server notes: its token was stored under another SECRET_KEY; set it again" in caplog.text
+    unusable = {row.name: row.unusable for row in enabled_servers()}
+    assert unusable == {"notes": LOST, "other": ""}
 
 
 def test_a_server_is_disabled_and_enabled_once_and_refreshed_only_while_enabled(tool: Tool) -> None:

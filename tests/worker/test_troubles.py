@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.lib.sealing import Vault
+from taskhub.lifecycle.policies import set_server_token
 from taskhub.queries.servers import server_detail
 from taskhub.store.models import Server
 from tests.upstream import kit
-from tests.worker.kit import Hall, wait_until
+from tests.worker.kit import Hall, call, ended, wait_until
 
 REFUSED = "HTTP 401 Unauthorized. Its token is missing, expired or refused: set a new one on the server's page."
 FAILS = "HTTP 503 Service Unavailable. The server, or a proxy before it, fails: its own log says why."
@@ -54,3 +60,30 @@ def test_one_line_tells_of_each_problem_and_one_of_its_end(hall: Hall, caplog: p
         wait_until(lambda: state() == ("unreachable", REFUSED), "the first problem again")
         hall.stop()
     assert said() == [REFUSED, FAILS, "reached again", REFUSED]
+
+
+def test_a_server_whose_token_cannot_be_read_is_not_called_without_it(
+    hall: Hall, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "taskhub.worker.servers")
+    lost = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
+    with kit.HttpServer() as http:
+        server = hall.server(http.target, credentials=Vault(b"the key of before").lock("s3cret"))
+        tool = hall.tool(server, "echo")
+        worker = hall.start()
+        task = ended(call(tool, text="hello"))
+        assert json.loads(task.error_json or "")["message"] == f"Server {server.name} cannot be reached: {lost}"
+        server.refresh_from_db()
+        assert (server.state, server.problem) == ("unreachable", lost)
+        worker.servers.look_again(server.pk)
+        assert http.requests == []
+        set_server_token(
+            tenant_id=server.tenant_id, server_id=server.pk, token="anew", actor=Actor(name="ada", door=Door.WEB)
+        )
+        wait_until(lambda: Server.objects.filter(state="ready").exists(), "the server with its token")
+        assert ended(call(tool, text="hello")).result_json is not None
+        assert {headers.get("authorization") for headers in http.requests} == {"Bearer anew"}
+        hall.stop()
+    assert [record.getMessage() for record in caplog.records if record.name == "taskhub.worker.servers"] == [
+        f"server {server.name}: {lost}"
+    ]

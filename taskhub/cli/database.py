@@ -12,6 +12,7 @@ from django.db import OperationalError, ProgrammingError, connection
 from psycopg.errors import UndefinedFunction, UndefinedTable
 
 from taskhub.cli.embedded import Embedded
+from taskhub.cli.lockfile import LockHeld
 from taskhub.cli.sockets import NotPrivate
 from taskhub.store.functions import NewerSchemaError, check_newer
 
@@ -43,7 +44,7 @@ def need_database() -> Iterator[None]:
         if not embedded.running():
             try:
                 embedded.start()
-            except (NotPrivate, SubprocessError) as error:
+            except (LockHeld, NotPrivate, SubprocessError) as error:
                 raise CommandError(f"The embedded Postgres did not start: {error}") from None
             started = embedded
         connection.settings_dict["HOST"] = str(embedded.directory())

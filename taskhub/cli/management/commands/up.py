@@ -178,7 +178,7 @@ class Command(BaseCommand):
             return
         embedded = supervisor.database = Embedded(data_dir)
         try:
-            url = embedded.start()
+            url = embedded.start(supervisor.waits)
         except Exception as error:
             log = data_dir / "pg" / "log"
             raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error

@@ -107,7 +107,12 @@ EVENTS: Final[dict[str, Shape]] = {
         "The oldest part of the log was written to a file, and its events are in that file alone.",
         after="to_xid link events seals until file sha256 ahead ahead_digest signature",
     ),
-    "audit.verified": Shape("Somebody compared events with their seals.", after="ok events seals problem full mark?"),
+    "audit.moved": Shape(
+        "The log goes on in another cluster.", after="cluster before sealed_to shift late first last signature"
+    ),
+    "audit.verified": Shape(
+        "Somebody compared events with their seals.", after="ok events seals problem full seconds? mark?"
+    ),
 }
 
 

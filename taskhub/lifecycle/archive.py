@@ -26,7 +26,7 @@ from django.db import connection, transaction
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.lifecycle.events import record_event
-from taskhub.lifecycle.seal import BEGINNING, LEAVES, link, merkle_root, signing_key, statement
+from taskhub.lifecycle.seal import BEGINNING, END, LEAVES, link, merkle_root, signing_key, statement
 from taskhub.store import statements
 from taskhub.store.deadline import unhurried
 
@@ -178,7 +178,7 @@ _PARTS = statements.many("event_parts", _Part)
 _CUT = statements.maybe("archive_cut", int)
 _WITHIN = statements.one("events_in_part", tuple[int, int])
 _LINES = statements.many("event_lines", tuple[int, str])
-_TAKE_TIME = statements.none("take_time")
+TAKE_TIME = statements.none("take_time")
 _DROP = statements.none("drop_event_part")
 _NEWEST = statements.one("newest_archived", _Newest, convert={"archived": statements.from_json})
 
@@ -217,7 +217,7 @@ def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived
         _sync(directory)
     finally:
         partial.unlink(missing_ok=True)
-    ahead = LEAVES(from_xid=BEGINNING, to_xid=cut, from_id=part.to_id)
+    ahead = LEAVES(from_xid=BEGINNING, to_xid=cut, from_id=part.to_id, to_id=END)
     record = Archived(
         to_xid=cut,
         link=written.contents.link,
@@ -230,7 +230,7 @@ def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived
         ahead_digest=hashlib.sha256(ahead.digests or b"").digest(),
     )
     with unhurried(connection), transaction.atomic():
-        _TAKE_TIME()
+        TAKE_TIME()
         within, had = _WITHIN(from_id=part.from_id, to_id=part.to_id, below=earlier.to_xid if earlier else BEGINNING)
         if within != written.within + had:
             raise NotArchived(f"{part.name} has {within} events, and {written.within + had} of them are archived")

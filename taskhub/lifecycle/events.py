@@ -64,16 +64,13 @@ def record_verification(
     problem: str,
     actor: Actor,
     full: bool = True,
+    seconds: float | None = None,
     mark: dict[str, Any] | None = None,
 ) -> int:
-    """Note that somebody compared events with their seals, and what came of it: the audit page shows the latest.
-    From the `mark` the next one goes on. It concerns every tenant and belongs to none.
+    """Note that somebody compared events with their seals, what came of it and how long it took: the audit page shows
+    the latest. From the `mark` the next one goes on. It concerns every tenant and belongs to none.
     """
-    after = {"ok": ok, "events": events, "seals": seals, "problem": problem, "full": full}
-    return record_event(
-        "audit.verified",
-        tenant_id=None,
-        target="audit log",
-        actor=actor,
-        after=after if mark is None else {**after, "mark": mark},
-    )
+    after: dict[str, Any] = {"ok": ok, "events": events, "seals": seals, "problem": problem, "full": full}
+    more = {"seconds": None if seconds is None else round(seconds, 3), "mark": mark}
+    after |= {name: value for name, value in more.items() if value is not None}
+    return record_event("audit.verified", tenant_id=None, target="audit log", actor=actor, after=after)

@@ -1,7 +1,8 @@
 """The sealer: turns committed events into signed, linked statements, off the hot path.
 
-A seal covers whole transactions: all events whose transaction id lies in `[from_xid, to_xid)`.
-Nothing below `pg_snapshot_xmin` can still appear, so a seal is complete when it is made.
+A seal covers whole transactions: all events whose place, their transaction's id, lies in `[from_xid, to_xid)`
+(in another cluster than the first: that and more, see `lifecycle/moved.py`). Nothing below `pg_snapshot_xmin` can still
+appear, so a seal is complete when it is made.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from taskhub.store import statements
 from taskhub.store.models import Seal
 
 BATCH = 5_000
-BEGINNING = -(2**63)
+BEGINNING, END = -(2**63), 2**63 - 1
 _LOCK = 0x7468_7365  # "thse": one sealer at a time
 
 
@@ -70,11 +71,16 @@ def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: byt
     return b"taskhub.seal.v1\n%d\n%d\n%d\n" % (from_xid, to_xid, count) + root + previous
 
 
+def lock_sealing() -> bool:
+    """Keep others from sealing until this transaction ends; not while one does."""
+    return _TRY(lock=_LOCK)
+
+
 def seal_events() -> int:
     """Seal what has committed since the last seal; returns how many events. Nothing new, or
     another sealer at work: 0."""
     with transaction.atomic():
-        if not _TRY(lock=_LOCK):
+        if not lock_sealing():
             return 0
         start, safe = _SEALABLE()
         end = safe
@@ -82,7 +88,7 @@ def seal_events() -> int:
         if beyond is not None:
             # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
-        found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING)
+        found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING, to_id=END)
         if found.digests is None:
             return 0
         previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
 
 from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.audit import verifications
 from taskhub.queries.health import failed_chores, live_workers
+from taskhub.queries.seals import misplaced, seal_state, unsealed
 from taskhub.queries.servers import LOST, token_lost
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
@@ -32,6 +35,10 @@ SHARED = (
     "two connections share one, as behind a PgBouncer that pools transactions or statements: settings, prepared"
     " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
 )
+FULL_DAYS: Final = 3
+"""After so many, the last full verification is said to be long ago: a worker makes one every night."""
+
+_VERIFY: Final = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
 _STANDING = statements.one("database_standing", _Standing)
 
 
@@ -72,7 +79,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     failed = failed_chores()
     words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
     found.append(("chores", not failed, words))
-    found.append(_audit_log())
+    found += [_audit_seals(), _audit_log()]
     return found + [
         _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
     ]
@@ -110,12 +117,24 @@ def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
     return (f"server {server.name}", server.state == "ready", server.problem or server.state)
 
 
+def _audit_seals() -> tuple[str, bool, str]:
+    """Whether what is written gets its seal."""
+    now = seal_state()
+    problem = misplaced(now, now.known_in) or unsealed(now)
+    sealed = f"last sealed {now.sealed_at:%Y-%m-%d %H:%M %Z}" if now.sealed_at else "nothing is sealed yet"
+    return ("audit seals", not problem, problem or sealed)
+
+
 def _audit_log() -> tuple[str, bool, str]:
-    """As it was found by whoever verified it last: never verified is no fault."""
+    """As it was found by whoever verified it last. That it was not read in full for long is no fault of the log."""
     last = verifications()
     if last.at is None:
-        return ("audit log", True, "never verified: run `manage.py audit verify`")
-    full = f"{last.in_full_at:%Y-%m-%d %H:%M %Z}" if last.in_full_at else "never"
+        return ("audit log", True, f"never verified: {_VERIFY}")
     if not last.ok:
-        return ("audit log", False, f"broken, as of {last.at:%Y-%m-%d %H:%M %Z}: {last.problem}")
-    return ("audit log", True, f"verified {last.at:%Y-%m-%d %H:%M %Z}, in full {full}")
+        return ("audit log", False, f"verification failed {last.at:%Y-%m-%d %H:%M %Z}: {last.problem}")
+    verified = f"verified {last.at:%Y-%m-%d %H:%M %Z}, in full"
+    if last.in_full_at is None:
+        return ("audit log", True, f"{verified} never: {_VERIFY}")
+    verified += f" {last.in_full_at:%Y-%m-%d %H:%M %Z}"
+    days = (datetime.now(UTC) - last.in_full_at).days
+    return ("audit log", True, verified if days < FULL_DAYS else f"{verified}, {days} days ago: {_VERIFY}")

@@ -206,6 +206,11 @@ def test_without_a_worker_the_demo_says_what_is_missing(monkeypatch: pytest.Monk
 # --- audit verify
 
 
+TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
+READ = r"read in \d+\.\d s"
+UNSEALED = "events are not sealed yet"
+
+
 def test_an_audit_log_that_nobody_touched_is_intact_and_the_check_is_on_record(transactional_db: None) -> None:
     world = kit.make_world()
     kit.create(world)
@@ -215,7 +220,7 @@ def test_an_audit_log_that_nobody_touched_is_intact_and_the_check_is_on_record(t
     def verified() -> re.Match[str] | None:
         code, out, err = run("audit", "verify", "--full")
         assert (code, err) == (0, "")
-        return re.fullmatch(r"Intact: ([1-9]\d*) events in ([1-9]\d*) seals; (\d+) events are not sealed yet\.\n", out)
+        return re.fullmatch(rf"Intact: ([1-9]\d*) events in ([1-9]\d*) seals, {READ}; (\d+) {UNSEALED}\.\n", out)
 
     # Another database's open transactions keep the newest events from being sealed for a moment.
     found = wait_until(verified, "a seal")
@@ -226,6 +231,7 @@ def test_an_audit_log_that_nobody_touched_is_intact_and_the_check_is_on_record(t
     assert (last.actor, last.door) == ("manage.py", "cli")
     after = last.after or {}
     mark = after.pop("mark")
+    assert 0 < after.pop("seconds") < 60
     assert after == {"ok": True, "events": int(found[1]), "seals": int(found[2]), "problem": "", "full": True}
     assert (mark["events"], mark["seals"], mark["at"]) == (int(found[1]), int(found[2]), mark["full_at"])
 
@@ -245,9 +251,6 @@ def test_a_changed_event_is_named_and_exits_1(transactional_db: None) -> None:
     assert Seal.objects.exists()
 
 
-TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
-
-
 def sealed_task() -> int:
     """A new task whose creation is sealed: its event."""
     task = kit.create(kit.make_world())
@@ -261,39 +264,165 @@ def sealed_task() -> int:
     return event
 
 
-def test_the_next_check_says_what_it_read_and_what_it_took_from_before(transactional_db: None) -> None:
+def test_the_short_form_says_what_it_read_and_what_it_took_from_before(transactional_db: None) -> None:
     sealed_task()
-    code, first, _ = run("audit", "verify")
-    assert (code, first.splitlines()) == (0, ["Intact: 1 events in 1 seals; 0 events are not sealed yet."])
+    code, first, _ = run("audit", "verify", "--since-mark")
+    assert code == 0
+    assert re.fullmatch(rf"Intact: 1 events in 1 seals, {READ}; 0 {UNSEALED}\.\n", first)  # without a mark, all
+    mark = Event.objects.get(action="audit.verified").pk
     sealed_task()
-    code, out, err = run("audit", "verify")
+    code, out, err = run("audit", "verify", "--since-mark")
     assert (code, err) == (0, "")
     now, before = out.splitlines()
     assert re.fullmatch(
-        rf"Intact: 2 events in \d seals since the verification of {TIME}; \d events are not sealed yet\.", now
+        rf"Unchanged since entry {mark}, verified {TIME}: 2 events in \d seals, {READ}; \d {UNSEALED}\.", now
     )
     assert re.fullmatch(
-        rf"Not read again: 1 events in 1 seals before that, last read in full {TIME} \(--full reads them\)\.", before
+        rf"Below it 1 events in 1 seals were not read again, last verified in full {TIME} \(--full reads them\)\.",
+        before,
     )
     assert (Event.objects.filter(action="audit.verified").latest("id").after or {})["full"] is False
+    assert run("audit", "verify")[1].startswith("Intact: ")
 
 
-def test_an_event_that_was_changed_before_the_last_check_needs_a_full_one(transactional_db: None) -> None:
+TAMPERING = {
+    "was changed": "UPDATE event SET actor = 'somebody else' WHERE id = {0}",
+    "was changed: dated back": "UPDATE event SET at = at - interval '1 day' WHERE id = {0}",
+    "was deleted": "DELETE FROM event WHERE id = {0}",
+    "was added after its time was sealed": (
+        "INSERT INTO event (id, action, actor, door, xid, at)"
+        " SELECT 4000000, action, 'me', 'sql', xid, at FROM event WHERE id = {0}"
+    ),
+    "was changed: in another's place": (
+        "UPDATE event SET task_id = other.task_id FROM event AS other WHERE event.id = {0} AND other.id = {1}"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TAMPERING)
+def test_what_was_done_below_the_mark_is_found_without_asking_for_more(transactional_db: None, what: str) -> None:
+    victim, other = sealed_task(), sealed_task()
+    assert run("audit", "verify")[0] == 0
+    with kit.superuser_past_the_guards() as raw:
+        raw.execute(TAMPERING[what].format(victim, other))
+    # The short form says what it did not look at, and nothing of it.
+    code, out, _ = run("audit", "verify", "--since-mark")
+    assert (code, "Intact" in out) == (0, False)
+    assert "were not read again, last verified in full" in out
+    code, out, err = run("audit", "verify")
+    assert (code, out) == (1, "")
+    named = 4000000 if "added" in what else victim
+    assert err.splitlines()[0] == f"AUDIT BROKEN: event {named} {what.split(':')[0]}"
+
+
+def test_a_log_that_takes_too_long_is_not_called_intact_by_what_reads_less(transactional_db: None) -> None:
+    """As long as the last full verification took, which is on record."""
+    sealed_task()
+    assert run("audit", "verify")[0] == 0
+    found = {"events": 1, "seals": 1, "problem": "", "actor": ACTOR}
+    record_verification(ok=True, seconds=86_400, **found)
+    sealed_task()
+    code, out, err = run("audit", "verify")
+    assert (code, err) == (3, "")
+    unchanged, below, not_read = out.splitlines()
+    assert unchanged.startswith("Unchanged since entry ")
+    assert below.startswith("Below it 1 events in 1 seals were not read again")
+    assert re.fullmatch(
+        r"Not everything was read: \d events in \d seals take about [\d,]+ min\."
+        r" `manage.py audit verify --full` reads them, and a worker does so every night\.",
+        not_read,
+    )
+    assert run("audit", "verify", "--since-mark")[0] == 0
+    code, out, _ = run("audit", "verify", "--full")
+    assert code == 0
+    expected, intact = out.splitlines()
+    assert re.fullmatch(r"Reading \d events in \d seals: about [\d,]+ min\.", expected)
+    assert intact.startswith("Intact: ")
+    # It took less now, and that is on record as well.
+    assert run("audit", "verify")[1].startswith("Intact: ")
+
+
+def test_both_forms_are_named_when_an_event_is_found_that_was_changed(transactional_db: None) -> None:
     old = sealed_task()
     assert run("audit", "verify")[0] == 0
     new = sealed_task()
     for event in (old, new):
         with kit.superuser_past_the_guards() as raw:
             raw.execute("UPDATE event SET actor = 'somebody else' WHERE id = %s", (event,))
-    code, out, err = run("audit", "verify")
+    code, out, err = run("audit", "verify", "--since-mark")
     assert (code, out) == (1, "")
     problem, intact, taken = err.splitlines()
     assert problem == f"AUDIT BROKEN: event {new} was changed"
     assert re.fullmatch(rf"\d events in \d seals before it since {TIME} are intact\.", intact)
-    assert taken.startswith("Not read again: 1 events in 1 seals before that, last read in full ")
-    code, out, err = run("audit", "verify", "--full")
+    assert taken.startswith("Below it 1 events in 1 seals were not read again, last verified in full ")
+    code, out, err = run("audit", "verify", "--since-mark")  # after a failure all is read
     assert (code, out) == (1, "")
     assert err.splitlines()[0] == f"AUDIT BROKEN: event {old} was changed"
+
+
+def aged(event: int) -> None:
+    """It was written two minutes ago."""
+    with kit.superuser_past_the_guards() as raw:
+        raw.execute("UPDATE event SET at = at - interval '2 minutes' WHERE id = %s", (event,))
+
+
+def test_events_that_nobody_sealed_for_long_are_not_proven(transactional_db: None) -> None:
+    sealed_task()
+    task = kit.create(kit.make_world())
+    aged(Event.objects.get(task_id=task.id).pk)
+    code, out, err = run("audit", "verify")
+    assert (code, out) == (1, "")
+    words, read = err.splitlines()
+    assert re.fullmatch(
+        rf"AUDIT NOT PROVEN: no worker has sealed since {TIME}, and none is alive; the oldest event that no seal held"
+        rf" is from {TIME}\. Start one: `manage.py worker`\.",
+        words,
+    )
+    assert read.endswith(" seals were read, and fit their seals.")
+    # By now they are sealed, and what that is worth is on record.
+    assert run("audit", "verify")[1].startswith("Intact: ")
+    first, _ = Event.objects.filter(action="audit.verified").order_by("id")
+    assert (first.after or {})["problem"].startswith("no worker has sealed since ")
+    assert (first.after or {})["ok"] is False
+
+
+def test_a_transaction_that_keeps_events_from_their_seal_is_named(transactional_db: None) -> None:
+    with superuser() as other:
+        number = other.execute("SELECT pg_current_xact_id()::text").fetchone()
+        assert number is not None
+        task = kit.create(kit.make_world())
+        aged(Event.objects.get(task_id=task.id).pk)
+        code, out, err = run("audit", "verify")
+        assert (code, out) == (1, "")
+        # The oldest one of the whole server; other tests have databases of their own here.
+        assert re.match(r"AUDIT NOT PROVEN: nothing could be sealed ever: transaction \d+ is open for as long; ", err)
+        other.rollback()
+
+
+def test_an_event_beyond_what_the_cluster_counted_is_not_passed_over(transactional_db: None) -> None:
+    event = sealed_task()
+    with kit.superuser_past_the_guards() as raw:
+        raw.execute(
+            "INSERT INTO event (id, action, actor, door, xid)"
+            " SELECT 4000000, action, 'me', 'sql', xid + 1000000000 FROM event WHERE id = %s",
+            (event,),
+        )
+    for form in ((), ("--since-mark",), ("--full",)):
+        code, out, err = run("audit", "verify", *form)
+        assert (code, out) == (1, "")
+        assert err.startswith("AUDIT NOT PROVEN: event 4000000 has the transaction id ")
+
+
+def test_a_provider_that_does_not_tell_its_cluster_is_no_reason_to_fail(transactional_db: None) -> None:
+    sealed_task()
+    assert run("audit", "verify")[0] == 0
+    with superuser(autocommit=True) as raw:
+        raw.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        try:
+            code, out, err = run("audit", "verify")
+        finally:
+            raw.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC")
+    assert (code, out.startswith("Intact: "), err) == (0, True, "")
 
 
 class Screen(io.StringIO):
@@ -311,15 +440,22 @@ def test_at_a_terminal_it_says_how_far_it_is_and_leaves_nothing_of_it(
     out, screen = io.StringIO(), Screen()
     call_command("audit", "verify", stdout=out, stderr=screen)
     assert re.fullmatch(r"\r\x1b\[K100%: 1 events in 1 seals, \d s\r\x1b\[K", screen.getvalue())
-    assert out.getvalue().startswith("Intact: 1 events in 1 seals; ")
+    assert out.getvalue().startswith("Intact: 1 events in 1 seals, read in ")
 
 
 def test_the_doctor_tells_when_the_log_was_verified_and_complains_if_it_was_broken(fit: int) -> None:
-    assert "ok   audit log: never verified: run `manage.py audit verify`\n" in run("doctor")[1]
+    nightly = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
+    assert f"ok   audit log: never verified: {nightly}\n" in run("doctor")[1]
     found = {"events": 3, "seals": 1, "actor": ACTOR}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO event (action, actor, door, at, after)"
+            " VALUES ('audit.verified', 'root', 'cli', now() - interval '100 hours', '{\"ok\": true}')"
+        )
+    assert f" UTC, 4 days ago: {nightly}\n" in run("doctor")[1]
     record_verification(ok=True, problem="", **found)
     record_verification(ok=True, problem="", full=False, **found)
-    full, last = Event.objects.filter(action="audit.verified").order_by("id")
+    _, full, last = Event.objects.filter(action="audit.verified").order_by("id")
     line = f"ok   audit log: verified {last.at:%Y-%m-%d %H:%M} UTC, in full {full.at:%Y-%m-%d %H:%M} UTC\n"
     assert line in run("doctor")[1]
     record_verification(ok=False, problem="event 3 was changed", **found)
@@ -327,5 +463,5 @@ def test_the_doctor_tells_when_the_log_was_verified_and_complains_if_it_was_brok
     last = Event.objects.latest("id")
     assert (code, failures(out)) == (
         1,
-        [f"FAIL audit log: broken, as of {last.at:%Y-%m-%d %H:%M} UTC: event 3 was changed"],
+        [f"FAIL audit log: verification failed {last.at:%Y-%m-%d %H:%M} UTC: event 3 was changed"],
     )

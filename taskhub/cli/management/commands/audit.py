@@ -1,46 +1,69 @@
-"""`manage.py audit verify` and `manage.py audit archive`."""
+"""`manage.py audit verify`, `manage.py audit moved` and `manage.py audit archive`."""
 
 from __future__ import annotations
 
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
+from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.lifecycle.archive import Archived, Broken, NotArchived, archive_part, due_parts, read_archive
-from taskhub.lifecycle.events import record_verification
+from taskhub.lifecycle.moved import Moved
 from taskhub.lifecycle.seal import seal_events, signing_key
-from taskhub.lifecycle.verify import Mark, Verdict, verify_audit
+from taskhub.lifecycle.verify import (
+    Mark,
+    Plan,
+    Report,
+    Verdict,
+    move_audit,
+    plan_verification,
+    record_verdict,
+    verify_audit,
+)
+from taskhub.queries.seals import seal_state
 
+T = TypeVar("T")
 REPORT_SECONDS = 1.0
+LONG_SECONDS = 5.0
+"""What takes longer is said before it begins."""
+
+NOT_ALL_READ = 3
 KEEP_MONTHS = 12
 ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 
 class Command(BaseCommand):
-    """Exit 0 when every seal holds, or everything due is archived; 1 with the first bad event, or the reason."""
+    """Exit 0 when every event fits its seal, or everything due is archived; 1 with the first bad event, or the reason;
+    3 when nothing was found, and not everything was read though nobody asked for less."""
 
     help = "Compare the audit log with its seals, or write its oldest part to a file that proves itself."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Two verbs."""
+        """Three verbs."""
         verbs = parser.add_subparsers(dest="verb", required=True)
-        verify = verbs.add_parser("verify", help="check what is new since it was last verified, or everything")
-        verify.add_argument("--full", action="store_true", help="read every event again, from the first")
+        verify = verbs.add_parser("verify", help="read every event and compare it with its seal")
+        how = verify.add_mutually_exclusive_group()
+        how.add_argument("--full", action="store_true", help="however long it takes")
+        how.add_argument(
+            "--since-mark", action="store_true", help="read only what was sealed since it was last verified"
+        )
         verify.add_argument(
             "--archive", nargs="+", metavar="FILE", type=Path, help="check these archives instead; needs no database"
         )
         verify.add_argument("--data-dir", help="as for `up`")
+        moved = verbs.add_parser("moved", help="let the log go on in the cluster that the database is in now")
+        moved.add_argument("--data-dir", help="as for `up`")
         archive = verbs.add_parser("archive", help="write parts of the log that are over to files, and drop them")
         archive.add_argument("--to", required=True, metavar="DIR", type=Path, help="where the files go")
         archive.add_argument(
@@ -57,10 +80,12 @@ class Command(BaseCommand):
         """What the verb says."""
         if options["verb"] == "archive":
             self._archive(options["to"], options["keep_months"], dry=options["dry_run"])
-        elif options["archive"]:
+        elif options.get("archive"):
             self._verify_archives(options["archive"])
+        elif options["verb"] == "moved":
+            self._move()
         else:
-            self._verify_log(full=options["full"])
+            self._verify_log(full=options["full"], since_mark=options["since_mark"])
 
     def _archive(self, directory: Path, months: int, *, dry: bool) -> None:
         if months < 0:
@@ -116,43 +141,45 @@ class Command(BaseCommand):
         if found[0][0].from_xid:
             self.stdout.write(f"What came before {found[0][1]} is in another archive.")
 
-    def _verify_log(self, *, full: bool) -> None:
-        """Seal what is new, then verify it, or all."""
+    def _move(self) -> None:
         with need_database():
+            try:
+                verdict, moved = self._watched(lambda report: move_audit(actor=ACTOR, report=report))
+            except Refused as error:
+                raise CommandError(str(error)) from None
+        if moved is None:
+            raise CommandError(f"AUDIT BROKEN: {verdict.problem}. The log stays as it is.")
+        self.stdout.write(_moved(verdict, moved))
+
+    def _verify_log(self, *, full: bool, since_mark: bool) -> None:
+        """Seal what is new, then verify all, or what was asked for."""
+        with need_database():
+            found = seal_state()
             while seal_events():
                 pass
-            verdict = self._verify(full=full)
-            record_verification(
-                ok=not verdict.problem,
-                events=verdict.events,
-                seals=verdict.seals,
-                problem=verdict.problem,
-                full=verdict.earlier is None,
-                mark=verdict.mark,
-                actor=ACTOR,
-            )
-        earlier = verdict.earlier
-        if verdict.problem:
-            self.stderr.write(f"AUDIT BROKEN: {verdict.problem}")
-            since = f" since {_when(earlier)}" if earlier else ""
-            self.stderr.write(f"{verdict.events} events in {verdict.seals} seals before it{since} are intact.")
-            if earlier:
-                self.stderr.write(_not_read(earlier))
+            plan = plan_verification(full=full, since_mark=since_mark)
+            if plan.full and plan.seconds > LONG_SECONDS:
+                self.stdout.write(f"Reading {_size(plan)}: about {_duration(plan.seconds)}.")
+                self.stdout.flush()
+            verdict = self._watched(lambda report: verify_audit(full=plan.full, report=report, state=found))
+            record_verdict(verdict, actor=ACTOR)
+        if verdict.problem or verdict.unproven:
+            for line in _bad(verdict):
+                self.stderr.write(line)
             sys.exit(1)
-        since = f" since the verification of {_when(earlier)}" if earlier else ""
-        self.stdout.write(
-            f"Intact: {verdict.events} events in {verdict.seals} seals{since};"
-            f" {verdict.unsealed} events are not sealed yet."
-        )
-        if earlier and earlier.events:
-            self.stdout.write(_not_read(earlier))
-        if verdict.archived:
-            self.stdout.write(_archived(verdict.archived))
+        for line in _good(verdict):
+            self.stdout.write(line)
+        if verdict.earlier is not None and not since_mark:
+            self.stdout.write(
+                f"Not everything was read: {_size(plan)} take about {_duration(plan.seconds)}."
+                " `manage.py audit verify --full` reads them, and a worker does so every night."
+            )
+            sys.exit(NOT_ALL_READ)
 
-    def _verify(self, *, full: bool) -> Verdict:
+    def _watched(self, work: Callable[[Report], T]) -> T:
         """With how far it is, in one line that is written over and again, where somebody sits at a terminal."""
         if not self.stderr.isatty():
-            return verify_audit(full=full)
+            return work(lambda events, seals, part: None)
         begun = told = time.monotonic()
 
         def report(events: int, seals: int, part: float) -> None:
@@ -162,7 +189,7 @@ class Command(BaseCommand):
                 self._line(f"{part:.0%}: {events:,} events in {seals:,} seals, {told - begun:.0f} s")
 
         try:
-            return verify_audit(full=full, report=report)
+            return work(report)
         finally:
             if told > begun:
                 self._line("")
@@ -172,15 +199,67 @@ class Command(BaseCommand):
         self.stderr.flush()
 
 
-def _when(mark: Mark) -> str:
-    return f"{mark.at:%Y-%m-%d %H:%M:%S %Z}"
+def _good(verdict: Verdict) -> Iterator[str]:
+    read = f"{verdict.events} events in {verdict.seals} seals, read in {_duration(verdict.seconds)}"
+    open_ = f"{verdict.unsealed} events are not sealed yet"
+    if verdict.earlier is None:
+        yield f"Intact: {read}; {open_}."
+    else:
+        verified = f"since entry {verdict.since}, verified {_when(verdict.earlier.at)}"
+        yield f"Unchanged {verified}: {read}; {open_}."
+        yield _not_read(verdict.earlier)
+    if verdict.notice:
+        yield f"Note: {verdict.notice}. It was not gone by; there is a new one."
+    if verdict.archived:
+        yield _archived(verdict.archived)
+
+
+def _bad(verdict: Verdict) -> Iterator[str]:
+    earlier = verdict.earlier
+    since = f" since {_when(earlier.at)}" if earlier else ""
+    if verdict.problem:
+        yield f"AUDIT BROKEN: {verdict.problem}"
+        yield f"{verdict.events} events in {verdict.seals} seals before it{since} are intact."
+    else:
+        yield f"AUDIT NOT PROVEN: {verdict.unproven}."
+        yield f"{verdict.events} events in {verdict.seals} seals{since} were read, and fit their seals."
+    if earlier:
+        yield _not_read(earlier)
 
 
 def _not_read(earlier: Mark) -> str:
     return (
-        f"Not read again: {earlier.events} events in {earlier.seals} seals before that,"
-        f" last read in full {earlier.full_at:%Y-%m-%d %H:%M:%S %Z} (--full reads them)."
+        f"Below it {earlier.events} events in {earlier.seals} seals were not read again, last verified in full"
+        f" {_when(earlier.full_at)} (--full reads them)."
     )
+
+
+def _moved(verdict: Verdict, moved: Moved) -> str:
+    late = (
+        f" {moved.late} events that were written here before, entries {moved.first} to {moved.last}, had places that"
+        " were sealed already, and are behind them now."
+        if moved.late
+        else ""
+    )
+    return (
+        f"{verdict.events} events in {verdict.seals} seals came here intact. The log goes on in cluster"
+        f" {moved.cluster or 'of unknown identifier'}, behind transaction {moved.sealed_to}.{late}"
+        " Now run `manage.py audit verify`."
+    )
+
+
+def _size(plan: Plan) -> str:
+    return f"{plan.events:,} events in {plan.seals:,} seals"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+
+
+def _when(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _archived(archived: Archived) -> str:

@@ -167,3 +167,49 @@ BEGIN
     END IF;
     RETURN NULL;
 END $$;
+
+-- Which cluster this is: `initdb` and `pg_upgrade` make another, a copy of the files is the same one. Empty where the
+-- provider lets nobody ask.
+CREATE OR REPLACE FUNCTION cluster_v1() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT c.system_identifier FROM pg_control_system() c)::text;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN '';
+END $$;
+
+-- An event's place in the log is its transaction's id and, since the database was moved into a cluster that counts
+-- from the beginning, so many more. The column's default says how many, so that a dump takes it along.
+CREATE OR REPLACE FUNCTION event_shift_v1() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
+    FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = 'event'::regclass AND a.attname = 'xid'
+$$;
+
+-- After a move: what is written from now on gets a place behind all that was sealed or written in the cluster before.
+-- So do `late` events, which were written here with places that are sealed already; theirs is all that changes, and no
+-- seal has held them yet. What has an id up to `top` was there before.
+CREATE OR REPLACE FUNCTION event_moved_v1(sealed_to bigint, top bigint)
+RETURNS TABLE (shift bigint, late bigint, first bigint, last bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    behind bigint;
+    more bigint;
+BEGIN
+    LOCK TABLE event IN ACCESS EXCLUSIVE MODE;
+    SELECT greatest(sealed_to, (SELECT max(s.to_xid) FROM seal s), max(e.xid) + 1) INTO behind
+    FROM event e WHERE e.xid >= sealed_to;
+    SELECT count(*), min(e.id), max(e.id), greatest(0, behind - least(
+        min(e.xid), pg_current_xact_id()::text::bigint + event_shift_v1()))
+    INTO late, first, last, more FROM event e WHERE e.xid < sealed_to AND e.id > top;
+    shift := event_shift_v1() + more;
+    IF behind > 4611686018427387904 THEN
+        RAISE EXCEPTION 'no cluster counts to %', behind USING ERRCODE = 'TH008';
+    END IF;
+    IF more > 0 THEN
+        ALTER TABLE event DISABLE TRIGGER event_append_only;
+        UPDATE event e SET xid = e.xid + more WHERE e.xid < sealed_to AND e.id > top;
+        ALTER TABLE event ENABLE TRIGGER event_append_only;
+        EXECUTE format('ALTER TABLE event ALTER COLUMN xid SET DEFAULT pg_current_xact_id()::text::bigint + %L::bigint',
+                       shift);
+    END IF;
+    RETURN NEXT;
+END $$;

@@ -182,7 +182,8 @@ SELECT pg_try_advisory_xact_lock(:lock);
 
 -- write: sealable() -> tuple[int, int]
 -- From which transaction on, and up to where: nothing below the snapshot's xmin can still appear.
-SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0), pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0),
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift_v1();
 
 -- write: transaction_beyond(from_xid bigint, to_xid bigint, most int) -> int | None
 SELECT e.xid FROM event AS e
@@ -190,20 +191,66 @@ WHERE e.xid >= :from_xid AND e.xid < :to_xid
 ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 
 -- read fresh: seal_lag() -> float
--- How old the oldest event is that no seal holds, in seconds.
-SELECT coalesce(extract(EPOCH FROM clock_timestamp() - (
-    SELECT e.at FROM event AS e
-    WHERE e.xid >= coalesce((SELECT max(s.to_xid) FROM seal AS s), 0) ORDER BY e.xid, e.id LIMIT 1
+-- How old the oldest event is that no seal holds, in seconds; in a cluster that has yet to count as far as the seals
+-- go, where none can be made, how old the last seal is.
+WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
+SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
+    (
+        SELECT e.at FROM event AS e
+        WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
+    ),
+    (SELECT at FROM last WHERE to_xid > pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift_v1())
 )), 0)::float8;
+
+/* fragment: newest_move
+e.id, e.after FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.moved' ORDER BY e.id DESC LIMIT 1
+*/
+
+/* fragment: newest_mark
+e.id, e.after -> 'mark' AS mark FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ? 'mark' ORDER BY e.id DESC LIMIT 1
+*/
+
+-- read fresh: seal_state() -> SealState
+-- `at_xid`: what the next transaction gets; `open_xid`: the oldest that is not over. The oldest event that no seal
+-- holds stands for all of them.
+WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1),
+waiting AS (
+    SELECT e.xid, e.at FROM event AS e
+    WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
+),
+farthest AS (SELECT e.id, e.xid FROM event AS e ORDER BY e.xid DESC, e.id DESC LIMIT 1)
+SELECT cluster_v1() AS cluster,
+       coalesce((
+           SELECT either.cluster FROM (
+               SELECT m.id, m.mark ->> 'cluster' AS cluster FROM (SELECT {newest_mark}) AS m
+               UNION ALL
+               SELECT m.id, m.after ->> 'cluster' AS cluster FROM (SELECT {newest_move}) AS m
+           ) AS either
+           ORDER BY either.id DESC LIMIT 1
+       ), '') AS known_in,
+       coalesce((SELECT to_xid FROM last), 0) AS sealed_to, (SELECT at FROM last) AS sealed_at,
+       event_shift_v1() + greatest(
+           pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_xact_id_if_assigned()::text::bigint + 1
+       ) AS at_xid,
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift_v1() AS open_xid,
+       (SELECT id FROM farthest) AS farthest_id, coalesce((SELECT xid FROM farthest), 0) AS farthest_xid,
+       (SELECT xid FROM waiting) AS waiting_xid, (SELECT at FROM waiting) AS waiting_since,
+       coalesce(extract(EPOCH FROM clock_timestamp() - (SELECT at FROM waiting)), 0)::float8 AS waited,
+       (
+           SELECT count(*) FROM worker AS w
+           WHERE w.heartbeat_at > clock_timestamp() - interval '30 seconds' AND w.stopped_at IS NULL
+       ) AS workers;
 
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
--- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint) -> Leaves
+-- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint, to_id bigint) -> Leaves
 -- As one row: who seals or verifies has better things to do than to read thousands.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) AS digests
-FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id;
+FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id AND e.id <= :to_id;
 
 -- write: store_seal(from_xid bigint, to_xid bigint, count int, event_ids bigint[], leaves bytea, root bytea,
 --     previous bytea, signature bytea, key_id text) -> None
@@ -215,16 +262,26 @@ VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :sign
 
 -- read fresh: verified_before() -> _Before
 -- The mark is signed, and what is around it is not: so every failure counts, whatever was written after it.
-WITH marked AS (
-    SELECT e.id, e.after -> 'mark' AS mark FROM event AS e
-    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ? 'mark'
+WITH marked AS (SELECT {newest_mark}),
+archived AS (SELECT {newest_archive}),
+moved AS (SELECT {newest_move}),
+timed AS (
+    SELECT e.after FROM event AS e
+    WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND {read_in_full} AND e.after ? 'seconds'
     ORDER BY e.id DESC LIMIT 1
-),
-archived AS (SELECT {newest_archive})
+)
 SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT mark FROM marked) AS mark,
        (SELECT id FROM archived) AS archived_in, (SELECT after FROM archived) AS archived,
+       (SELECT id FROM moved) AS moved_in, (SELECT after FROM moved) AS moved,
        (SELECT max(e.at) FROM event AS e
-        WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ->> 'ok' = 'false') AS failed_at;
+        WHERE e.tenant_id IS NULL AND e.action = 'audit.verified' AND e.after ->> 'ok' = 'false') AS failed_at,
+       coalesce((SELECT (after ->> 'events')::bigint FROM timed), 0) AS timed_events,
+       coalesce((SELECT (after ->> 'seals')::bigint FROM timed), 0) AS timed_seals,
+       coalesce((SELECT (after ->> 'seconds')::float8 FROM timed), 0) AS timed_seconds;
+
+-- read: sealed_above(above bigint) -> tuple[int, int]
+-- So many events in so many seals.
+SELECT coalesce(sum(s.count), 0)::bigint, count(*) FROM seal AS s WHERE s.to_xid > :above;
 
 /* fragment: seal_head
 s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
@@ -242,8 +299,16 @@ FROM (
 ) AS s
 WHERE s.before < :events ORDER BY s.to_xid;
 
--- read: event_digests(from_xid bigint, to_xid bigint) -> list[tuple[int, bytes]]
-SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid;
+-- read: event_digests(from_xid bigint, to_xid bigint, to_id bigint) -> list[tuple[int, bytes]]
+SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id <= :to_id;
+
+-- read: top_sealed(most int) -> int | None
+-- The newest id that a seal names: ids and transactions run together, but for those in flight, so it is in the last.
+SELECT max(named.id) FROM (SELECT s.event_ids FROM seal AS s ORDER BY s.to_xid DESC LIMIT :most) AS s
+CROSS JOIN LATERAL unnest(s.event_ids) AS named (id);
+
+-- write: move_events(sealed_to bigint, top bigint) -> _Shifted
+SELECT m.shift, m.late, m.first, m.last FROM event_moved_v1(:sealed_to, :top) AS m;
 
 
 -- Parts and archives

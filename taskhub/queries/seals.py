@@ -1,0 +1,85 @@
+"""Are events sealed as they should be, and is the log still where it was? What the database tells about that at once,
+without reading any event again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from taskhub.store import statements
+
+LONGEST_WAIT: Final = 60.0
+"""Seconds after which an event should have been sealed: a worker does it every few seconds."""
+
+MOVED: Final = (
+    "If it was restored from a dump or upgraded by pg_upgrade: `manage.py audit moved` puts that on record, and the log"
+    " goes on"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SealState:
+    """Where the log is by now, in places: an event's is its transaction's id, and more after a move.
+
+    It is in `cluster`, and was in `known_in` when it was last verified or moved; either is empty where nobody can say.
+    What is below `sealed_to` is sealed. The next transaction gets `at_xid`, and the oldest that goes on has `open_xid`.
+    The event that is `farthest`; and the oldest that no seal holds, which has `waited` so many seconds."""
+
+    cluster: str
+    known_in: str
+    sealed_to: int
+    sealed_at: datetime | None
+    at_xid: int
+    open_xid: int
+    farthest_id: int | None
+    farthest_xid: int
+    waiting_xid: int | None
+    waiting_since: datetime | None
+    waited: float
+    workers: int
+
+
+seal_state = statements.one("seal_state", SealState)
+
+
+def misplaced(state: SealState, known_in: str) -> str:
+    """Why what is written now cannot be sealed, or is in another cluster than the log was `known_in`; empty where the
+    log is in its place."""
+    found = []
+    if state.cluster and known_in and state.cluster != known_in:
+        found.append(
+            f"the database is in another cluster than it was (system identifier {state.cluster}, before {known_in})"
+        )
+    if state.sealed_to > state.at_xid:
+        since = f" at {_when(state.sealed_at)}" if state.sealed_at else ""
+        found.append(
+            f"transaction ids jumped back: the log was sealed up to {state.sealed_to}{since}, and the cluster is at"
+            f" {state.at_xid}, so what is written now can never be sealed by its position"
+        )
+    return f"{'; '.join(found)}. {MOVED}" if found else ""
+
+
+def unsealed(state: SealState) -> str:
+    """Why events have no seal that should have one, where the log is in its place; empty if none waits so long."""
+    if state.farthest_xid >= state.at_xid:
+        return (
+            f"event {state.farthest_id} has the transaction id {state.farthest_xid}, and the cluster is only at"
+            f" {state.at_xid}: no seal can hold it, and TaskHub did not write it so. Look at it, and who could"
+        )
+    if state.waited <= LONGEST_WAIT or state.waiting_since is None or state.waiting_xid is None:
+        return ""
+    since = f"since {_when(state.sealed_at)}" if state.sealed_at else "ever"
+    oldest = f"the oldest event that no seal held is from {_when(state.waiting_since)}"
+    if state.waiting_xid >= state.open_xid:
+        return (
+            f"nothing could be sealed {since}: transaction {state.open_xid} is open for as long; {oldest}. End it:"
+            " pg_stat_activity (backend_xid) or pg_prepared_xacts tells whose it is"
+        )
+    if not state.workers:
+        return f"no worker has sealed {since}, and none is alive; {oldest}. Start one: `manage.py worker`"
+    return f"no worker has sealed {since}, though one is alive; {oldest}. Its log says why"
+
+
+def _when(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import hashlib
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection
 from taskhub.upstream.call import Asked, Faulted, Finished, Outcome
-from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.connection import Target
-from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
 from tests.upstream.kit import call, text
@@ -344,14 +342,6 @@ async def test_a_models_answer_reaches_an_older_server_as_it_is(content: Any) ->
 
     async with kit.pool_of(kit.OLD) as pool:
         assert jsonx.decode(text(await call(pool, "ask_model", ask=ask)).encode()) == answer
-
-
-async def test_a_command_that_asks_for_roots_while_nobody_calls_hears_that_there_are_none() -> None:
-    """Servers that many people start by npx ask at once, and write an error over any other answer."""
-    async with kit.pool_of(replace(kit.OLD, target=f"{kit.OLD.target} curious")) as pool:
-        async with pool.borrow(ABLE) as connection:
-            await take_snapshot(connection)
-        assert text(await call(pool, "anything")) == '{"roots": []}'
 
 
 async def test_nobody_is_asked_for_roots_that_the_caller_does_not_have() -> None:

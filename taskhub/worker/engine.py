@@ -122,6 +122,7 @@ class Engine:
                 self._fail("claiming", error)
             left = await self.slots.drain()
         finally:
+            jobs.stop()
             await self.chores.end()
             await self.servers.close()
             await self.breakers.close()
@@ -208,10 +209,10 @@ class Engine:
 
 
 async def _run_jobs() -> None:
-    """procrastinate's own worker, for the durable wake-up and the hourly chores. It gives up when
-    the database stays away, so it is started again."""
+    """procrastinate's own worker, for the durable wake-up and the chores, one of which may go on for hours. It gives up
+    when the database stays away, so it is started again."""
     async with jobs.app().open_async() as app:
-        await app.run_worker_async(queues=[QUEUE], concurrency=2, install_signal_handlers=False)
+        await app.run_worker_async(queues=[QUEUE], concurrency=3, install_signal_handlers=False)
 
 
 def _close() -> None:

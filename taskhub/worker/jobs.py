@@ -1,9 +1,13 @@
-"""procrastinate's side: the durable wake-up and the hourly chores. A job is only a wake-up; the
+"""procrastinate's side: the durable wake-up, the hourly chores and that of the night. A job is only a wake-up; the
 truth is the task row, since a stalled worker can finish the job of another."""
 
 from __future__ import annotations
 
+import logging
+import threading
+import time
 from collections.abc import Callable
+from typing import Final
 
 import procrastinate
 from django.conf import settings
@@ -13,21 +17,36 @@ from procrastinate.contrib.django import connector_params
 from procrastinate.psycopg_connector import PsycopgConnector
 
 from taskhub.core.names import QUEUE, WAKE_JOB
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
 from taskhub.identity.oauth import applications
 from taskhub.identity.sessions import purge_sign_ins
 from taskhub.lifecycle.parts import turn_part
 from taskhub.lifecycle.sessions import purge_sessions, purge_streams
 from taskhub.lifecycle.sweep import purge
+from taskhub.lifecycle.verify import record_verdict, verify_audit
 from taskhub.queries.sessions import IDLE_DAYS
 from taskhub.store.chores import run_each
 from taskhub.store.session import begin_async
 
+logger = logging.getLogger(__name__)
+
+REST: Final = 3.0
+"""So many times as long as it read, a nightly verification then rests: it takes a quarter of one connection's time."""
+
 _wakers: list[Callable[[], None]] = []
+_stopping = threading.Event()
 
 
 def on_wake(call: Callable[[], None]) -> None:
     """What to call when a wake-up job runs in this process."""
     _wakers[:] = [call]
+    _stopping.clear()
+
+
+def stop() -> None:
+    """Let what may take hours end soon."""
+    _stopping.set()
 
 
 def app() -> procrastinate.App:
@@ -74,6 +93,44 @@ def turn_event_part(timestamp: int) -> None:
         turn_part()
     finally:
         connection.close()  # see `purge_old`
+
+
+class NotVerified(Exception):
+    """The log is not as it was sealed, or it cannot be told; says why. `doctor` and `/metrics` count the chore as
+    failed."""
+
+
+class _Stopped(Exception):
+    """The worker ends."""
+
+
+@django_app.periodic(cron="23 2 * * *")
+@django_app.task(name="taskhub.verify_audit", queue=QUEUE, queueing_lock="verify-audit")
+def verify_log(timestamp: int) -> None:
+    """Read the whole audit log and compare it with its seals, in one worker a night: a few thousand events at a time,
+    with rests, and no transaction from one read to the next. What came of it is on record. One that is interrupted
+    begins anew the next night."""
+    read_since = time.monotonic()
+
+    def rest(events: int, seals: int, part: float) -> None:
+        nonlocal read_since
+        if _stopping.wait(REST * (time.monotonic() - read_since)):
+            raise _Stopped
+        read_since = time.monotonic()
+
+    try:
+        verdict = verify_audit(full=True, report=rest)
+        record_verdict(verdict, actor=Actor(name="nightly verification", door=Door.WORKER))
+    except _Stopped:
+        logger.info("the nightly verification of the audit log was interrupted: this worker ends")
+        return
+    finally:
+        connection.close()  # see `purge_old`
+    if problem := verdict.problem or verdict.unproven:
+        raise NotVerified(f"the audit log: {problem}")
+    logger.info(
+        "the audit log is intact: %d events in %d seals, read in %.1f s", verdict.events, verdict.seals, verdict.seconds
+    )
 
 
 @django_app.periodic(cron="37 * * * *")

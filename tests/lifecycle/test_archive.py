@@ -17,6 +17,7 @@ from django.db import connection
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.lifecycle import verify as verification
 from taskhub.lifecycle.archive import (
     Archived,
     Broken,
@@ -51,6 +52,10 @@ def now() -> datetime:
 
 def last_month() -> datetime:
     return now().replace(day=1) - timedelta(days=3)
+
+
+def ago(days: int) -> datetime:
+    return now() - timedelta(days=days)
 
 
 def parts() -> list[str]:
@@ -118,6 +123,28 @@ def old(log: World) -> World:
     live(log)
     sealed_all()
     return log
+
+
+def test_what_is_archived_while_the_log_is_read_is_not_missing(
+    log: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A nightly verification may take hours."""
+    for days in (80, 40):
+        live(log)
+        tamper("UPDATE event SET at = %s WHERE xid >= (SELECT coalesce(max(to_xid), 0) FROM seal)", ago(days))
+        assert turn() is not None
+        sealed_all()
+    live(log)
+    sealed_all()
+    monkeypatch.setattr(verification, "SEALS", 1)
+    archives: list[Archived] = []
+
+    def report(events: int, seals: int, part: float) -> None:
+        while len(archives) < 2:
+            archives.append(archive(tmp_path, ago(20)))
+
+    verdict = verify_audit(full=True, report=report)
+    assert (verdict.problem, verdict.archived) == ("", archives[1])
 
 
 # --- parts

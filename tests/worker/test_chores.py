@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
 
 from taskhub.lifecycle import seal
 from taskhub.lifecycle.sessions import start_session
+from taskhub.queries.audit import verifications
+from taskhub.queries.doctor import checks
 from taskhub.store.chores import ChoresFailed
-from taskhub.store.models import Session, SignIn, Stream, Task
+from taskhub.store.models import Event, Session, SignIn, Stream, Task
 from taskhub.worker import engine, jobs
 from tests.factories import make_context, make_task, make_tenant
 from tests.lifecycle import kit
+from tests.lifecycle.kit import World
 from tests.store.flushing import superuser
 from tests.worker.kit import Hall, call, ended, wait_until
 
@@ -99,3 +104,62 @@ def test_relays_that_cannot_be_swept_keep_no_task_waiting(hall: Hall) -> None:
         assert ended(task).message == "Expired before a worker took it"
         other.rollback()
         hall.stop()
+
+
+# --- the night
+
+
+def verified() -> list[dict[str, Any]]:
+    return [event.after or {} for event in Event.objects.filter(action="audit.verified").order_by("id")]
+
+
+def sealed_task(world: World) -> int:
+    task = kit.create(world)
+    wait_until(seal.seal_events, "a seal")
+    return int(Event.objects.get(task_id=task.id).pk)
+
+
+def test_a_worker_reads_the_whole_log_and_that_is_on_record(hall: Hall) -> None:
+    sealed_task(hall.tool(hall.server(enabled=False), "echo"))
+    hall.start()
+    jobs.verify_log.defer(timestamp=0)
+    wait_until(verified, "a verification")
+    (found,) = verified()
+    assert (found["ok"], found["full"], found["problem"]) == (True, True, "")
+    (event,) = Event.objects.filter(action="audit.verified")
+    assert (event.actor, event.door) == ("nightly verification", "worker")
+    assert verifications().in_full_at == event.at
+
+
+def test_a_log_that_is_found_broken_by_night_fails_the_chore_and_the_doctor_says_so(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_stopping", threading.Event())  # workers of other tests have ended in this process
+    event = sealed_task(hall.tool(hall.server(enabled=False), "echo"))
+    jobs.verify_log(timestamp=0)
+    with kit.superuser_past_the_guards() as raw:
+        raw.execute("UPDATE event SET actor = 'somebody else' WHERE id = %s", (event,))
+    with pytest.raises(jobs.NotVerified, match=rf"^the audit log: event {event} was changed$"):
+        jobs.verify_log(timestamp=0)
+    assert [found["ok"] for found in verified()] == [True, False]
+    (line,) = [check for check in checks(has_secret=True) if check[0] == "audit log"]
+    assert line[1] is False
+    assert line[2].endswith(f": event {event} was changed")
+
+
+def test_a_verification_by_night_rests_without_a_transaction_and_ends_with_its_worker(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it keeps no vacuum waiting, and no restart."""
+    sealed_task(hall.tool(hall.server(enabled=False), "echo"))
+    monkeypatch.setattr(jobs, "REST", 1e6)
+    hall.start()
+    jobs.verify_log.defer(timestamp=0)
+    looking = (
+        "SELECT count(*), count(backend_xmin), count(*) FILTER (WHERE state <> 'idle') FROM pg_stat_activity"
+        " WHERE datname = current_database() AND query LIKE '%event_leaves%' AND pid <> pg_backend_pid()"
+    )
+    with superuser(autocommit=True) as other:
+        wait_until(lambda: other.execute(looking).fetchone() == (1, 0, 0), "a rest")
+        hall.stop()
+    assert verified() == []

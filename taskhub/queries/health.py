@@ -67,7 +67,7 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
         ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states.items()]),
         ("taskhub_oldest_queued_seconds", "Age of the oldest queued task", [({}, age)]),
         ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
-        ("taskhub_chores_failed", "Hourly chores whose last run failed", [({}, len(failed_chores()))]),
+        ("taskhub_chores_failed", "Chores of every hour or night whose last run failed", [({}, len(failed_chores()))]),
         (
             "taskhub_servers",
             "Servers by state",

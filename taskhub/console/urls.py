@@ -20,6 +20,7 @@ from taskhub.console.views import (
 
 urlpatterns = [
     path("", overview.overview, name="overview"),
+    path("disk", overview.disk, name="disk"),
     path("tasks/", tasks.task_list, name="task-list"),
     path("tasks/<str:public_id>/", tasks.task_detail, name="task-detail"),
     path("tasks/<str:public_id>/cancel", tasks.task_cancel, name="task-cancel"),

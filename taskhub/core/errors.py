@@ -59,3 +59,7 @@ class Unavailable(TaskHubError):
     """The database is away; try again."""
 
     code = "unavailable"
+
+
+class DiskFull(Unavailable):
+    """The database has no room for anything new; what it has can be read."""

@@ -158,7 +158,7 @@ def wire_error(error: TaskHubError) -> WireError:
         case LimitReached():
             return WireError(errors.TOO_MANY, error.message, retry_after=int(error.data.get("retry_after", 1)))
         case Unavailable():
-            return WireError(errors.UNAVAILABLE, error.message, retry_after=1)
+            return WireError(errors.UNAVAILABLE, error.message, retry_after=int(error.data.get("retry_after", 1)))
         case Forbidden():
             return WireError(errors.INVALID_REQUEST, error.message, status=403)
         case _:

@@ -10,12 +10,13 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.audit import verifications
-from taskhub.queries.health import failed_chores, live_workers
+from taskhub.queries.health import disk_is_full, failed_chores, live_workers
 from taskhub.queries.seals import misplaced, seal_state, unsealed
 from taskhub.queries.servers import LOST, token_lost
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
+from taskhub.store.room import FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
             "a superuser, which no guard holds" if now.superuser else "an ordinary user",
         ),
     ]
+    full = disk_is_full()
+    found.append(("disk", not full, FULL if full else "a megabyte can be written"))
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     found.append(("migrations", not pending, f"{len(pending)} pending" if pending else "up to date"))

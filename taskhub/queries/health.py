@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Count
 
+from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
-from taskhub.store import statements
+from taskhub.store import room, statements
 from taskhub.store.models import Server, Task, Tenant, Worker
 
 ALIVE = timedelta(seconds=30)
 _migrated = False
 _FAILED = statements.many("failed_chores", str)
 _CONNECTIONS = statements.one("connections", tuple[int, int])
+_LITTLE_MEMORY = statements.one("little_memory", tuple[str, str])
+_SPILL = statements.one("spill", int)
 _SEAL_LAG = statements.one("seal_lag", float)
 
 
@@ -27,6 +30,23 @@ def live_workers() -> int:
 def failed_chores() -> list[str]:
     """The chores of every hour whose last run failed, by name."""
     return _FAILED()
+
+
+def disk_is_full() -> bool:
+    """Whether the database has no room for anything new, found out now. Raises `Unavailable` when it is away."""
+    try:
+        with transaction.atomic():
+            _LITTLE_MEMORY()
+            _SPILL()
+    except DiskFull:  # which has noted it
+        return True
+    room.note_room()
+    return False
+
+
+def disk_known_full() -> bool:
+    """The same, as far as this process has met it; asks the database only then, and seldom."""
+    return disk_is_full() if room.due() else room.full()
 
 
 def ready() -> list[str]:
@@ -48,6 +68,8 @@ def all_ready() -> list[str]:
     problems = ready()
     if problems:
         return problems
+    if disk_is_full():
+        problems.append(room.FULL)
     if not live_workers():
         problems.append("no worker is alive: run manage.py worker")
     unseen = Server.objects.filter(enabled=True, state="unknown").count()

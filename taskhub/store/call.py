@@ -16,7 +16,8 @@ import psycopg
 from django.db import DatabaseError, InterfaceError, connection
 from psycopg.sql import quote
 
-from taskhub.core.errors import Unavailable
+from taskhub.core.errors import DiskFull, Unavailable
+from taskhub.store import room
 from taskhub.store.deadline import Overdue
 
 R = TypeVar("R")
@@ -87,6 +88,12 @@ def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -
 def raise_for(error: Exception) -> None:
     """Turn a lost connection into `Unavailable` and drop it; anything else is left to the caller."""
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    # Kinds of OperationalError that leave the connection as good as it was.
+    if isinstance(cause, psycopg.errors.DiskFull):
+        room.note_full()
+        raise DiskFull(f"{room.FULL} Try again later.", retry_after=room.RETRY_SECONDS) from error
+    if isinstance(cause, psycopg.errors.OutOfMemory):
+        raise Unavailable("The database is out of memory; try again shortly.") from error
     lost = isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
     )

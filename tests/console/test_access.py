@@ -28,6 +28,7 @@ APPROVE = frozenset({Role.APPROVER, Role.ADMIN})
 
 MATRIX = [
     ("GET", "/", {}, SEE),
+    ("GET", "/disk", {}, SEE),
     ("GET", "/tasks/", {}, SEE),
     ("GET", "/tasks/{done}/", {}, SEE),
     ("GET", "/tasks/{live}/cancel", {}, OPERATE),

@@ -27,6 +27,10 @@ class Person:
     def __exit__(self, *error: object) -> None:
         self._http.close()
 
+    def read(self, path: str) -> str:
+        """The page there, as it is sent."""
+        return self._http.get(path, headers={"Accept": "text/html"}).raise_for_status().text
+
     def decide(self, question: int, verdict: str = "approve", reason: str = "") -> None:
         """Approve or reject a call; who rejects says why."""
         self._send(f"/inbox/{question}/", f"/inbox/{question}/decide", verdict=verdict, reason=reason)

@@ -20,6 +20,7 @@ from taskhub.core.records import Person
 from taskhub.core.states import State
 from taskhub.identity import gate
 from taskhub.lib import signs
+from taskhub.queries.health import disk_known_full
 from taskhub.queries.inbox import open_count
 
 register = template.Library()
@@ -290,6 +291,12 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
         known = open_count(person, approve=gate.allows(person, "question.approve"))
         request._inbox_number = known  # type: ignore[attr-defined]
     return known
+
+
+@register.simple_tag
+def disk_full() -> bool:
+    """Whether this process has met a database without room for anything new, and it still is."""
+    return disk_known_full()
 
 
 @register.simple_tag

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.http import HttpResponse
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from taskhub.console.access import page
@@ -15,6 +16,13 @@ from taskhub.queries.listing import TaskFilter, task_page
 
 SHORT = 6
 FAILING = 5
+
+
+@require_safe
+@page("task.view")
+def disk(request: ConsoleRequest) -> HttpResponse:
+    """The strip about a full disk; nothing once there is room again."""
+    return render(request, "parts/full.html")
 
 
 @require_safe

@@ -1,0 +1,46 @@
+"""Whether the database's disk is full, as far as this process knows.
+
+Postgres cannot be asked how much room there is. A write that found none is noted here; whether that is still so, a
+read finds out that needs a temporary file of its own, of a megabyte (`queries.health.disk_is_full`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+FULL: Final = "The database's disk is full: nothing new can be stored."
+RETRY_SECONDS: Final = 10
+"""When whoever wanted to store something is told to come back."""
+LOOK_SECONDS: Final = 5.0
+"""Between two looks whether there is room again, while somebody wants to know."""
+
+_full = False
+_looked_at = float("-inf")
+
+
+def note_full() -> None:
+    """Something could not be stored."""
+    global _full
+    _full = True
+
+
+def note_room() -> None:
+    """A megabyte could be written."""
+    global _full
+    _full = False
+
+
+def full() -> bool:
+    """What was noted last."""
+    return _full
+
+
+def due() -> bool:
+    """Whether it is full, and time to look whether it still is. For one caller in `LOOK_SECONDS`."""
+    global _looked_at
+    now = time.monotonic()
+    if not _full or now - _looked_at < LOOK_SECONDS:
+        return False
+    _looked_at = now
+    return True

@@ -1,0 +1,111 @@
+"""The database's disk fills up under a running hub: it says so in those words wherever somebody looks, answers what it
+can, and goes on by itself when there is room again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.support.client import Client
+from tests.support.hub import ROOT, RunningHub, wait_until
+from tests.support.person import Person
+from tests.support.small_disk import SmallDisk, mountable, small_disk
+
+pytestmark = pytest.mark.processes
+
+DEMO = "python:taskhub.demo.server:server"
+FULL = "The database's disk is full: nothing new can be stored."
+STRIP = "The database’s disk is full: nothing new can be stored."
+SOON = 60.0
+
+
+@pytest.fixture
+def disk() -> Iterator[SmallDisk]:
+    if not mountable():
+        pytest.skip("a disk small enough to be filled is a tmpfs, which cannot be mounted here")
+    with small_disk() as found:
+        yield found
+
+
+@pytest.fixture
+def hub(disk: SmallDisk) -> Iterator[RunningHub]:
+    class There(RunningHub):
+        """A hub whose database is on that disk."""
+
+        @staticmethod
+        def url_of(database: str) -> str:
+            return disk.url.replace("/taskhub?", f"/{database}?")
+
+        @staticmethod
+        def _connect(database: str) -> psycopg.Connection[tuple[object, ...]]:
+            return psycopg.connect(There.url_of(database), autocommit=True)
+
+        @staticmethod
+        def _admin(statement: sql.Composed) -> None:
+            with There._connect("taskhub") as connection:
+                connection.execute(statement)
+
+    running = There(servers=(DEMO,), other_tables=True)
+    try:
+        yield running
+    finally:
+        disk.free()
+        running.stop()
+
+
+def doctor(hub: RunningHub) -> tuple[int, str]:
+    known = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data)}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "doctor"], cwd=ROOT, env=known, check=False, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout
+
+
+def test_a_full_disk_is_told_in_words_and_the_hub_goes_on_when_there_is_room(hub: RunningHub, disk: SmallDisk) -> None:
+    def ready(path: str) -> dict[str, Any]:
+        found: dict[str, Any] = httpx2.get(f"{hub.base}{path}", trust_env=False, timeout=SOON).json()
+        return found
+
+    def stored(client: Client) -> httpx2.Response:
+        """A call that needs room of its own: what is random cannot be packed."""
+        message = client.message("tools/call", {"name": "echo", "arguments": {"text": os.urandom(30_000).hex()}})
+        headers = client.headers(message)
+        return httpx2.post(f"{hub.base}/mcp", json=message, headers=headers, trust_env=False, timeout=SOON)
+
+    with Client(hub.base, hub.tokens["agent-a"]) as client, Person(hub, "admin") as person:
+        task = client.create("countdown", {"seconds": 1, "steps": 2})
+        client.until(task, "completed")
+        assert STRIP not in person.read("/tasks/")
+        disk.fill()
+        # Refused in those words, with when to come back.
+        answer = stored(client)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "10")
+        assert answer.json()["error"] == {"code": 50300, "message": f"{FULL} Try again later."}
+        # Reads go on, also those of people, who are told.
+        assert client.get(task).result["status"] == "completed"
+        assert STRIP in person.read("/tasks/")
+        assert STRIP in person.read("/disk")
+        assert ready("/readyz") == {"status": "ready", "problems": []}
+        assert FULL in ready("/readyz?full")["problems"]
+        code, out = doctor(hub)
+        assert (code, f"FAIL disk: {FULL}" in out) == (1, True), out
+        wait_until(lambda: FULL in hub.log.read_text(), "a line of the log", SOON)
+        assert "The database is away" not in hub.log.read_text()
+        disk.free()
+        wait_until(lambda: stored(client).status_code == 200, "room", SOON)
+        wait_until(lambda: STRIP not in person.read("/disk"), "no strip", SOON)
+        assert STRIP not in person.read("/tasks/")
+        assert ready("/readyz?full") == {"status": "ready", "problems": []}
+        code, out = doctor(hub)
+        assert "ok   disk: a megabyte can be written" in out
+        again = client.create("countdown", {"seconds": 1, "steps": 2})
+        assert client.until(again, "completed", seconds=SOON)["status"] == "completed"
+    assert "ended (" not in hub.log.read_text()

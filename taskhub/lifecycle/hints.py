@@ -41,8 +41,6 @@ _NOTIFY_OF_TASKS = statements.none("notify_of_tasks")
 
 _queue: Queue[int] = Queue()
 _thread: list[threading.Thread] = []
-_sparing: list[object] = []
-"""The connection whose commits wait for no disk."""
 _starting = threading.Lock()
 
 
@@ -111,9 +109,9 @@ def _work() -> None:
 def _tell(task_ids: set[int]) -> None:
     """Notify of these on the thread's own connection. Never raises: the next ones may find a way."""
     try:
-        if connection.connection is None or connection.connection not in _sparing:  # one that was lost is replaced
+        if connection.connection is None or connection.connection.waits_for_disk:  # the first, or in place of one
             _WAIT_FOR_NO_DISK()
-            _sparing[:] = [connection.connection]
+            connection.connection.waits_for_disk = False
         _NOTIFY_OF_TASKS(channel=HINT_CHANNEL, tasks=list(task_ids))
     except (Unavailable, psycopg.Error) as error:
         logger.warning("%d hints were not sent: %s", len(task_ids), error)

@@ -39,6 +39,8 @@ class Punctual(psycopg.Connection[Any]):
     """Whether it ended so."""
     session: Mapping[str, str] = MappingProxyType({})
     """Its settings as they were set, in the spelling of Postgres."""
+    waits_for_disk = True
+    """Whether its commits do; only who announces says otherwise (`lifecycle/hints.py`)."""
 
     def ended(self) -> bool:
         """Whether the server has ended it while nothing was asked of it: `pg_terminate_backend`, a restart, a pooler

@@ -16,7 +16,6 @@ from django.db import connection
 from taskhub.cli import vitals
 from taskhub.cli.vitals import Answers, Beats, Sign, Silence
 from taskhub.lifecycle.workers import goodbye, heartbeat
-from tests.queries.test_owned import kill_my_connection
 
 NAME = f"{socket.gethostname()}:{os.getpid()}"
 LIFE, NONE, UNKNOWN = Sign.LIFE, Sign.NONE, Sign.UNKNOWN
@@ -59,7 +58,7 @@ def test_a_worker_lives_while_its_heartbeat_moves(transactional_db: None) -> Non
     assert beats.look(os.getpid()) is UNKNOWN, "it is ending"
 
 
-@pytest.mark.parametrize("how", ["cut", "away", "locked", "read only"])
+@pytest.mark.parametrize("how", ["away", "locked", "read only"])
 def test_nobody_is_silent_while_the_database_takes_no_heartbeats(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -67,9 +66,7 @@ def test_nobody_is_silent_while_the_database_takes_no_heartbeats(
     beats = Beats()
     assert [beats.look(os.getpid()), beats.look(os.getpid())] == [NONE, NONE]
     with contextlib.ExitStack() as until:
-        if how == "cut":
-            kill_my_connection()
-        elif how == "away":
+        if how == "away":
             connection.close()
             monkeypatch.setitem(connection.settings_dict, "HOST", "/nowhere")
         elif how == "locked":

@@ -37,6 +37,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.close()
         super().ensure_connection()
 
+    def get_autocommit(self) -> bool:
+        """As Django's own, but does not look at the connection that it is about: Django asks before each request, where
+        nobody would know what to do if a new one could not be made."""
+        return self.autocommit if self.connection is not None else super().get_autocommit()
+
     def is_usable(self) -> bool:
         """As Django's own, but raises when the database does not answer: a new connection would not help."""
         raw: Punctual = self.connection

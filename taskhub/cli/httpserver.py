@@ -76,6 +76,12 @@ class BoundedHttp(HttpToolsProtocol):
     """Bytes since the last head that was whole, and the last piece of a body: of a head that does not end. Counted
     by the piece that arrives, not by the header: every call per header costs each request."""
 
+    @property
+    def asking(self) -> bool:
+        """Whether the headers of a request are awaited or on their way. A connection that waits for a further request
+        does not count."""
+        return self._deadline is not None
+
     def connection_made(self, transport: Any) -> None:
         """A new connection must send its first headers in time."""
         self._whole: Any = transport

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import logging
 import os
 import socket
 import sys
+import time
 from argparse import ArgumentParser
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from django.conf import settings
@@ -23,12 +26,15 @@ from taskhub.lib.supervised import follow_supervisor
 
 logger = logging.getLogger(__name__)
 
-END_SECONDS = 15.0
+HANDOVER_SECONDS: Final = 0.5
+"""How long a connection that was just made has for its request, once this process ends."""
+END_SECONDS: Final = 15.0
 """The end of a web process takes no longer: open requests get four, what is left the lanes."""
 
 
 class Server(uvicorn.Server):
-    """Ends open streams with their result before connections are drained. Logs its start and its end."""
+    """Ends open streams with their result before connections are drained, and answers whoever was let in: a proxy
+    that has sent its request must not send it again elsewhere, so it would be lost. Logs its start and its end."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once; it serves from then on, unless the application did not start."""
@@ -41,8 +47,38 @@ class Server(uvicorn.Server):
         """Called once, on SIGTERM or SIGINT."""
         end_within(END_SECONDS, 1)
         self.owner.begin_closing()
+        await self._stop_listening()
+        deadline = time.monotonic() + HANDOVER_SECONDS
+        while any(getattr(one, "asking", False) for one in self.server_state.connections):
+            if time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.01)
         await super().shutdown(sockets=sockets)
         logger.info("web %s stopped", self.name)
+
+    async def _stop_listening(self) -> None:
+        """Close the sockets that listen once nobody waits at them: the system resets the connections that do."""
+        loop = asyncio.get_running_loop()
+        listening = [socket.socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
+        for server in self.servers:
+            for one in server.sockets:
+                loop.remove_reader(one.fileno())
+        for _ in range(2):  # those that asyncio has accepted by now get their transports
+            await asyncio.sleep(0)
+        for server in self.servers:
+            server.close()
+        for waiting in listening:
+            with waiting:
+                waiting.setblocking(False)
+                accepted = []
+                with contextlib.suppress(OSError):  # nobody waits any more
+                    while True:
+                        accepted.append(waiting.accept()[0])
+            for one in accepted:
+                await loop.connect_accepted_socket(self._protocol, one)
+
+    def _protocol(self) -> BoundedHttp:
+        return BoundedHttp(self.config, self.server_state, self.lifespan.state)
 
     def stop(self) -> None:
         """End as on SIGTERM, without the signal."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from pathlib import Path
@@ -13,18 +14,28 @@ from django.core.management import call_command
 
 
 def collect_if_changed() -> None:
-    """Run `collectstatic` unless the files are those of the last run; nothing is written then."""
+    """Run `collectstatic` unless the files are those of the last run; nothing is written then. Processes that start
+    together do so one after the other: they would take each other's files away."""
     # By content: an image keeps times to the second, or not at all.
     fingerprint = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list([]):
             digest = hashlib.sha256(Path(storage.path(path)).read_bytes()).hexdigest()
             fingerprint.update(f"{path}:{digest}\n".encode())
-    stamp = Path(settings.STATIC_ROOT) / ".stamp"
-    if stamp.exists() and stamp.read_text() == fingerprint.hexdigest():
+    root = Path(settings.STATIC_ROOT)
+    stamp = root / ".stamp"
+
+    def collected() -> bool:
+        return stamp.exists() and stamp.read_text() == fingerprint.hexdigest()
+
+    if collected():
         return
-    call_command("collectstatic", verbosity=0, interactive=False)
-    stamp.write_text(fingerprint.hexdigest())
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not collected():
+            call_command("collectstatic", verbosity=0, interactive=False)
+            stamp.write_text(fingerprint.hexdigest())
 
 
 if __name__ == "__main__":

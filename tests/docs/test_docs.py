@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from allauth.account import app_settings as allauth
+from allauth.core.internal.ratelimit import parse_rates
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 
@@ -332,6 +334,34 @@ def test_a_limit_is_what_its_setter_says(what: str, value: str, setter: str) -> 
     scale = 0.001 if setter.endswith("_MS") else 86_400 if setter.endswith("_DAYS") else 1
     wanted = set(actual.values()) if isinstance(actual, Mapping) else {actual * scale}
     assert {float(number) for number in wanted} <= amounts(value), f"{what}: {actual}"
+
+
+def test_the_limits_of_signing_in_are_those_of_the_settings() -> None:
+    told = {row[0]: row[1] for row in limit_rows()}
+    rates = {
+        action: [f"{rate.amount} in {rate.duration:g}" for rate in parse_rates(limits)]
+        for action, limits in allauth.RATE_LIMITS.items()
+        if limits
+    }
+
+    def shown(*rows: str) -> list[str]:
+        found = [re.fullmatch(r"(\d+) in (\d+ \w+)", told[row]) for row in rows]
+        return [f"{match[1]} in {max(amounts(match[2])):g}" for match in found if match]
+
+    assert shown("Sign-ins tried from one address") == rates["login"]
+    assert shown("Wrong passwords from one address", "… for one name") == rates["login_failed"]
+    assert shown("Changes of a person's own password") == rates["change_password"]
+    assert shown("Refusals by the token endpoint, to one address") == rates["oauth_refused"]
+    assert shown("Applications that register themselves, from one address") == rates["oauth_registered"]
+    provider = config.OAUTH2_PROVIDER
+    for row, value in {
+        "Characters of a password": config.AUTH_PASSWORD_VALIDATORS[0]["OPTIONS"]["min_length"],
+        "A browser's session": config.SESSION_COOKIE_AGE,
+        "An authorization code": provider["AUTHORIZATION_CODE_EXPIRE_SECONDS"],
+        "A client's metadata document": provider["CIMD_MAX_DOCUMENT_SIZE"],
+        "Time to fetch it": provider["CIMD_FETCH_TIMEOUT_SECONDS"],
+    }.items():
+        assert amounts(told[row]) == {value}, row
 
 
 @pytest.mark.parametrize("words", [State, Role, QuestionKind, QuestionState, Audience, TaskMode, Door])

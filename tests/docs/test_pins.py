@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import re
 import tomllib
 from collections import Counter
@@ -80,3 +81,12 @@ def test_the_lock_agrees_where_there_is_one() -> None:
     locked = {(normal(package["name"]), package["version"]) for package in packages if "registry" in package["source"]}
     pinned = {(normal(pin.name), next(iter(pin.specifier)).version) for pin in PINS}
     assert locked - pinned == set(), "run tools/pin.py"
+
+
+def test_what_the_docs_fetch_for_clients_are_the_versions_that_were_tried() -> None:
+    tried = json.loads((ROOT / "tests" / "clients" / "package.json").read_text())["dependencies"]
+    page = (ROOT / "docs" / "use" / "clients.md").read_text()
+    fetched = re.findall(r"(?<![\w/])(@modelcontextprotocol/inspector|node)(?:@([\d.]+))?(?= )", page)
+    assert {name for name, _ in fetched} == {"@modelcontextprotocol/inspector", "node"}
+    assert [(name, version) for name, version in fetched if version != tried[name]] == []
+    assert f"| [MCP Inspector](#mcp-inspector) | {tried['@modelcontextprotocol/inspector']} |" in page

@@ -123,12 +123,14 @@ class Frames:
 class Client:
     """One caller with one token. Close it, or use it as a context manager."""
 
-    def __init__(self, base: str, token: str | None, transcript: Transcript | None = None) -> None:
+    def __init__(
+        self, base: str, token: str | None, transcript: Transcript | None = None, tls: ssl.SSLContext = _NO_TLS
+    ) -> None:
         self.base = base
         self.token = token
         self.transcript = transcript
         self._ids = itertools.count(1)
-        self._http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=_NO_TLS)
+        self._http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=tls)
 
     def __enter__(self) -> Client:
         return self

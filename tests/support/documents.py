@@ -50,7 +50,7 @@ class Documents:
 
         self._server = Server(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(_certificate(directory, self.authority))
+        context.load_cert_chain(certificate(directory, self.authority))
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.base = f"https://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -88,7 +88,7 @@ def served(directory: Path) -> Iterator[Documents]:
         documents.close()
 
 
-def _certificate(directory: Path, authority: Path) -> Path:
+def certificate(directory: Path, authority: Path) -> Path:
     """A certificate for 127.0.0.1 and localhost with its key in one file; `authority` signs it."""
     now = datetime.datetime.now(datetime.UTC)
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

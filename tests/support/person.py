@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from html import unescape
 
 import httpx2
@@ -15,8 +16,11 @@ from tests.support.hub import RunningHub
 class Person:
     """Signed in with one of the accounts of the first run, such as `approver`."""
 
-    def __init__(self, hub: RunningHub, role: str) -> None:
-        self._http = httpx2.Client(base_url=hub.base, trust_env=False, verify=_NO_TLS, follow_redirects=True)
+    def __init__(self, hub: RunningHub, role: str, base: str = "", tls: ssl.SSLContext = _NO_TLS) -> None:
+        base = base or hub.base
+        self._http = httpx2.Client(
+            base_url=base, trust_env=False, verify=tls, follow_redirects=True, headers={"Origin": base}
+        )
         account = json.loads((hub.data / "credentials.json").read_text())["users"][role]
         path = "/accounts/login/"
         self._send(path, path, login=account["username"], password=account["password"])
@@ -30,6 +34,11 @@ class Person:
     def read(self, path: str) -> str:
         """The page there, as it is sent."""
         return self._http.get(path, headers={"Accept": "text/html"}).raise_for_status().text
+
+    @property
+    def session(self) -> str:
+        """What the cookie of the session holds."""
+        return self._http.cookies["sessionid"]
 
     def decide(self, question: int, verdict: str = "approve", reason: str = "") -> None:
         """Approve or reject a call; who rejects says why."""

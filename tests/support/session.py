@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -102,13 +103,14 @@ class SessionClient:
         caps: Mapping[str, Any] | None = None,
         path: str = "/mcp",
         transcript: Transcript | None = None,
+        tls: ssl.SSLContext = _NO_TLS,
     ) -> None:
         self.url = base + path
         self.token = token
         self.version = version
         self.session_id: str | None = None
         self._ids = itertools.count(1)
-        self.http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=_NO_TLS)
+        self.http = httpx2.Client(timeout=httpx2.Timeout(15.0), trust_env=False, verify=tls)
         self.initialized: dict[str, Any] = {}
         self.transcript = transcript
         if version:

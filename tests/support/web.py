@@ -25,10 +25,14 @@ class Web:
         self.hub = hub
         self.base = f"http://127.0.0.1:{self.port}"
         self.log = hub.directory / f"web-{self.port}"
+        self._environment = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin again after its end, at the same address."""
         command = [sys.executable, "manage.py", "web", "--port", str(self.port)]
-        known = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, env=known, stdout=log, stderr=log)
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, env=self._environment, stdout=log, stderr=log)
 
     @property
     def data(self) -> Path:

@@ -57,6 +57,21 @@ def test_what_there_is_stands_in_the_docs(asked: Web) -> None:
     assert documented == found
 
 
+def test_the_alert_rules_ask_for_what_there_is(asked: Web) -> None:
+    rules = (Path(__file__).parents[2] / "docs/run/alerts.yml").read_text()
+    named = set(
+        re.findall(
+            r"taskhub_\w+", "".join(re.findall(r"expr: (?:[|].*?(?=for:)|.*?$)", rules, re.DOTALL | re.MULTILINE))
+        )
+    )
+    assert len(named) > 5
+    with Client(asked.base, asked.hub.tokens["agent-a"]) as client:
+        client.tool("greet", {"name": "x"})
+        client.call("tasks/get", {"taskId": "none"}, caps=TASKS)
+    wait_until(lambda: scraped(asked, TOKEN)["taskhub_call_seconds"].samples, "the worker's counts", 20)
+    assert named - {sample.name for family in scraped(asked, TOKEN).values() for sample in family.samples} == set()
+
+
 def test_who_brings_no_token_learns_nothing_where_one_is_asked_for(asked: Web) -> None:
     for token in ("", "wrong", TOKEN[:-1], f"{TOKEN}x", asked.hub.tokens["agent-a"]):
         answer = get(asked, token)

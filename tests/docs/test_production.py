@@ -1,4 +1,4 @@
-"""What docs/run gives to other programs is read by these: units by systemd."""
+"""What docs/run gives to other programs is read by these: units by systemd, alert rules by Prometheus."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from taskhub.core.states import State
 from tests.support.hub import ROOT
 from tests.support.needed import program
 
 PAGE = (ROOT / "docs" / "run" / "production.md").read_text()
+RULES = ROOT / "docs" / "run" / "alerts.yml"
+TROUBLE = ROOT / "tests" / "docs" / "alerts_test.yml"
 EXPOSED = 20
 """Tenths of what `systemd-analyze security` gives a service that nothing is taken from: 96."""
 
@@ -36,6 +40,15 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         assert run(systemd, "verify", "--man=no", named) == ""
     # Options that are misspelled are passed over by `verify` with a word, and count here as not given.
     run(systemd, "security", "--offline=true", f"--threshold={EXPOSED}", web)
+
+
+def test_prometheus_takes_the_rules_and_they_tell_trouble_from_health() -> None:
+    promtool = program("promtool", "promtool")
+    run(promtool, "check", "rules", RULES)
+    run(promtool, "test", "rules", TROUBLE)
+    rules = yaml.safe_load(RULES.read_text())["groups"][0]["rules"]
+    expected = set(re.findall(r'alertname="(\w+)"', TROUBLE.read_text()))
+    assert {rule["alert"] for rule in rules} == expected, "each is made to come"
 
 
 def test_states_that_the_page_names_are_states() -> None:

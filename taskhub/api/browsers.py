@@ -7,8 +7,9 @@ from typing import Any, Final
 from starlette.middleware.cors import CORSMiddleware
 
 from taskhub.api.guard import App, Receive, Scope, Send
+from taskhub.core.names import TASK_HEADER
 
-READABLE: Final = ("Mcp-Session-Id", "Retry-After", "WWW-Authenticate")
+READABLE: Final = ("Mcp-Session-Id", "Retry-After", TASK_HEADER, "WWW-Authenticate")
 """Headers of an answer that such a page's script has to read."""
 
 

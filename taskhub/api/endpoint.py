@@ -89,7 +89,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
         return response_of(answer)
-    response = StreamingHttpResponse(answer.frames, content_type="text/event-stream")
+    response = StreamingHttpResponse(answer.frames, content_type="text/event-stream", headers=answer.headers)
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"
     return response

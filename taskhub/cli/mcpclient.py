@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
+import ssl
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import httpx2
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from taskhub.core.names import IDEMPOTENCY_KEY, TASK_HEADER
 from taskhub.core.versions import Version
 
 VERSION = Version.MCP_2026_07_28
+UNAVAILABLE: Final = 50300
+"""What a hub answers whose database is away."""
 
 Heard = Callable[[dict[str, Any]], None]
 
 
-class Client:
-    """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong."""
+class Away(CommandError):
+    """The hub cannot be asked now; whether it heard the request is not known."""
 
-    def __init__(self, url: str, token: str | None) -> None:
+
+class Client:
+    """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong; `Away` for
+    what may be over when it is asked again."""
+
+    def __init__(self, url: str, token: str | None, authorities: Path | None = None) -> None:
+        """`authorities` is a file of certificates to trust instead of the system's; so is `SSL_CERT_FILE`."""
         self.url = url
+        self.contact: float | None = None
+        """When the hub was last heard, by the clock that only goes forward."""
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
         if token:
             if not token.isascii() or not token.isprintable():
                 raise CommandError("The token holds characters that no token has")
             headers["Authorization"] = f"Bearer {token}"
-        self.http = httpx2.Client(headers=headers, timeout=60.0)
+        timeout = httpx2.Timeout(60.0, connect=10.0)
+        self.http = httpx2.Client(headers=headers, timeout=timeout, verify=_trust(authorities))
 
     def __enter__(self) -> Client:
         return self
@@ -52,11 +68,17 @@ class Client:
             cursor = {"cursor": page["nextCursor"]}
 
     def call(
-        self, tool: dict[str, Any], arguments: dict[str, Any], *, waiting: Callable[[], None], heard: Heard
+        self,
+        tool: dict[str, Any],
+        arguments: dict[str, Any],
+        key: str,
+        *,
+        waiting: Callable[[str | None], None],
+        heard: Heard,
     ) -> dict[str, Any]:
-        """The tool's result or a task handle. `waiting` is told once the hub keeps us waiting on a
-        stream, `heard` each notification on it."""
-        params = {"name": tool["name"], "arguments": arguments}
+        """The tool's result or a task handle; again with the same `key`, those of the same task. `waiting` is told
+        once the hub keeps us waiting on a stream, and for which task; `heard` each notification on it."""
+        params = {"name": tool["name"], "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}}
         headers = dict(_mirrored(tool.get("inputSchema", {}), arguments))
         return self.request("tools/call", params, tool["name"], headers=headers, waiting=waiting, heard=heard)
 
@@ -67,7 +89,7 @@ class Client:
         name: str | None = None,
         *,
         headers: dict[str, str] | None = None,
-        waiting: Callable[[], None] = lambda: None,
+        waiting: Callable[[str | None], None] = lambda task_id: None,
         heard: Heard = lambda _: None,
     ) -> dict[str, Any]:
         """The result of one request."""
@@ -78,42 +100,66 @@ class Client:
             "io.modelcontextprotocol/logLevel": "info",
             "progressToken": 1,
         }
-        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+        params = {**params, "_meta": {**meta, **params.get("_meta", {})}}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         named = {} if name is None else {"Mcp-Name": _header(name)}
         try:
             with self.http.stream(
                 "POST", self.url, json=body, headers={"Mcp-Method": method, **named, **(headers or {})}
             ) as response:
                 if response.headers.get("content-type", "").startswith("text/event-stream"):
-                    waiting()
-                    return _result(_last(response.iter_lines(), heard), response.status_code)
+                    waiting(response.headers.get(TASK_HEADER))
+                    return self._heard(_result(self._last(response.iter_lines(), heard), response.status_code))
                 response.read()
-                return _result(_decoded(response.text, response.status_code), response.status_code)
+                return self._heard(_result(_decoded(response.text, response.status_code), response.status_code))
+        except httpx2.TransportError as error:
+            raise Away(f"Cannot reach {self.url}: {error}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise CommandError(f"Cannot reach {self.url}: {error}") from None
 
+    def _last(self, lines: Iterator[str], heard: Heard) -> Any:
+        """The answer on a stream; `heard` gets what comes before it."""
+        for line in lines:
+            self.contact = time.monotonic()
+            if line.startswith("data: "):
+                message = _decoded(line[6:], 200)
+                if not isinstance(message, dict) or "method" not in message:
+                    return message
+                heard(message)
+        raise Away("The server ended its answer before the result")
 
-def _last(lines: Iterator[str], heard: Heard) -> Any:
-    """The answer on a stream; `heard` gets what comes before it."""
-    for line in lines:
-        if line.startswith("data: "):
-            message = _decoded(line[6:], 200)
-            if not isinstance(message, dict) or "method" not in message:
-                return message
-            heard(message)
-    raise CommandError("The server ended its answer before the result")
+    def _heard(self, result: dict[str, Any]) -> dict[str, Any]:
+        self.contact = time.monotonic()
+        return result
+
+
+def new_key() -> str:
+    """An idempotency key that nobody else has."""
+    return f"call-{secrets.token_urlsafe(18)}"
+
+
+def _trust(authorities: Path | None) -> ssl.SSLContext | bool:
+    if authorities is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=authorities)
+    except (OSError, ssl.SSLError) as error:
+        raise CommandError(f"No certificates can be read from {authorities}: {error.strerror or error}") from None
 
 
 def _decoded(text: str, status: int) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise CommandError(f"The server answered {status} and no JSON") from None
+        kind = Away if status in (502, 503, 504) else CommandError  # a proxy's own page
+        raise kind(f"The server answered {status} and no JSON") from None
 
 
 def _result(message: Any, status: int) -> dict[str, Any]:
     found = message if isinstance(message, dict) else {}
     if isinstance(error := found.get("error"), dict):
+        if error.get("code") == UNAVAILABLE:
+            raise Away(f"{error.get('message')} ({UNAVAILABLE})", returncode=2)
         raise CommandError(f"{error.get('message')} ({error.get('code')})", returncode=2)
     if not isinstance(result := found.get("result"), dict):
         raise CommandError(f"The server answered {status} and no JSON-RPC: is this an MCP endpoint?")

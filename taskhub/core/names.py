@@ -24,6 +24,8 @@ META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
+TASK_HEADER: Final = "TaskHub-Task"
+"""Of an answer that keeps its caller waiting for a task: its id."""
 PROGRESS: Final = "io.taskhub/progress"
 """In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
 MODE_HINT: Final = "taskhub/task"

@@ -44,6 +44,7 @@ class Stream:
     """A `text/event-stream` answer; each item is written and flushed as it comes."""
 
     frames: AsyncIterator[bytes]
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def event(message: bytes, event_id: str = "") -> bytes:

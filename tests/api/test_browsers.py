@@ -59,7 +59,12 @@ def listed(value: str) -> set[str]:
 def check_readable(headers: httpx2.Headers, origin: str) -> None:
     """A page of that origin may read the answer, with no cookie, and caches keep it for that origin alone."""
     assert headers["access-control-allow-origin"] == origin
-    assert listed(headers["access-control-expose-headers"]) == {"mcp-session-id", "retry-after", "www-authenticate"}
+    assert listed(headers["access-control-expose-headers"]) == {
+        "mcp-session-id",
+        "retry-after",
+        "taskhub-task",
+        "www-authenticate",
+    }
     assert "access-control-allow-credentials" not in headers
     assert "origin" in listed(headers["vary"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from mcp import MCPError
@@ -176,6 +177,27 @@ async def lengthy(ctx: Ctx, seconds: float = 1) -> str:
 async def signed(ctx: Ctx) -> str:
     """What people approve first, once a test has laid that down."""
     return await _worked(ctx, 0.5, "Signed")
+
+
+async def _until_there(ctx: Ctx, path: str) -> str:
+    await ctx.report_progress(0, 1, f"waiting for {Path(path).name}")
+    file = Path(path)
+    while True:
+        if file.exists():
+            return f"Found {file.name}"
+        await asyncio.sleep(0.02)
+
+
+@server.tool(structured_output=False)
+async def await_file(ctx: Ctx, path: str) -> str:
+    """Wait for a file; a task after a short wait."""
+    return await _until_there(ctx, path)
+
+
+@server.tool(meta=NEVER, structured_output=False)
+async def await_file_inline(ctx: Ctx, path: str) -> str:
+    """Wait for a file, and keep the caller waiting."""
+    return await _until_there(ctx, path)
 
 
 @server.tool(structured_output=False)

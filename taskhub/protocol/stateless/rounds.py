@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER
+from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL
 from taskhub.lib import jsonx
@@ -89,7 +89,8 @@ async def answered(
         return _shown(hub, request, task, wording)
     if waits:
         return wording.handle(hub, request, task)
-    return Stream(_stream(hub, request, task, Lines(task.id, token=token, level=log_level), wording, leaves))
+    lines = Lines(task.id, token=token, level=log_level)
+    return Stream(_stream(hub, request, task, lines, wording, leaves), {TASK_HEADER: task.public_id})
 
 
 def _log_level(request: Request) -> str | None:

@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from taskhub.cli.firstrun import read_credentials
-from taskhub.cli.mcpclient import Client
+from taskhub.cli.mcpclient import Away, Client, new_key
 from taskhub.core.names import PROGRESS
 from taskhub.core.words import WORDS
 
@@ -30,6 +31,10 @@ EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 SILENT_SECONDS = 3.0
 """How long an inline call may be silent before the inbox is named."""
+AWAY_SECONDS: Final = 60.0
+"""So long after the last word of a hub that is away it is asked again."""
+PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
+"""Between two tries; the last is repeated."""
 
 
 class Display:
@@ -81,6 +86,57 @@ def _say(console: Console, text: str) -> None:
     console.print(clean, markup=False, soft_wrap=True)
 
 
+class Follower:
+    """Asks a hub that was heard once, and is away, again."""
+
+    def __init__(self, client: Client, console: Console) -> None:
+        self._client = client
+        self._console = console
+        self._asked = False
+        self.task_id: str | None = None
+
+    def ask(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `request` returns, which may be made more than once. Raises `CommandError`, with where to look the
+        task up, when nothing was heard for `AWAY_SECONDS`."""
+        self._asked, tries = True, 0
+        while True:
+            try:
+                found = request()
+            except Away as error:
+                assert self._client.contact is not None, "only a hub that was heard is followed"
+                if time.monotonic() - self._client.contact > AWAY_SECONDS:
+                    text = f"No contact with the hub for {AWAY_SECONDS:.0f} s: {error}. {self.lookup()}"
+                    raise CommandError(text, returncode=2) from None
+                if not tries:
+                    _say(self._console, f"  The hub is away; trying again for up to {AWAY_SECONDS:.0f} s …")
+                time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
+                tries += 1
+            else:
+                if tries:
+                    _say(self._console, "  The hub is back")
+                return found
+
+    def cancel(self) -> None:
+        """What Ctrl-C asks for. It is not followed: whoever presses it wants an end."""
+        if self.task_id is None:
+            goes_on = f"; if the call has begun, it goes on: {_hub(self._client)}/tasks/" if self._asked else ""
+            _say(self._console, f"  stopped{goes_on}")
+            return
+        task_id = self.task_id
+        try:
+            self._client.request("tasks/cancel", {"taskId": task_id}, task_id)
+        except Away as error:
+            raise CommandError(f"{error}. It was not asked to stop. {self.lookup()}", returncode=2) from None
+        _say(self._console, "  cancel requested; the task's page shows when it has stopped")
+
+    def lookup(self) -> str:
+        """Where to look what became of the call."""
+        hub = _hub(self._client)
+        if self.task_id is None:
+            return f"Whether the call has begun, {hub}/tasks/ tells."
+        return f"Task {self.task_id} does not need this command: {hub}/tasks/{self.task_id}/ shows its result."
+
+
 def _hub(client: Client) -> str:
     """The hub's address without its endpoint."""
     return client.url.partition("/mcp")[0]
@@ -98,6 +154,9 @@ class Command(BaseCommand):
         parser.add_argument("arguments", nargs="*", metavar="key=value")
         parser.add_argument("--token", help="bearer token; default $TASKHUB_TOKEN, then agent-a of the data directory")
         parser.add_argument("--url", help="the hub, or its MCP endpoint; default the running `up`'s")
+        parser.add_argument(
+            "--ca", type=Path, metavar="FILE", help="certificates to trust, for a hub with a private authority"
+        )
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -106,22 +165,22 @@ class Command(BaseCommand):
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
         url = endpoint(options["url"] or known.get("url", "http://127.0.0.1:8000"))
         console = Console(stderr=True, highlight=False, emoji=False)
-        with Client(url, token) as client:
+        with Client(url, token, options["ca"]) as client:
+            follower = Follower(client, console)
             try:
                 tool = client.tool(options["tool"])
                 arguments = parsed_arguments(options["arguments"], tool.get("inputSchema", {}))
-                result = self._call(client, tool, arguments, console)
+                result = self._call(client, follower, tool, arguments, console)
+                if result.get("resultType") == "task":
+                    result = self._watch(client, follower, result, console)
             except KeyboardInterrupt:
-                # The hub cancels a call whose caller left before it had a handle.
-                _say(console, "  stopped")
+                follower.cancel()
                 sys.exit(3)
-            if result.get("resultType") == "task":
-                result = self._watch(client, result, console)
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)
 
     def _call(
-        self, client: Client, tool: dict[str, Any], arguments: dict[str, Any], console: Console
+        self, client: Client, follower: Follower, tool: dict[str, Any], arguments: dict[str, Any], console: Console
     ) -> dict[str, Any]:
         patience = threading.Timer(
             SILENT_SECONDS,
@@ -129,6 +188,12 @@ class Command(BaseCommand):
             (console, f"  waiting; if people are asked, they answer in  ->  {_hub(client)}/inbox/"),
         )
         patience.daemon = True
+        key = new_key()
+
+        def waiting(task_id: str | None) -> None:
+            follower.task_id = task_id
+            if patience.ident is None:
+                patience.start()
 
         def heard(message: dict[str, Any]) -> None:
             params = message.get("params", {})
@@ -137,25 +202,20 @@ class Command(BaseCommand):
                 _say(console, f"  {text}")
 
         try:
-            return client.call(tool, arguments, waiting=patience.start, heard=heard)
+            return follower.ask(lambda: client.call(tool, arguments, key, waiting=waiting, heard=heard))
         finally:
             patience.cancel()
 
-    def _watch(self, client: Client, created: dict[str, Any], console: Console) -> dict[str, Any]:
-        task_id = created["taskId"]
-        try:
-            _say(console, f"task {task_id}")
-            with Display(console, _hub(client)) as display:
-                while True:
-                    task = client.request("tasks/get", {"taskId": task_id}, task_id)
-                    display.show(task)
-                    if task["status"] in EXIT:
-                        break
-                    time.sleep(min(0.5, task.get("pollIntervalMs", 500) / 1_000))
-        except KeyboardInterrupt:
-            client.request("tasks/cancel", {"taskId": task_id}, task_id)
-            _say(console, "  cancel requested; the task's page shows when it has stopped")
-            sys.exit(3)
+    def _watch(self, client: Client, follower: Follower, created: dict[str, Any], console: Console) -> dict[str, Any]:
+        task_id = follower.task_id = created["taskId"]
+        _say(console, f"task {task_id}")
+        with Display(console, _hub(client)) as display:
+            while True:
+                task = follower.ask(lambda: client.request("tasks/get", {"taskId": task_id}, task_id))
+                display.show(task)
+                if task["status"] in EXIT:
+                    break
+                time.sleep(min(0.5, task.get("pollIntervalMs", 500) / 1_000))
         if task["status"] == "completed":
             found: dict[str, Any] = task["result"]
             return found

@@ -33,6 +33,7 @@ _VALUED: Final = re.compile(
     r"|volume|mount|network|name|workdir|user|entrypoint|platform)"
 )
 """Options whose value is the next word, of any runner."""
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _AFFIXES: Final = frozenset({"mcp", "server", "servers"})
 _GENERIC: Final = frozenset(
     {"", "main", "app", "index", "cli", "dist", "src", "build", "bin", "lib", "run", "start", "__main__", "latest"}
@@ -90,6 +91,22 @@ def parse_spec(text: str) -> ServerSpec:
     raise Invalid(
         f"Expected python:package.module:object, stdio:command, http:// or https://, found {rest[:60]!r}.", field="spec"
     )
+
+
+def command_of(target: str) -> tuple[dict[str, str], list[str]]:
+    """The environment that a command's target asks for, and its words. `env NAME=value command` needs no `env`, which
+    would have the values among its arguments, where every user of the machine reads them. Raises `ValueError` where
+    it cannot be read."""
+    words = shlex.split(target)
+    environment: dict[str, str] = {}
+    if words and _base(words[0]) == "env":
+        rest = words[1:]
+        while rest and (found := _ASSIGNMENT.fullmatch(rest[0])):
+            environment[found[1]] = found[2]
+            rest.pop(0)
+        if rest and not rest[0].startswith("-"):  # the options of `env` are its own business
+            return environment, rest
+    return {}, words
 
 
 def _of_module(module: str) -> str:

@@ -27,7 +27,7 @@ from taskhub.lib import jsonx
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
 from taskhub.lifecycle.offers import WORKER
-from taskhub.queries.servers import without_secrets
+from taskhub.queries.servers import without_its_secrets
 from taskhub.store.models import Server
 
 OPENS_AFTER: Final = 5
@@ -153,7 +153,7 @@ def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
 
 def mark_unreachable(server: Server, problem: str) -> bool:
     """Record that this server, which is locked, cannot be reached, and why. Returns whether that is news."""
-    problem = jsonx.repaired(problem)
+    problem = without_its_secrets(server, jsonx.repaired(problem))
     if server.state == "unreachable" and server.problem == problem[:1000]:
         return False
     if server.state != "unreachable":
@@ -166,7 +166,7 @@ def mark_unreachable(server: Server, problem: str) -> bool:
 
 def _told(server: Server, problem: str) -> str:
     """As the log may have it for ever."""
-    return without_secrets(jsonx.repaired(problem), server.transport, server.target)[:500]
+    return without_its_secrets(server, jsonx.repaired(problem))[:500]
 
 
 def _record(

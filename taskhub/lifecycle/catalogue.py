@@ -12,10 +12,11 @@ from typing import Any, Final
 from django.db import transaction
 
 from taskhub.core.errors import Refused
-from taskhub.core.hints import CatalogueChanged
+from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.names import told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
+from taskhub.core.secrets import redacted
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
@@ -23,7 +24,7 @@ from taskhub.lifecycle.breakers import close_breaker, mark_unreachable
 from taskhub.lifecycle.events import record_event
 from taskhub.lifecycle.hints import notify
 from taskhub.lifecycle.offers import WORKER, ListedOffer, store_offers
-from taskhub.queries.servers import LOST, redacted, vault
+from taskhub.queries.servers import lost, target_of, vault, without_its_secrets
 from taskhub.store.models import Server, Tool
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class ServerRow:
     tenant_id: int
     name: str
     transport: str
-    target: str
+    target: str = field(repr=False)
     prefix: str
     calls_at_once: int
     """From one worker."""
@@ -83,29 +84,29 @@ class ServerRow:
 
 def enabled_servers() -> list[ServerRow]:
     """All enabled servers of all tenants."""
-    return [
-        ServerRow(
-            s.pk,
-            s.tenant_id,
-            s.name,
-            s.transport,
-            s.target,
-            s.prefix,
-            s.calls_at_once or CALLS_AT_ONCE[s.transport],
-            *_token(s),
-        )
-        for s in Server.objects.filter(enabled=True).order_by("id")
-    ]
+    return [_row(server) for server in Server.objects.filter(enabled=True).order_by("id")]
 
 
-def _token(server: Server) -> tuple[str, str]:
-    """Its token, and why it cannot be read: it is not called without."""
-    if server.credentials is None:
-        return "", ""
-    try:
-        return vault().unlock(bytes(server.credentials)), ""
-    except Unsealed:
-        return "", LOST
+def _row(server: Server) -> ServerRow:
+    unusable = lost(server)
+    token = b"" if unusable or server.credentials is None else bytes(server.credentials)
+    return ServerRow(
+        server.pk,
+        server.tenant_id,
+        server.name,
+        server.transport,
+        server.target if unusable else target_of(server),
+        server.prefix,
+        server.calls_at_once or CALLS_AT_ONCE[server.transport],
+        vault().unlock(token) if token else "",
+        unusable,
+    )
+
+
+def _kept(transport: str, target: str) -> dict[str, Any]:
+    """The columns of a server that is there: the whole of it is encrypted if it has a secret."""
+    shown = redacted(transport, target)
+    return {"target": shown, "sealed_target": None if shown == target else vault().lock(target)}
 
 
 def new_server(
@@ -126,7 +127,7 @@ def new_server(
     server, made = Server.objects.get_or_create(
         tenant_id=tenant_id,
         name=name,
-        defaults={"transport": transport, "target": target, "prefix": prefix, "credentials": credentials},
+        defaults={"transport": transport, **_kept(transport, target), "prefix": prefix, "credentials": credentials},
     )
     if not made:
         return None
@@ -144,29 +145,47 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
     left as it is, and where the name is another server's it raises `Refused`."""
     with transaction.atomic():
         if not named:
-            same = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=target).order_by("pk").first()
-            if same is not None:
-                return int(same.pk)
+            alike = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=redacted(transport, target))
+            for same in alike.select_for_update().order_by("pk"):
+                if _is(same, target):
+                    return int(same.pk)
         made = new_server(tenant_id=tenant_id, name=name, transport=transport, target=target, actor=actor)
         if made is not None:
             notify(CatalogueChanged())
             return int(made.pk)
         server = Server.objects.select_for_update().get(tenant_id=tenant_id, name=name)
-        if (server.transport, server.target) == (transport, target):
+        if server.transport == transport and _is(server, target):
             return int(server.pk)
         if not named:
             scheme = "" if server.transport == "http" else f"{server.transport}:"
-            there = scheme + redacted(server.transport, server.target)
+            there = scheme + server.target
             raise Refused(f"There is a server named {name} already, {there}. Write NAME=SPEC with another name.")
-        before = {"transport": server.transport, "target": redacted(server.transport, server.target)}
-        server.transport, server.target, server.state = transport, target, "unknown"
+        before = {"transport": server.transport, "target": server.target}
+        kept = _kept(transport, target)
+        server.transport, server.state = transport, "unknown"
+        server.target, server.sealed_target = kept["target"], kept["sealed_target"]
         server.credentials = None  # a token is for whom it was given for
-        server.save(update_fields=["transport", "target", "state", "credentials"])
+        server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials"])
         close_breaker(server, actor)
-        after = {"transport": transport, "target": redacted(transport, target)}
+        after = {"transport": transport, "target": server.target}
         _record(server, "server.changed", name, before, after, actor)
         notify(CatalogueChanged())
     return int(server.pk)
+
+
+def _is(server: Server, target: str) -> bool:
+    """Whether the server, which is locked, has this target. One whose secret cannot be read has it if the rest is the
+    same: it is set again."""
+    try:
+        return target_of(server) == target
+    except Unsealed:
+        kept = _kept(server.transport, target)
+        if server.target != kept["target"]:
+            return False
+    server.sealed_target = kept["sealed_target"]
+    server.save(update_fields=["sealed_target"])
+    notify(CatalogueChanged(), ServerStale(server.pk))
+    return True
 
 
 def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
@@ -249,7 +268,8 @@ def store_snapshot(
                 gone.gone_at = now
                 gone.save(update_fields=["gone_at"])
         changed = store_offers(server, offers, unread.keys(), now) or changed
-        incomplete = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))[:1_000]
+        lacking = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))
+        incomplete = without_its_secrets(server, lacking)[:1_000]
         if (server.capabilities, server.incomplete) != (dict(capabilities), incomplete):
             changed = True
         server.capabilities, server.incomplete = dict(capabilities), incomplete

@@ -12,7 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from taskhub.queries.audit import verifications
 from taskhub.queries.health import disk_is_full, failed_chores, live_workers
 from taskhub.queries.seals import misplaced, seal_state, unsealed
-from taskhub.queries.servers import LOST, token_lost
+from taskhub.queries.servers import lost
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
@@ -115,8 +115,8 @@ def _session() -> list[tuple[str, bool, str]]:
 
 
 def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
-    if has_secret and token_lost(server.credentials):
-        return (f"server {server.name}", False, LOST)
+    if has_secret and (unreadable := lost(server)):
+        return (f"server {server.name}", False, unreadable)
     return (f"server {server.name}", server.state == "ready", server.problem or server.state)
 
 

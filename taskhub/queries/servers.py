@@ -1,34 +1,34 @@
-"""The servers behind us and their tools, as people read them. Secrets in a target never leave here."""
+"""The servers behind us and their tools, as people read them, and what of them is encrypted."""
 
 from __future__ import annotations
 
 import json
-import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from django.conf import settings
 from django.db.models import Count, F, Q
 
 from taskhub.core.policy import Policy, mark_of, values_of
+from taskhub.core.secrets import without_secrets
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
-HIDDEN = "•••"
 LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
-_SECRET = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
+LOST_TARGET: Final = (
+    "A secret in its command or address was encrypted with another SECRET_KEY and cannot be read: give the whole of it"
+    " again, by `up --server NAME=SPEC`, or as a server of another name."
+)
 MAX_SCHEMA_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRow:
-    """A server. `target` is redacted."""
+    """A server, without its secrets."""
 
     id: int
     name: str
@@ -201,98 +201,41 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
 
 
 def vault() -> Vault:
-    """Where tokens for servers are kept: encrypted under `SECRET_KEY`."""
+    """Where secrets of servers are kept: encrypted under `SECRET_KEY`."""
     return Vault(settings.SECRET_KEY.encode())
 
 
 def token_lost(credentials: bytes | memoryview | None) -> bool:
     """Whether the token of a server was encrypted under another `SECRET_KEY`."""
-    if credentials is None:
-        return False
+    return credentials is not None and not _readable(credentials)
+
+
+def target_of(server: Server) -> str:
+    """Its whole address or command. Raises `Unsealed` if a secret in it was encrypted under another `SECRET_KEY`."""
+    return server.target if server.sealed_target is None else vault().unlock(bytes(server.sealed_target))
+
+
+def lost(server: Server) -> str:
+    """What of it was encrypted under another `SECRET_KEY`, and what to do, in words; empty if all can be read."""
+    if server.sealed_target is not None and not _readable(server.sealed_target):
+        return LOST_TARGET
+    return LOST if token_lost(server.credentials) else ""
+
+
+def without_its_secrets(server: Server, text: str) -> str:
+    """A text that may quote where the server is."""
     try:
-        vault().unlock(bytes(credentials))
+        return without_secrets(text, server.transport, target_of(server))
     except Unsealed:
-        return True
-    return False
+        return text  # nobody here can have read them
 
 
-def redacted(transport: str, target: str) -> str:
-    """`target` without what could be a secret: a URL's user and password and the values of
-    parameters that sound secret; a command's `NAME=value`, `--name value` and `--name=value`
-    where the name sounds secret.
-    """
-    if transport == "http":
-        return _redacted_url(target)
-    if transport == "stdio":
-        return _redacted_command(target)
-    return target
-
-
-def _redacted_url(url: str) -> str:
+def _readable(locked: bytes | memoryview) -> bool:
     try:
-        parts = urlsplit(url)
-        host = parts.netloc.rsplit("@", 1)
-    except ValueError:
-        return HIDDEN
-    netloc = f"{HIDDEN}@{host[1]}" if len(host) == 2 else host[0]
-    query = "&".join(
-        f"{quote(name)}={HIDDEN if _SECRET.search(name) else quote(value, safe='/:,')}"
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-    )
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
-
-
-def _redacted_command(command: str) -> str:
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    shown: list[str] = []
-    hide = False
-    for word in words:
-        name, sign, _ = word.partition("=")
-        if hide:
-            shown.append(HIDDEN)
-            hide = False
-        elif "://" in word:
-            shown.append(_redacted_url(word))
-        elif sign and _SECRET.search(name):
-            shown.append(f"{name}={HIDDEN}")
-        else:
-            shown.append(word if word.isprintable() and " " not in word else shlex.quote(word))
-            hide = word.startswith("-") and not sign and _SECRET.search(word) is not None
-    return " ".join(shown)
-
-
-def without_secrets(message: str, transport: str, target: str) -> str:
-    """An error message that may quote what it could not reach, whole or in parts."""
-    if transport == "python":
-        return message
-    message = message.replace(target, redacted(transport, target))
-    for secret in sorted(_secrets(transport, target), key=len, reverse=True):
-        # Shorter ones would tear words apart; redacting the whole target has caught those.
-        if len(secret) >= 4:
-            message = message.replace(secret, HIDDEN)
-    return message
-
-
-def _secrets(transport: str, target: str) -> set[str]:
-    if transport == "http":
-        try:
-            parts = urlsplit(target)
-        except ValueError:
-            return set()
-        user = parts.netloc.rpartition("@")[0]
-        found = {user, *user.split(":", 1)}
-        found |= {value for name, value in parse_qsl(parts.query) if _SECRET.search(name)}
-        return found | {unquote(value) for value in found} | {quote(value, safe="") for value in found}
-    try:
-        before = shlex.split(target)
-        after = shlex.split(_redacted_command(target))
-    except ValueError:
-        return set()
-    found = {old for old, new in zip(before, after, strict=False) if old != new}
-    return found | {old.partition("=")[2] for old in found if "=" in old}
+        vault().unlock(bytes(locked))
+    except Unsealed:
+        return False
+    return True
 
 
 def _servers(tenant_id: int) -> Any:
@@ -304,17 +247,16 @@ def _servers(tenant_id: int) -> Any:
 
 
 def _server(row: Any) -> ServerRow:
-    target = redacted(row.transport, row.target)
-    lost = token_lost(row.credentials)  # known here before any worker has said so
+    unreadable = lost(row)  # known here before any worker has said so
     return ServerRow(
         id=row.pk,
         name=row.name,
         transport=row.transport,
-        target=target,
+        target=row.target,
         prefix=row.prefix,
         enabled=row.enabled,
-        state="unreachable" if lost and row.enabled else row.state,
-        problem=LOST if lost else without_secrets(row.problem, row.transport, row.target),
+        state="unreachable" if unreadable and row.enabled else row.state,
+        problem=unreadable or row.problem,
         protocol=row.protocol,
         info=row.info if isinstance(row.info, dict) else {},
         catalogue_at=row.catalogue_at,
@@ -323,10 +265,10 @@ def _server(row: Any) -> ServerRow:
         tools=row.tool_count,
         rejected=row.rejected_count,
         has_token=row.credentials is not None,
-        token_lost=lost,
+        token_lost=token_lost(row.credentials),
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
-        incomplete=without_secrets(row.incomplete, row.transport, row.target),
+        incomplete=row.incomplete,
         failures=row.failures,
         open_since=row.open_since,
         retry_at=row.retry_at,

@@ -437,6 +437,7 @@ CREATE TABLE public.server (
     open_since timestamp with time zone,
     retry_at timestamp with time zone,
     probe_until timestamp with time zone,
+    sealed_target bytea,
     CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
     CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR (((calls_at_once >= 1) AND (calls_at_once <= 1000)) AND (NOT ((transport)::text = 'stdio'::text))))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),

@@ -142,7 +142,7 @@ async def _round(
             return _unreached(claim, error.message)
         return _broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
-        return _broken(reason(error))
+        return _broken(pool.target.reason(error))
 
 
 async def _answer(

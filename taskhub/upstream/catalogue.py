@@ -21,7 +21,7 @@ from taskhub.core.records import OfferKind, TaskMode
 from taskhub.lib import jsonx
 from taskhub.lifecycle.catalogue import TOOL, Listed
 from taskhub.lifecycle.offers import ListedOffer
-from taskhub.upstream.connection import Connection, gone, reason
+from taskhub.upstream.connection import Connection, gone
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
 from taskhub.upstream.pool import ABLE, Pool
@@ -123,7 +123,7 @@ class Watcher:
             except Unavailable as error:
                 self._on_problem(error.message)
             except Exception as error:  # noqa: BLE001 - a server may fail in any way it likes
-                self._on_problem(reason(error))
+                self._on_problem(self._pool.target.reason(error))
             self.changed.clear()
             try:
                 async with asyncio.timeout(self._pause):
@@ -240,13 +240,13 @@ async def take_snapshot(connection: Connection) -> Snapshot:
             except (MCPError, ValidationError) as error:
                 # Templates came with the protocol, but many servers of resources have never heard of them.
                 if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
-                    unread[kind] = reason(error)
+                    unread[kind] = connection.target.reason(error)
     try:
         tools = await list_tools(client.session, declared="tools" in capabilities, modern=connection.modern)
     except (MCPError, ValidationError) as error:
         if gone(error):
             raise
-        unread[TOOL] = reason(error)
+        unread[TOOL] = connection.target.reason(error)
     info = client.server_info
     return Snapshot(
         protocol=client.protocol_version,

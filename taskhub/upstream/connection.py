@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
+from taskhub.core.secrets import without_secrets
+from taskhub.core.spec import command_of
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import is_stateless
 from taskhub.lib import jsonx
@@ -68,13 +69,21 @@ class Target:
     """Where a server is and what may be declared to it."""
 
     transport: str
-    target: str
+    target: str = field(repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Sent with every request to an HTTP server."""
     name: str = field(default="", compare=False)
     """Of the server, for the log."""
     unusable: str = ""
     """Why nobody may connect to it, in words."""
+
+    def reason(self, error: BaseException) -> str:
+        """What went wrong with it, in one line, without the secrets in its address or command."""
+        return self.shown(reason(error))
+
+    def shown(self, text: str) -> str:
+        """A text that may quote where it is."""
+        return without_secrets(text, self.transport, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +209,7 @@ class Connection:
         except BaseException as error:  # noqa: BLE001 - the SDK raises exception groups of anything
             if not self._opened.done():
                 ended = self.target.transport == "stdio" and mode == "auto" and gone(innermost(error))
-                self._opened.set_exception((_Ended if ended else Unavailable)(reason(error)))
+                self._opened.set_exception((_Ended if ended else Unavailable)(self.target.reason(error)))
         finally:
             self.client = None
 
@@ -315,10 +324,15 @@ async def _transport(
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
-                command, *arguments = shlex.split(target.target)
-                # One byte that is no UTF-8, in a log line perhaps, would end the SDK's reader.
-                given = StdioServerParameters(command=command, args=arguments, encoding_error_handler="replace")
-                opening = stdio_client(given, stack.enter_context(logged(target.name or command)))
+                environment, (command, *arguments) = command_of(target.target)
+                given = StdioServerParameters(
+                    command=command,
+                    args=arguments,
+                    env=environment,
+                    # One byte that is no UTF-8, in a log line perhaps, would end the SDK's reader.
+                    encoding_error_handler="replace",
+                )
+                opening = stdio_client(given, stack.enter_context(logged(target.name or command, target.shown)))
             case "http":
                 # A tool may be silent for as long as it may run, which the worker counts.
                 http = httpx2.AsyncClient(

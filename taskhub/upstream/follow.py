@@ -12,7 +12,7 @@ from typing import Any
 import mcp_types as types
 from mcp import MCPError
 
-from taskhub.upstream.connection import Connection, reason
+from taskhub.upstream.connection import Connection
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,8 @@ class Follower:
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - a server may fail in any way it likes
-            logger.info("no change events from %s: %s", self._connection.target.target, reason(error))
+            target = self._connection.target
+            logger.info("no change events from %s: %s", target.name, target.reason(error))
 
     async def _subscribe(self) -> None:
         held: set[str] = set()
@@ -134,8 +135,9 @@ class Follower:
             async with asyncio.timeout(ACK_SECONDS):
                 await client.session.send_request(request, types.EmptyResult)
         except (MCPError, TimeoutError) as error:
-            where = self._connection.target.target
-            logger.info("%s of %s failed at %s: %s", request.method, request.params.uri, where, reason(error))
+            target = self._connection.target
+            what = f"{request.method} of {request.params.uri}"
+            logger.info("%s failed at %s: %s", what, target.name, target.reason(error))
             return False
         return True
 

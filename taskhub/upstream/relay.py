@@ -13,7 +13,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.relays import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
-from taskhub.upstream.connection import Connection, Profile, gone, reason
+from taskhub.upstream.connection import Connection, Profile, gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
@@ -41,7 +41,7 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
     except TaskHubError as error:
         return Failed(INTERNAL_ERROR, f"Server {claim.server_name} cannot be reached: {error.message}")
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
-        return _broken(claim, f"failed: {reason(error)}")
+        return _broken(claim, f"failed: {pool.target.reason(error)}")
 
 
 async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:

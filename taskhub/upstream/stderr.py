@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
@@ -22,17 +22,17 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def logged(server: str) -> Iterator[TextIO]:
+def logged(server: str, shown: Callable[[str], str] = str) -> Iterator[TextIO]:
     """A file for the standard error of a process of this server. It is read to its end, whatever is logged of it: a
-    full pipe would stop the process."""
+    full pipe would stop the process. `shown` takes its secrets out of a line."""
     reading, writing = os.pipe()
-    threading.Thread(target=_read, args=(server, reading), name=f"stderr-{server}", daemon=True).start()
+    threading.Thread(target=_read, args=(server, reading, shown), name=f"stderr-{server}", daemon=True).start()
     with os.fdopen(writing, "w") as file:
         yield file
 
 
-def _read(server: str, reading: int) -> None:
-    lines = _Lines(server)
+def _read(server: str, reading: int, shown: Callable[[str], str]) -> None:
+    lines = _Lines(server, shown)
     with logs.about({"server": server}):
         while chunk := os.read(reading, 65_536):
             lines.take(chunk)
@@ -41,8 +41,9 @@ def _read(server: str, reading: int) -> None:
 
 
 class _Lines:
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, shown: Callable[[str], str]) -> None:
         self._server = server
+        self._shown = shown
         self._begun = b""
         self._rate = Buckets(LINES_PER_SECOND, seconds=LINES_SECONDS)
         self._left_out = 0
@@ -68,5 +69,5 @@ class _Lines:
         if self._left_out:
             logger.info("server %s: %d lines are left out here", self._server, self._left_out)
             self._left_out = 0
-        text = line[:MAX_LINE].decode(errors="replace").rstrip()
+        text = self._shown(line[:MAX_LINE].decode(errors="replace")).rstrip()
         logger.info("server %s: %s%s", self._server, text, "…" if len(line) > MAX_LINE else "")

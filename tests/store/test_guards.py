@@ -525,9 +525,10 @@ def test_no_column_could_hold_a_token_or_secret_in_clear(raw: Raw) -> None:
     ]
     held = raw.execute(
         "SELECT column_name, data_type FROM information_schema.columns"
-        " WHERE (table_name, column_name) IN (('access_token', 'digest'), ('server', 'credentials'))"
+        " WHERE (table_name, column_name) IN"
+        " (('access_token', 'digest'), ('server', 'credentials'), ('server', 'sealed_target'))"
     ).fetchall()
-    assert sorted(held) == [("credentials", "bytea"), ("digest", "bytea")]
+    assert sorted(held) == [("credentials", "bytea"), ("digest", "bytea"), ("sealed_target", "bytea")]
 
 
 def test_the_application_is_no_superuser(raw: Raw) -> None:

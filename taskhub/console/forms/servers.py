@@ -54,7 +54,8 @@ class ServerForm(ConsoleForm):
             "A URL such as <code>https://example.com/mcp</code>, a command such as "
             "<code>stdio:npx -y @acme/server</code>, or a Python object such as "
             "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
-            "with the workers' rights."
+            "with the workers' rights. A command's secrets, as in "
+            "<code>stdio:env API_TOKEN=… npx -y @acme/server</code>, are stored encrypted and never shown again."
         ),
     )
     prefix = Typed(  # type: ignore[assignment]  # the form's own goes by another way

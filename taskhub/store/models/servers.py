@@ -16,6 +16,8 @@ class Server(models.Model):
     name = models.CharField(max_length=64)
     transport = models.CharField(max_length=8)
     target = models.TextField()
+    """As it may be shown; what holds a secret is whole in `sealed_target` alone."""
+    sealed_target = models.BinaryField(null=True)
     credentials = models.BinaryField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     calls_at_once = models.IntegerField(null=True)

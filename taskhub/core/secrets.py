@@ -1,0 +1,108 @@
+"""What is a secret in the address or command of a server: pages do not show it, and the database has it encrypted."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
+
+HIDDEN: Final = "•••"
+_SECRET: Final = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
+_UNREADABLE: Final = re.compile(r"^$|[\s'\"\\]")
+"""In a word that stands in quotes."""
+_HEADER: Final = re.compile(r"([A-Za-z0-9_-]+):(?!//)\s*(.+)")
+
+
+def redacted(transport: str, target: str) -> str:
+    """`target` without what could be a secret: a URL's user and password and the values of parameters that sound
+    secret; a command's `NAME=value`, `--name value`, `--name=value` and `Name: value` where the name sounds secret,
+    and the same of URLs in it. As it is where nothing could be.
+    """
+    if transport == "http":
+        shown = _redacted_url(target)
+    elif transport == "stdio":
+        shown = " ".join(shlex.quote(new) if _UNREADABLE.search(new) else new for _, new in _words(target))
+    else:
+        return target
+    return shown if HIDDEN in shown else target
+
+
+def without_secrets(message: str, transport: str, target: str) -> str:
+    """A text that may quote `target`, whole or in parts."""
+    shown = redacted(transport, target)
+    if shown == target:
+        return message
+    message = message.replace(target, shown)
+    for secret in sorted(_secrets(transport, target), key=len, reverse=True):
+        # Shorter ones would tear words apart; redacting the whole target has caught those.
+        if len(secret) >= 4:
+            message = message.replace(secret, HIDDEN)
+    return message
+
+
+def _redacted_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rsplit("@", 1)
+    except ValueError:
+        return HIDDEN
+    netloc = f"{HIDDEN}@{host[1]}" if len(host) == 2 else host[0]
+    query = "&".join(
+        f"{quote(name)}={HIDDEN if _SECRET.search(name) else quote(value, safe='/:,')}"
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    )
+    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+
+
+def _words(command: str) -> list[tuple[str, str]]:
+    """Each word of a command, and as it is shown: the same where it holds no secret."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: list[tuple[str, str]] = []
+    hide = False
+    for word in words:
+        found.append((word, HIDDEN if hide else _shown(word)))
+        hide = not hide and word.startswith("-") and "=" not in word and _SECRET.search(word) is not None
+    return found
+
+
+def _shown(word: str) -> str:
+    name, sign, value = word.partition("=")
+    if sign and "://" not in name and _SECRET.search(name):
+        return f"{name}={HIDDEN}"
+    if (header := _HEADER.fullmatch(word)) and _SECRET.search(header[1]):
+        return f"{header[1]}: {HIDDEN}"
+    if "://" in word:
+        named = sign and "://" not in name
+        shown = f"{name}={_redacted_url(value)}" if named else _redacted_url(word)
+        return shown if HIDDEN in shown else word
+    return word
+
+
+def _secrets(transport: str, target: str) -> set[str]:
+    if transport == "http":
+        return _secrets_of_url(target)
+    found = set()
+    for old, new in _words(target):
+        if old != new:
+            name, sign, value = old.partition("=")
+            header = _HEADER.fullmatch(old)
+            parts = _secrets_of_url(value if sign and "://" not in name else old) if "://" in old else set()
+            found |= parts or {old, *([value] if sign else []), *([header[2]] if header else [])}
+            if header:
+                found |= set(header[2].split())
+    return found
+
+
+def _secrets_of_url(url: str) -> set[str]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return {url}
+    user = parts.netloc.rpartition("@")[0]
+    found = {user, *user.split(":", 1)}
+    found |= {value for name, value in parse_qsl(parts.query) if _SECRET.search(name)}
+    return found | {unquote(value) for value in found} | {quote(value, safe="") for value in found}

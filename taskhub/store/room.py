@@ -6,8 +6,11 @@ read finds out that needs a temporary file of its own, of a megabyte (`queries.h
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Final
+
+logger = logging.getLogger(__name__)
 
 FULL: Final = "The database's disk is full: nothing new can be stored."
 RETRY_SECONDS: Final = 10
@@ -22,12 +25,16 @@ _looked_at = float("-inf")
 def note_full() -> None:
     """Something could not be stored."""
     global _full
+    if not _full:
+        logger.error("%s Reads go on.", FULL)
     _full = True
 
 
 def note_room() -> None:
     """A megabyte could be written."""
     global _full
+    if _full:
+        logger.warning("The database's disk has room again.")
     _full = False
 
 

@@ -13,7 +13,7 @@ from tests.support.hasty import HASTY
 from tests.support.hub import RunningHub, wait_until
 from tests.support.web import web
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 SECONDS = 60.0
 """Several times what the end of a process and the start of another take where nothing else runs."""
@@ -21,12 +21,12 @@ SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[RunningHub]:
-    """A hub of this file's own: its parts end. Each test leaves it whole."""
+    """A hub of this file's own: its parts end. Each test leaves it whole, but for tools that do not stop."""
     running = RunningHub(servers=("python:tests.upstream.servers:workshop",), **HASTY)
     try:
         yield running
     finally:
-        running.stop()
+        running.stop(SECONDS)
 
 
 @contextmanager
@@ -45,7 +45,8 @@ def test_a_worker_that_cannot_claim_ends_whatever_its_tools_do_and_the_next_one_
         # Neither a tool that ignores its cancellation nor one that blocks its server's thread keeps the process.
         for tool, arguments in (("hold", {"linger": True}), ("block", {})):
             client.create(tool, arguments)
-        wait_until(lambda: hub.sql("SELECT count(*) = 2 FROM task WHERE lease_until IS NOT NULL")[0][0], "both to run")
+        both = "SELECT count(*) = 2 FROM task WHERE lease_until IS NOT NULL"
+        wait_until(lambda: hub.sql(both)[0][0], "both to run", SECONDS)
         # What a claim writes to, and nothing else does.
         with renamed(hub, "attempt RENAME COLUMN", "started_at"):
             task = client.create("wait_for_another", {})

@@ -147,19 +147,19 @@ class RunningHub:
         # Ready means that a worker lives; the tools come when it has listed each server once.
         return self.sql("SELECT count(DISTINCT server_id) = (SELECT count(*) FROM server) FROM tool")[0][0] is True
 
-    def stop(self) -> None:
-        """SIGTERM, and the proof: an end within ten seconds and no process left behind."""
+    def stop(self, seconds: float = STOP_SECONDS) -> None:
+        """SIGTERM, and the proof: an end within so many seconds and no process left behind."""
         try:
-            self.end()
+            self.end(seconds)
         finally:
             self.drop()
 
-    def end(self) -> None:
+    def end(self, seconds: float = STOP_SECONDS) -> None:
         """As `stop`, but its database and directory stay."""
         family = [self.process_of(self.process.pid), *self.process_of(self.process.pid).children(recursive=True)]
         self.process.send_signal(signal.SIGTERM)
         try:
-            code = self.process.wait(STOP_SECONDS)
+            code = self.process.wait(seconds)
             left = [process.pid for process in family if process.is_running() and process.status() != "zombie"]
             assert (code, left) == (0, []), f"exit code {code}, left behind: {left}\n{self.log.read_text()}"
         finally:

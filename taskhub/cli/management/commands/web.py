@@ -11,6 +11,8 @@ import socket
 import sys
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import uvicorn
@@ -45,7 +47,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called once, on SIGTERM or SIGINT."""
-        end_within(END_SECONDS, 1)
+        self.on_shutdown()
         self.owner.begin_closing()
         await self._stop_listening()
         deadline = time.monotonic() + HANDOVER_SECONDS
@@ -84,6 +86,8 @@ class Server(uvicorn.Server):
         """End as on SIGTERM, without the signal."""
         self.should_exit = True
 
+    on_shutdown: Callable[[], None] = staticmethod(lambda: None)
+    """Called when the end begins."""
     owner: Any
     name = f"{socket.gethostname()}:{os.getpid()}"
 
@@ -132,6 +136,7 @@ class Command(BaseCommand):
             )
         )
         server.owner = application
+        server.on_shutdown = partial(end_within, END_SECONDS, 1)
         application.stop = server.stop
         server.run()
         if application.outgrown:

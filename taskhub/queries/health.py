@@ -22,9 +22,10 @@ _SPILL = statements.one("spill", int)
 _SEAL_LAG = statements.one("seal_lag", float)
 
 
-def live_workers() -> int:
-    """Workers that were heard of within 30 seconds and have not said goodbye."""
-    return Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True).count()
+def live_workers(host: str | None = None) -> int:
+    """Workers that were heard of within 30 seconds and have not said goodbye; those of one machine if it is named."""
+    found = Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True)
+    return (found if host is None else found.filter(host=host)).count()
 
 
 def failed_chores() -> list[str]:

@@ -33,6 +33,7 @@ from taskhub.core.hints import (
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.lib import stuck
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle import seal
@@ -196,7 +197,11 @@ class Engine:
         await self.slots.renew(self.pulse)
 
     async def _beat(self) -> None:
-        await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
+        stuck.still_going()
+        try:
+            await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
+        finally:
+            stuck.still_going()  # also while the database is away, which has its own deadlines
 
     async def _seal(self) -> None:
         # A batch may be cut short at the edge of a transaction; a lane has others to serve between two of them.

@@ -22,6 +22,7 @@ from django.core.management.base import BaseCommand, CommandError
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
+from taskhub.lib import stuck
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within
 from taskhub.lib.supervised import follow_supervisor
@@ -81,6 +82,12 @@ class Server(uvicorn.Server):
 
     def _protocol(self) -> BoundedHttp:
         return BoundedHttp(self.config, self.server_state, self.lifespan.state)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called ten times a second, in the loop that serves."""
+        if counter % 50 == 0:
+            stuck.still_going()
+        return await super().on_tick(counter)
 
     def stop(self) -> None:
         """End as on SIGTERM, without the signal."""

@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from argparse import ArgumentParser
 from functools import partial
@@ -15,7 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
-from django.db import OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
@@ -23,6 +24,7 @@ from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within
 from taskhub.lib.loops import run
 from taskhub.lib.supervised import follow_supervisor
+from taskhub.queries.health import ALIVE, live_workers
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
 
@@ -41,10 +43,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Slots override TASKHUB_SLOTS."""
         parser.add_argument("--slots", type=int, help="tools run at once (default TASKHUB_SLOTS)")
+        parser.add_argument(
+            "--check", action="store_true", help="run none: exit 0 if one of this machine is alive, for health checks"
+        )
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Work until stopped."""
+        if options["check"]:
+            _check()
+            return
         follow_supervisor()
         raise_open_files()
         _ = settings.SECRET_KEY  # which seals the audit log: an empty one is refused where it is first read
@@ -70,6 +78,16 @@ class Command(BaseCommand):
         if engine.outgrown:
             self.stderr.write(engine.outgrown)
         os._exit(1 if engine.outgrown or engine.failed else 0)
+
+
+def _check() -> None:
+    host = socket.gethostname()
+    try:
+        alive = live_workers(host)
+    except DatabaseError as error:
+        raise CommandError(f"The database cannot tell: {str(error).strip().splitlines()[0]}") from None
+    if not alive:
+        raise CommandError(f"No worker of {host} was heard of for {ALIVE.total_seconds():.0f} s.")
 
 
 async def _until_stopped(engine: Engine) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from allauth.account import app_settings as allauth
 from allauth.core.internal.ratelimit import parse_rates
 from django.core.management import load_command_class
@@ -97,72 +96,11 @@ def test_secrets_can_come_from_files() -> None:
         assert f"`{name}_FILE`" in page("run/settings.md")
 
 
-def compose_text() -> str:
-    return (ROOT / "docker-compose.yml").read_text()
-
-
-def known_variables() -> set[str]:
-    return set(env.VARIABLES) | {f"{name}_FILE" for name in SECRETS}
-
-
-def test_the_example_environment_names_known_variables_only() -> None:
-    lines = (ROOT / ".env.example").read_text().splitlines()
-    named = {found[1] for line in lines if (found := re.match(r"#?([A-Z][A-Z0-9_]*)=", line))}
-    only_compose = set(re.findall(r"\$\{([A-Z0-9_]+)", compose_text())) - known_variables()
-    assert only_compose == {"DATABASE_PASSWORD", "POSTGRES_PASSWORD"}
-    assert named - known_variables() - only_compose == set()
-    assert set(re.findall(r"\$\{([A-Z0-9_]+)", compose_text())) - named == set()
-
-
 def test_the_example_environment_shows_the_defaults() -> None:
     for line in (ROOT / ".env.example").read_text().splitlines():
         found = re.match(r"#(TASKHUB_[A-Z_]+|LOG_LEVEL)=(.*)", line)
         if found:
             assert found[2] == declared()[found[1]][0], line
-
-
-# Compose ----------------------------------------------------------------------------------
-
-
-def compose() -> dict[str, Any]:
-    parsed: dict[str, Any] = yaml.safe_load(compose_text())
-    return parsed
-
-
-def test_compose_runs_the_parts_with_settings_we_read() -> None:
-    services = compose()["services"]
-    assert set(services) == {"postgres", "migrate", "web", "worker"}
-    for name in ("migrate", "web", "worker"):
-        assert set(services[name]["environment"]) - known_variables() == set()
-        # The image says where its data lie.
-        assert set(env.VARIABLES) - set(services[name]["environment"]) == {"DEBUG", "TASKHUB_DATA_DIR"}
-    assert [services[name]["command"][0] for name in ("migrate", "web", "worker")] == ["migrate", "web", "worker"]
-    for name in ("web", "worker"):
-        assert services[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
-
-
-def test_compose_defaults_are_ours() -> None:
-    for name, default in re.findall(r"\$\{([A-Z0-9_]+):-([^}]*)\}", compose_text()):
-        if name.startswith("TASKHUB_") or name in ("LOG_LEVEL", "TRUSTED_PROXIES"):
-            assert default == declared()[name][0], name
-
-
-def test_compose_holds_no_secret() -> None:
-    for name in ("SECRET_KEY", "DATABASE_PASSWORD", "POSTGRES_PASSWORD"):
-        assert re.search(rf"\$\{{{name}:\?", compose_text()), f"{name} must be required, without a default"
-
-
-def test_what_compose_and_the_image_name_is_there() -> None:
-    for service in compose()["services"].values():
-        for volume in service.get("volumes", []):
-            if volume.startswith("./"):
-                assert (ROOT / volume.split(":")[0]).exists(), volume
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    for line in (ROOT / "Dockerfile").read_text().splitlines():
-        if line.startswith("COPY") and "--from" not in line:
-            for name in line.split()[1:-1]:
-                assert (ROOT / name).exists(), name
-                assert name in allowed, name
 
 
 # Commands ---------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from taskhub.core.hints import (
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.lib import stuck
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle import seal
@@ -67,8 +66,15 @@ TIMINGS_SECONDS = 5.0
 class Engine:
     """One per worker process. `run` works until `stop` is called."""
 
-    def __init__(self, *, slots: int | None = None, on_stop: Callable[[], None] = lambda: None) -> None:
-        """`on_stop` is called when its end begins, perhaps more than once."""
+    def __init__(
+        self,
+        *,
+        slots: int | None = None,
+        on_beat: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_beat` is called with each heartbeat, also while the database is away; `on_stop` when its end begins,
+        perhaps more than once."""
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
@@ -81,7 +87,7 @@ class Engine:
         actor = Actor(name=self.name, door=Door.WORKER)
         runner = Runner(self.lanes, self.servers, self.breakers, self.timings, actor)
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
-        self._on_stop = on_stop
+        self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
         """Why this release cannot go on with its database, if so."""
@@ -197,11 +203,11 @@ class Engine:
         await self.slots.renew(self.pulse)
 
     async def _beat(self) -> None:
-        stuck.still_going()
+        self._on_beat()
         try:
             await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
         finally:
-            stuck.still_going()  # also while the database is away, which has its own deadlines
+            self._on_beat()  # what the database makes it wait has its own deadlines
 
     async def _seal(self) -> None:
         # A batch may be cut short at the edge of a transaction; a lane has others to serve between two of them.

@@ -22,9 +22,9 @@ from django.core.management.base import BaseCommand, CommandError
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
-from taskhub.lib import stuck
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within
+from taskhub.lib.stuck import still_going
 from taskhub.lib.supervised import follow_supervisor
 
 logger = logging.getLogger(__name__)
@@ -86,13 +86,15 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second, in the loop that serves."""
         if counter % 50 == 0:
-            stuck.still_going()
+            self.on_beat()
         return await super().on_tick(counter)
 
     def stop(self) -> None:
         """End as on SIGTERM, without the signal."""
         self.should_exit = True
 
+    on_beat: Callable[[], None] = staticmethod(lambda: None)
+    """Called every five seconds while it serves."""
     on_shutdown: Callable[[], None] = staticmethod(lambda: None)
     """Called when the end begins."""
     owner: Any
@@ -143,6 +145,7 @@ class Command(BaseCommand):
             )
         )
         server.owner = application
+        server.on_beat = still_going
         server.on_shutdown = partial(end_within, END_SECONDS, 1)
         application.stop = server.stop
         server.run()

@@ -23,6 +23,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within
 from taskhub.lib.loops import run
+from taskhub.lib.stuck import still_going
 from taskhub.lib.supervised import follow_supervisor
 from taskhub.queries.health import ALIVE, live_workers
 from taskhub.store.functions import NewerSchemaError, check_newer
@@ -59,7 +60,7 @@ class Command(BaseCommand):
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
-        engine = Engine(slots=options["slots"], on_stop=partial(end_within, END_SECONDS, 1))
+        engine = Engine(slots=options["slots"], on_beat=still_going, on_stop=partial(end_within, END_SECONDS, 1))
         try:
             check_newer()
             connection.close()

@@ -122,6 +122,25 @@ def test_a_fast_answer_is_json_and_a_slow_one_a_stream(alice: Client) -> None:
     assert all(line.startswith((b"data: {", b"event: message")) for line in slow.body.split(b"\n") if line)
 
 
+def test_no_cache_may_keep_an_answer_whichever_method_gives_it(alice: Client) -> None:
+    task_id = alice.create("slow_compute", {"seconds": 30}, caps=TASKS)
+    listed = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+    read = alice.call("resources/list").result["resources"][0]["uri"]
+    answers = {
+        **{method: alice.call(method) for method in ("server/discover", *listed, "unknown/method")},
+        "resources/read": alice.call("resources/read", {"uri": read}),
+        "tools/call": alice.tool("greet", {"name": "x"}),
+        "a task made": alice.tool("slow_compute", {"seconds": 30}, caps=TASKS),
+        "tasks/get": alice.get(task_id),
+        "tasks/update": alice.update(task_id, {}),
+        "tasks/cancel": alice.cancel(task_id),
+        "tasks/get of none": alice.get("unknown"),
+    }
+    assert {name: answer.headers.get("cache-control") for name, answer in answers.items()} == dict.fromkeys(
+        answers, "no-store"
+    )
+
+
 @pytest.mark.req("B26-11")
 def test_nothing_is_resumed_and_no_session_is_made(alice: Client) -> None:
     headers: dict[str, str | None] = {"Last-Event-ID": "3", "Mcp-Session-Id": "made-up"}

@@ -10,15 +10,14 @@ from taskhub.core.names import META_SERVER
 from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
-from taskhub.protocol.envelope import result_message
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import declares_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request
 from taskhub.queries.catalogue import Catalogue
 
 TTL_MS = 60_000
-JSON = {"Content-Type": "application/json"}
 
 
 def wire_tool(tool: ToolRecord) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def _list(
         found = await calls.tools_of(hub, request.principal.tenant_id)
         start = pages.start_of(hub, purpose, found.tenant_id, request.params.get("cursor"))
         page = hub.pages.page(VERSION, purpose, found, start, lambda: encoded(hub, found, start))
-        return Reply(result_message(request.id, page), headers=JSON)
+        return result_reply(request.id, page)
 
     def encoded(hub: Hub, found: Catalogue, start: int) -> bytes:
         page = pages.page_at(hub, purpose, found.tenant_id, items(found), start)

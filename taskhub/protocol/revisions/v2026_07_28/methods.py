@@ -9,17 +9,16 @@ from typing import Final
 from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.lib import jsonx
 from taskhub.protocol.door import Handler, Methods, Verb
-from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, result_message
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
 from taskhub.protocol.errors import INVALID_REQUEST, http_status
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
+from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
-
-JSON = {"Content-Type": "application/json"}
 
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
@@ -58,7 +57,7 @@ async def discover(hub: Hub, request: Request) -> Reply:
         "cacheScope": "private",
         "_meta": {META_SERVER: hub.server_info},
     }
-    return Reply(result_message(request.id, jsonx.encode(result)), headers=JSON)
+    return result_reply(request.id, jsonx.encode(result))
 
 
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(

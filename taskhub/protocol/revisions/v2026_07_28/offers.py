@@ -10,13 +10,11 @@ from taskhub.core.questions import BY_METHOD, KINDS, can_answer
 from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
-from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
-
-JSON = {"Content-Type": "application/json"}
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
@@ -61,7 +59,7 @@ def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[st
             raise WireError(INVALID_PARAMS, "Resource not found", {"uri": uri})
         case Failed(code, message, data):
             raise of_server(code, message, data)
-    return Reply(result_message(request.id, jsonx.encode(body)), headers=JSON)
+    return result_reply(request.id, jsonx.encode(body))
 
 
 def _for_client(capabilities: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:

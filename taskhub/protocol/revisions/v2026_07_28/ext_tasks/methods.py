@@ -12,10 +12,10 @@ from taskhub.core.records import State, TaskRecord
 from taskhub.lib import jsonx
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.protocol import calls, owned
-from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import earlier, mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
 
@@ -62,7 +62,7 @@ async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord |
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """`CreateTaskResult`: flat, no payload (T26-12, T26-13)."""
     body = jsonx.encode({"resultType": "task", **mapping.task_fields(task), "_meta": {META_SERVER: hub.server_info}})
-    return Reply(result_message(request.id, body), headers={"Content-Type": "application/json"})
+    return result_reply(request.id, body)
 
 
 async def get(hub: Hub, request: Request) -> Reply:
@@ -78,15 +78,13 @@ async def get(hub: Hub, request: Request) -> Reply:
             task = await _ended_soon(hub, request, task, bell)
     hub.polled[task.id] = time.time()
     head = {"resultType": "complete", "_meta": {META_SERVER: hub.server_info}}
-    return Reply(
-        result_message(request.id, mapping.encoded_task(task, head)), headers={"Content-Type": "application/json"}
-    )
+    return result_reply(request.id, mapping.encoded_task(task, head))
 
 
 def _acknowledged(hub: Hub, request: Request) -> Reply:
     """Empty but for what every result says (T26-36, T26-38)."""
     body = jsonx.encode({"resultType": "complete", "_meta": {META_SERVER: hub.server_info}})
-    return Reply(result_message(request.id, body), headers={"Content-Type": "application/json"})
+    return result_reply(request.id, body)
 
 
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:

@@ -317,10 +317,12 @@ LOGGING = {
         "text": {"()": "taskhub.lib.logs.TextLine"},
         "json": {"()": "taskhub.lib.logs.JsonLine"},
     },
+    "filters": {"without_query": {"()": "taskhub.lib.logs.WithoutQuery"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": TASKHUB_LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
     "loggers": {
         "uvicorn.access": {"level": "WARNING"},
+        "uvicorn.error": {"filters": ["without_query"]},
         "procrastinate": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},

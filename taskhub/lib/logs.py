@@ -44,7 +44,8 @@ def carry(labels: Mapping[str, str]) -> None:
 
 class TextLine(logging.Formatter):
     """A line of text, whatever strangers put into its message: what would begin another line, or not be seen, is
-    spelled out (`lib.signs.spelled`). A traceback follows in lines of its own."""
+    spelled out (`lib.signs.spelled`). A traceback follows in lines of its own, each indented: an error's text, which
+    may be a stranger's, begins no line."""
 
     def __init__(self) -> None:
         super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
@@ -53,6 +54,30 @@ class TextLine(logging.Formatter):
         """The line without its traceback."""
         record.message = spelled(record.message)
         return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
+        """The traceback, indented."""
+        return _below(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's name
+        """The stack, indented."""
+        return _below(super().formatStack(stack_info))
+
+
+def _below(text: str) -> str:
+    # Each line by itself: `spelled` keeps no line break, and no other sign that a terminal takes for one.
+    return "\n".join("  " + spelled(line) for line in text.split("\n"))
+
+
+class WithoutQuery(logging.Filter):
+    """Takes the query out of the address in uvicorn's lines about WebSockets: programs put tokens there."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Every line stays."""
+        if "WebSocket" in record.msg and isinstance(record.args, tuple) and len(record.args) > 1:
+            client, address, *rest = record.args
+            record.args = (client, str(address).partition("?")[0], *rest)
+        return True
 
 
 class JsonLine(JsonFormatter):

@@ -63,15 +63,18 @@ def test_what_cannot_be_written_as_json_is_written_as_text(said: Lines) -> None:
 def test_a_line_of_text_stays_one_whatever_is_in_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.handler.setFormatter(logs.TextLine())
     try:
-        raise ValueError("of its own")
+        raise ValueError("of its own\n2026-01-01 00:00:00,000 ERROR   taskhub: \x1b[2J lost\r\u2028too\n\u2028more")
     except ValueError:
         logger.exception("%s had no effect", "a\n2026-01-01 00:00:00,000 ERROR   taskhub: \x1b[2J all is lost\r\u202e")
-    first, second, *_ = caplog.text.splitlines()
+    first, second, *middle, last = caplog.text.splitlines()
     assert first.endswith(
         "ERROR   taskhub.somewhere: a 2026-01-01 00:00:00,000 ERROR   taskhub: [U+001B][2J all is lost[U+000D][U+202E]"
         " had no effect"
     )
-    assert second == "Traceback (most recent call last):"
+    assert second == "  Traceback (most recent call last):"
+    assert middle.pop() == "  2026-01-01 00:00:00,000 ERROR   taskhub: [U+001B][2J lost[U+000D][U+2028]too"
+    assert last == "  [U+2028]more"
+    assert all(line.startswith("  ") for line in middle), middle
 
 
 def test_labels_hold_for_their_block_and_what_it_starts(said: Lines) -> None:

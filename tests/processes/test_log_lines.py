@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from tests.support.hub import ROOT, STOP_SECONDS, RunningHub, wait_until
 from tests.support.web import web
@@ -39,6 +42,17 @@ def test_a_web_process_says_that_it_started_and_stopped(hub: RunningHub) -> None
     ]
     assert any(line["logger"] == "uvicorn.error" for line in lines(running.log))
     assert "color_message" not in running.log.read_text()
+
+
+def test_the_query_of_a_sockets_address_is_not_logged(hub: RunningHub) -> None:
+    with web(hub, LOG_LEVEL="INFO") as running:
+        for path in ("nope", "hints"):
+            address = f"ws://127.0.0.1:{running.port}/ws/{path}?token=th_secret&more=x"
+            with pytest.raises(InvalidStatus):
+                connect(address, origin=Origin(running.base), proxy=None)
+        wait_until(lambda: '"WebSocket /ws/hints" 403' in running.log.read_text(), "its line")
+    assert '"WebSocket /ws/nope" 403' in running.log.read_text()
+    assert "th_secret" not in running.log.read_text()
 
 
 def test_a_worker_says_that_it_started_with_how_many_slots_and_that_it_stopped(hub: RunningHub) -> None:

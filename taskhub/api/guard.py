@@ -49,6 +49,8 @@ class Guard:
     looks at no cookie and tells nothing that is not public. `probed` are the exact paths that answer to any
     Host: behind the guard they are asked by one of ours. `too_large` makes the answer to a body over
     `max_body` from its two ends (the last is empty if it did not come whole); `None` leaves it to the guard.
+
+    A WebSocket needs an `Origin`, with the scheme that it came by: Django asks that of a page's POST, too.
     """
 
     def __init__(
@@ -132,7 +134,10 @@ class Guard:
             scope["headers"] = [(name, value) for name, value in headers if name != b"host"]
             scope["headers"].append((b"host", self.own_host))
             host = self.own_host.decode()
-        if origin is not None and not self._origin_allowed(scope, origin, host):
+        if origin is None:
+            # Every browser names its page's origin when it opens a socket, and nothing else has use for one here.
+            return (403, "A WebSocket must name its Origin") if scope["type"] == "websocket" else None
+        if not self._origin_allowed(scope, origin, host):
             return 403, "Origin not allowed"
         return None
 
@@ -147,7 +152,15 @@ class Guard:
         except ValueError:
             return False
         # The same host and port the request names, which was checked against ALLOWED_HOSTS above.
-        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        schemes = ("http", "https") if scope["type"] == "http" else (self._scheme(scope),)
+        return parts.scheme in schemes and parts.netloc.lower() == host.lower()
+
+    def _scheme(self, scope: Scope) -> str:
+        """That of the page whose socket this is: as Django tells it of requests (SECURE_PROXY_SSL_HEADER)."""
+        told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"] if self.proxies else []
+        if told:
+            return "https" if told[0].partition(b",")[0].strip() == b"https" else "http"
+        return "https" if scope.get("scheme") == "wss" else "http"
 
 
 class _Body:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
 from typing import Any
 
 from asgiref.testing import ApplicationCommunicator
@@ -159,8 +160,16 @@ def cookie_of(who: Person | User) -> str:
 class Socket:
     """A browser's socket to the whole application, without a server in between."""
 
-    def __init__(self, app: Any, cookie: str = "", *, origin: str | None = f"http://{HOST}", host: str = HOST) -> None:
-        headers = [(b"host", host.encode())]
+    def __init__(
+        self,
+        app: Any,
+        cookie: str = "",
+        *,
+        origin: str | None = f"http://{HOST}",
+        host: str = HOST,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        headers = [(b"host", host.encode()), *((name.encode(), value.encode()) for name, value in more.items())]
         if origin is not None:
             headers.append((b"origin", origin.encode()))
         if cookie:

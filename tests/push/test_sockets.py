@@ -50,7 +50,7 @@ def cookie(mia: Person) -> str:
 
 
 @asynccontextmanager
-async def connected(application: Application, cookie: str, **more: Any) -> AsyncIterator[Socket]:
+async def connected(application: Any, cookie: str, **more: Any) -> AsyncIterator[Socket]:
     """A socket that was accepted and told to look at everything once."""
     socket = Socket(application, cookie, **more)
     assert await socket.open() == 0
@@ -143,8 +143,24 @@ async def test_a_page_from_elsewhere_gets_no_socket_with_the_persons_own_cookie(
 
 
 async def test_a_page_of_ours_does(application: Application, cookie: str) -> None:
-    for origin in ("http://localhost", "https://localhost", "HTTP://LOCALHOST", None):
+    for origin in ("http://localhost", "HTTP://LOCALHOST"):
         async with connected(application, cookie, origin=origin):
+            pass
+
+
+async def test_what_no_browser_would_send_gets_no_socket(application: Application, cookie: str) -> None:
+    for origin in (None, "https://localhost"):  # a page at http:// names http://
+        assert await Socket(application, cookie, origin=origin).open() == REFUSED, origin
+
+
+async def test_behind_a_proxy_the_scheme_is_the_one_that_the_browser_came_by(
+    application: Application, cookie: str
+) -> None:
+    guard = Guard(application.lean, hosts=[HOST], origins=[], max_body=1_024, proxies=1)
+    for said, other in (("https", "http"), ("http", "https")):
+        told = {"x-forwarded-proto": said}
+        assert await Socket(guard, cookie, origin=f"{other}://{HOST}", more=told).open() == REFUSED
+        async with connected(guard, cookie, origin=f"{said}://{HOST}", more=told):
             pass
 
 

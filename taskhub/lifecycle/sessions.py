@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
+from taskhub.core.errors import NotFound
 from taskhub.core.hints import SessionChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, OpenQuestion
@@ -38,7 +39,7 @@ _PURGE_SESSIONS = statements.rowcount("purge_sessions")
 _PURGE_STREAMS = statements.rowcount("purge_streams")
 _HAND_OUT = statements.none("hand_out")
 _FORGET = statements.maybe("forget_task", str)
-_CANCEL_NOW = statements.maybe("cancel_now", State)
+_CANCEL_NOW = statements.one("cancel_now", str)
 _REFUSE = statements.one("refuse", Outcome)
 
 
@@ -288,5 +289,8 @@ def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> b
 
 def cancel_now(task_id: int, *, actor: Actor) -> State | None:
     """End the task as cancelled at once, whoever runs it (T25-28). Returns the state it had already
-    ended in, `None` when this cancelled it."""
-    return change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))
+    ended in, `None` when this cancelled it. Raises `NotFound`."""
+    before = change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))
+    if before == "unknown":
+        raise NotFound("Task not found")
+    return State(before) if before else None

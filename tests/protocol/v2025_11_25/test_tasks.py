@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import re
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import psycopg
 import pytest
 
 from tests.protocol.v2025_11_25.conftest import Start
@@ -17,6 +20,7 @@ from tests.support.web import Web
 
 pytestmark = pytest.mark.processes
 
+T = TypeVar("T")
 RELATED = "io.modelcontextprotocol/related-task"
 YES = {"action": "accept", "content": {"confirm": True}}
 UNKNOWN = "A" * 32
@@ -167,6 +171,36 @@ def test_a_cancelled_tool_is_stopped(hub: RunningHub, session: SessionClient) ->
         ),
         "the attempt to end",
     )
+
+
+def _deleted_meanwhile(hub: RunningHub, task_id: str, cancel: Callable[[], T]) -> T:
+    """What `cancel` answers for a task that is there when it is looked for, and purged when it is to be cancelled."""
+    waiting = (
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        " AND query LIKE '%%cancel_now%%'"
+    )
+    with psycopg.connect(hub.url_of(hub.database)) as purge, concurrent.futures.ThreadPoolExecutor(1) as aside:
+        purge.execute("DELETE FROM task WHERE public_id = %s", [task_id])
+        answer = aside.submit(cancel)
+        wait_until(lambda: hub.sql(waiting), "the cancellation to wait for the purge")
+        purge.commit()
+        return answer.result()
+
+
+@pytest.mark.req("T25-34")
+def test_a_task_that_is_purged_while_it_is_cancelled_is_unknown(
+    hub: RunningHub, session: SessionClient, alice: Client
+) -> None:
+    ended = [session.create("failing_job") for _ in range(2)]
+    for task_id in ended:
+        session.until(task_id, "failed")
+    unknown = session.call("tasks/cancel", {"taskId": UNKNOWN})
+    answer = _deleted_meanwhile(hub, ended[0], lambda: session.call("tasks/cancel", {"taskId": ended[0]}))
+    assert (answer.refusal, answer.error) == (unknown.refusal, unknown.error)
+    capabilities = {"tasks": {"cancel": {}}}
+    unknown_there = alice.cancel(UNKNOWN, caps=TASKS)
+    answer_there = _deleted_meanwhile(hub, ended[1], lambda: alice.cancel(ended[1], caps=capabilities))
+    assert (answer_there.refusal, answer_there.error) == (unknown_there.refusal, unknown_there.error)
 
 
 @pytest.mark.req("T25-33")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from taskhub.core.errors import NotFound
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.lib import jsonx
@@ -28,8 +29,12 @@ async def owned(hub: Hub, request: Request) -> TaskRecord:
         raise WireError(INVALID_PARAMS, "taskId must be a string")
     task = await known_task(hub, request.principal, public_id, VERSION)
     if task is None or not task.handle:
-        raise WireError(INVALID_PARAMS, "Failed to retrieve task: Task not found")
+        raise _not_found()
     return task
+
+
+def _not_found() -> WireError:
+    return WireError(INVALID_PARAMS, "Failed to retrieve task: Task not found")
 
 
 async def get(hub: Hub, request: Request) -> Reply:
@@ -74,7 +79,10 @@ async def cancel(hub: Hub, request: Request) -> Reply:
     """The task, cancelled by the time this is answered; -32602 for one that has ended (T25-28, T25-33)."""
     calls.need_scope(request.principal, "tasks:cancel")
     task = await owned(hub, request)
-    ended = await hub.lanes.run(cancel_now, task.id, actor=calls.actor_of(request.incoming))
+    try:
+        ended = await hub.lanes.run(cancel_now, task.id, actor=calls.actor_of(request.incoming))
+    except NotFound:  # purged since it was read
+        raise _not_found() from None
     now = await calls.fresh(hub, task)
     if ended is not None:
         raise WireError(INVALID_PARAMS, f"Cannot cancel task: it is already {mapping.status(now)}")
@@ -104,7 +112,7 @@ async def of_profile(hub: Hub, request: Request) -> Reply:
         return await sep_1686.list_tasks(hub, request)
     task = None if request.method == "tasks/list" else await sep_1686.named(hub, request)
     if task is None:
-        raise WireError(INVALID_PARAMS, "Failed to retrieve task: Task not found") if on else _unknown_method(request)
+        raise _not_found() if on else _unknown_method(request)
     calls.need_scope(request.principal, "tasks:read")
     match request.method:
         case "tasks/get":

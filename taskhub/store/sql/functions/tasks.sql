@@ -290,7 +290,7 @@ BEGIN
 END $$;
 
 -- Ends the task as cancelled before it returns, also where a worker runs it: what the worker does from
--- here on is dropped. Returns 'unknown', the state it had ended in before, or 'cancelled'.
+-- here on is dropped. Returns 'unknown', the state it had ended in before, or '' if this cancelled it.
 CREATE OR REPLACE FUNCTION cancel_now_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;

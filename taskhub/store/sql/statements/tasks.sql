@@ -332,8 +332,8 @@ SELECT release_v1(:task, :epoch, :started, :delay_seconds, :reason, :who);
 -- write: request_cancel(task bigint, who text) -> str
 SELECT request_cancel_v1(:task, :who);
 
--- write: cancel_now(task bigint, who text) -> State | None
-SELECT nullif(cancel_now_v1(:task, :who), '');
+-- write: cancel_now(task bigint, who text) -> str
+SELECT cancel_now_v1(:task, :who);
 
 -- write: hand_out(task bigint) -> None
 UPDATE task SET handle = true WHERE id = :task AND NOT handle;

@@ -127,6 +127,37 @@ def test_a_tool_error_fails_the_task_and_stays_a_result(session: SessionClient) 
     assert _result(session, task_id)["result"]["isError"] is True
 
 
+@pytest.mark.req("T25-42")
+def test_the_whole_text_of_an_error_is_in_the_status_message(session: SessionClient) -> None:
+    task_id = session.create("slow_compute", {"seconds": "s" * 5_000, "label": {"no": "text" * 2_000}})
+    found = session.until(task_id, "failed")
+    text = _result(session, task_id)["result"]["content"][0]["text"]
+    assert len(text) > 200
+    assert found["statusMessage"] == text
+    listed = session.call("tasks/list").result["tasks"]
+    assert next(task for task in listed if task["taskId"] == task_id)["statusMessage"] == text
+
+
+@pytest.mark.req("T25-16")
+def test_the_first_ttl_is_long_where_a_person_may_be_asked(hub: RunningHub, session: SessionClient) -> None:
+    def told(augmentation: dict[str, int]) -> int:
+        found = session.tool("confirm_delete", {"filename": "x"}, task=augmentation).result["task"]
+        session.call("tasks/cancel", {"taskId": found["taskId"]})
+        ttl: int = found["ttl"]
+        return ttl
+
+    week = 7 * 86_400_000
+    changes = {"approval": ("true", "false"), "question_audience": ("'either'", "NULL")}
+    for column, (set_to, before) in changes.items():
+        for value, known in ((set_to, week), (before, 60_000)):
+            hub.sql(f"UPDATE tool SET {column} = {value} WHERE name = 'confirm_delete'")
+            hub.sql("SELECT pg_notify('taskhub', 'c')")
+            wait_until(lambda known=known: told({"ttl": 60_000}) == known, f"{column} = {value} to count")
+            if known == week:
+                assert told({}) == week
+                assert told({"ttl": 2 * week}) == 2 * week, "a longer one is kept"
+
+
 @pytest.mark.req("T25-22", "T25-23", "T25-34")
 def test_a_protocol_error_is_the_answer_of_the_result(session: SessionClient) -> None:
     task_id = session.create("protocol_error_job")

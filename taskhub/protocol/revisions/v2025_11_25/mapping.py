@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
@@ -27,6 +28,11 @@ SUPPORT: Final[dict[TaskMode, str]] = {
 """What we offer (T25-04). Every caller may wait for a tool that is `always`, so that is `optional`: some SDKs
 refuse a plain call of a `required` one themselves."""
 
+MAX_MESSAGE: Final = 4_000
+"""Characters of a `statusMessage`."""
+READ_MOST: Final = 65_536
+"""Characters of a failed result that are read for it; of a larger one its beginning is told, as it was stored."""
+
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
     Version.MCP_2025_03_26: frozenset(_TOOL),
@@ -48,13 +54,25 @@ def status(task: TaskRecord) -> str:
 def task_fields(task: TaskRecord) -> dict[str, Any]:
     """The flat `Task` (T25-15, T25-16, T25-19)."""
     fields: dict[str, Any] = {"taskId": task.public_id, "status": status(task)}
-    if task.message:
-        fields["statusMessage"] = task.message
+    if message := _message(task):
+        fields["statusMessage"] = message
     fields["createdAt"] = timestamp(task.created_at)
     fields["lastUpdatedAt"] = timestamp(task.updated_at)
     fields["ttl"] = task.ttl_ms
     fields["pollInterval"] = task.poll_interval_ms
     return fields
+
+
+def _message(task: TaskRecord) -> str:
+    """Of a failed task the whole text of its error: some clients show their model that and never ask for the result."""
+    said = ""
+    if task.state is State.FAULTED and task.error_json is not None:
+        said = str(json.loads(task.error_json).get("message", ""))
+    elif task.is_error and task.result_json is not None and len(task.result_json) <= READ_MOST:
+        blocks = json.loads(task.result_json).get("content") or []
+        texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+        said = "\n".join(text for text in texts if isinstance(text, str))
+    return said[:MAX_MESSAGE] or task.message
 
 
 def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:

@@ -23,6 +23,9 @@ from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, stat
 
 PATIENCE_SECONDS = 0.1
 """A call that ends within it is answered in one piece; a longer one gets a stream."""
+PEOPLE_TTL_MS = 604_800_000
+"""The least time to live of a task that may have to wait for a person: its tool's policy has an approval, or names who
+answers what it asks. Some clients count from the first `ttl` and give up when it is over, though it is lengthened."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -48,6 +51,8 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     if tool.mode is TaskMode.NEVER:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
     details = _details(request, tool, arguments)
+    if tool.approval or tool.question_audience is not None:
+        ttl = max(ttl or 0, PEOPLE_TTL_MS)
     if ttl is not None:
         details["ttl_ms"] = ttl
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task

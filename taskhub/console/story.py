@@ -153,6 +153,8 @@ def why(detail: TaskDetail, now: datetime) -> str:
 
 
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
+    if not detail.server_enabled:
+        return f"{detail.task.message}."
     if detail.live_workers == 0:
         return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
     if detail.away_since is not None and detail.retry_at is not None:

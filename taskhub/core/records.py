@@ -245,7 +245,6 @@ class Claim:
     question_audience: Audience | None
     run_seconds: int
     given: dict[str, Any] | None = None
-    server_enabled: bool = True
     waited: float = 0.0
     """Seconds from when it could run until it was taken."""
 

@@ -18,6 +18,7 @@ WORDS: Final = MappingProxyType({
     "more_answers": "%s more answers needed",
     "came_along": "Came with the call",
     "waiting_server": "Waiting for its server, which could not be reached",
+    "paused": "Paused: server %s is disabled",
     "cancel_requested": "Cancel requested",
     "cancelled_unstarted": "Cancelled before it ran",
     "cancelled_running": "Cancelled while it ran",

@@ -46,7 +46,6 @@ class _Taken(NamedTuple):
     question_audience: str | None
     run_seconds: int
     given: str | None
-    server_enabled: bool
     more: bool
     since: datetime | None
     skipped: bool
@@ -138,7 +137,6 @@ def claim_tasks(
             question_audience=Audience(row.question_audience) if row.question_audience else None,
             run_seconds=row.run_seconds,
             given=json.loads(row.given) if row.given else None,
-            server_enabled=row.server_enabled,
             waited=row.waited,
         )
         for row in found

@@ -118,6 +118,7 @@ class TaskDetail:
     client_info: dict[str, Any]
     trace: dict[str, Any]
     live_workers: int
+    server_enabled: bool
     transport: str
     calls_at_once: int | None
     away_since: datetime | None

@@ -66,6 +66,11 @@ class Slots:
         """There may be tasks to claim."""
         self._awake.set()
 
+    def wake_for_all(self) -> None:
+        """There may be tasks to claim that have waited while others were taken."""
+        self._since = None
+        self.wake()
+
     def offer(self, context_id: int) -> None:
         """A task of that client was queued."""
         held = sum(running.claim.context_id == context_id for running in self.running.values())

@@ -186,7 +186,7 @@ class Engine:
         for server_id in await self.breakers.refresh():
             self.servers.look_again(server_id)  # whoever still reaches it closes the breaker for all
         self.relays.wake()
-        self.slots.wake()
+        self.slots.wake_for_all()  # a server that is enabled again may have had calls all the while
 
     async def _look_at_schema(self) -> None:
         try:

@@ -228,7 +228,7 @@ class Runner:
             claim,
             started=False,
             delay_seconds=delay_seconds,
-            reason=why if claim.server_enabled else "Waiting: its server is disabled",
+            reason=why,
             actor=self.actor,
         )
 

@@ -264,6 +264,15 @@ def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
     assert "Waiting for a free slot on the worker." in why(waiting[0])
 
 
+def test_a_call_at_a_disabled_server_is_said_to_be_paused(operator: Any, context: Any, server: Any) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    task = make_task(context, make_tool(server))
+    Server.objects.filter(pk=server.pk).update(enabled=False)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert f"Paused: server {server.name} is disabled." in page
+    assert page.count("Paused: ") == 1
+
+
 def test_a_rejected_call_says_who_said_no(
     operator: Any, context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:

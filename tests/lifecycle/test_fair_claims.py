@@ -9,7 +9,9 @@ from django.db import connection, transaction
 
 from taskhub.core.records import Claim
 from taskhub.lifecycle import run
-from taskhub.store.models import Task, Tool
+from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.sweep import sweep
+from taskhub.store.models import Server, Task, Tool
 from tests.factories import WORKER, make_server, make_tool
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
@@ -253,6 +255,25 @@ def test_a_lock_that_somebody_holds_is_told_of_also_beside_a_scarce_server(world
     assert [found.task_id for found in claim(rooms={server_of(world): 0}).tasks] == [mine.id]
 
 
+def test_calls_of_a_disabled_server_are_taken_by_nobody_and_hold_up_nobody(world: World) -> None:
+    elsewhere = at_another_server(world)
+    Server.objects.filter(pk=server_of(world)).update(enabled=False)
+    paused = [kit.create(world).id for _ in range(10)]
+    mine = kit.create(elsewhere).id
+    taken = claim(limit=8, share=8)
+    assert ([found.task_id for found in taken.tasks], taken.more, taken.skipped) == ([mine], False, False)
+    for rooms in (NO_ROOMS, {server_of(world): 1}, {server_of(elsewhere): 1}):
+        assert claim(rooms=rooms) == run.Claimed([], False, None), "nothing for a worker to come back for"
+    for task_id in paused:
+        assert (kit.look(task_id).state, kit.actions(task_id)) == ("queued", ["task.created"])
+    assert request_cancel(paused[0], actor=world.actor) == "cancelled"
+    kit.turn_back(paused[1], "expires_at", 1)
+    sweep()
+    assert kit.look(paused[1]).state == "faulted"
+    Server.objects.filter(pk=server_of(world)).update(enabled=True)
+    assert [found.task_id for found in claim(limit=8, share=9).tasks] == paused[2:]  # it still runs another one
+
+
 def test_who_waits_behind_more_tools_than_one_look_has_time_for_is_found_by_another(world: World) -> None:
     """All of one client's, and the tools of a server without room stand before the one of another."""
     crowded = make_server(world.context.tenant)
@@ -279,4 +300,22 @@ def test_the_backlog_of_a_server_is_not_walked_over(world: World, counted: str) 
     assert {found.server_id for found in taken[0].tasks} == {server_of(world), server_of(elsewhere)}
     assert (len(taken[0].tasks), taken[0].more) == (2, True)
     assert mine.id in [found.task_id for found in taken[0].tasks]
+    assert looked < 60
+
+
+@pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
+def test_the_backlog_of_a_disabled_server_is_not_walked_over(world: World, counted: str) -> None:
+    connection.close()
+    elsewhere = at_another_server(world)
+    Server.objects.filter(pk=server_of(world)).update(enabled=False)
+    kit.create(world)
+    if counted == "while there were few tasks":
+        analyze()
+    heap_up(world)
+    if counted == "with all of them":
+        analyze()
+    mine = kit.create(elsewhere)
+    taken: list[run.Claimed] = []
+    looked = rows_looked_at("task", lambda: taken.append(claim()))
+    assert [found.task_id for found in taken[0].tasks] == [mine.id]
     assert looked < 60

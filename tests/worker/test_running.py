@@ -15,6 +15,7 @@ from taskhub.lib.logs import JsonLine
 from taskhub.lifecycle import run as lifecycle
 from taskhub.lifecycle.answer import answer_question
 from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.policies import set_server_enabled
 from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
@@ -466,24 +467,20 @@ def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
 # --- servers that are away
 
 
-def test_a_task_whose_server_this_worker_is_not_connected_to_waits_for_it(
-    hall: Hall, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(running, "RETRY_SECONDS", 0.3)
+def test_calls_at_a_disabled_server_are_not_taken_and_run_once_it_is_enabled(hall: Hall) -> None:
     server = hall.server(enabled=False)
-    task = call(hall.tool(server, "echo"), text="patience")
+    tool, elsewhere = hall.tool(server, "echo"), hall.tool(hall.server(), "echo")
+    paused = [call(tool, text="patience") for _ in range(20)]
     hall.start()
-    wait_until(lambda: kit.look(task).message == "Waiting: its server is disabled", "the reason")
-    assert attempts(task)[0] == "released"
-    Server.objects.filter(pk=server.pk).update(enabled=True)
-    hint("c")
-
-    def looked_again() -> bool:
-        hint("w")
-        return kit.look(task).state is State.FINISHED
-
-    wait_until(looked_again, "the task to be taken up")
-    assert words(task) == "patience"
+    for number in range(10):  # each of them a claim that has to go past the paused ones
+        assert words(call(elsewhere, text=str(number))) == str(number)
+    for task in paused:
+        now = kit.look(task)
+        assert (now.state, now.message) == (State.QUEUED, f"Paused: server {server.name} is disabled")
+        assert (kit.actions(task), attempts(task)) == (["task.created"], [])
+    set_server_enabled(tenant_id=hall.context.tenant_id, server_id=server.pk, enabled=True, actor=tool.actor)
+    assert {words(task) for task in paused} == {"patience"}
+    assert {tuple(attempts(task)) for task in paused} == {("finished",)}
 
 
 def test_a_call_to_a_server_that_cannot_be_reached_is_faulted_and_the_next_finds_it_again(hall: Hall) -> None:
@@ -502,7 +499,7 @@ def test_a_call_to_a_server_that_cannot_be_reached_is_faulted_and_the_next_finds
 
 
 def test_a_server_that_is_disabled_is_not_called_any_more(hall: Hall) -> None:
-    server = hall.server(upstream.OLD)
+    server, elsewhere = hall.server(upstream.OLD), hall.server()
     tool = hall.tool(server, "echo")
     hall.start()
     assert words(call(tool, text="x")) == "x"
@@ -510,7 +507,8 @@ def test_a_server_that_is_disabled_is_not_called_any_more(hall: Hall) -> None:
     hint("c")
     wait_until(lambda: upstream.children() == [], "the end of its processes")
     task = call(tool, text="y")
-    wait_until(lambda: kit.look(task).message == "Waiting: its server is disabled", "the reason")
+    assert words(call(hall.tool(elsewhere, "echo"), text="z")) == "z"
+    assert (kit.look(task).state, attempts(task)) == (State.QUEUED, [])
 
 
 # --- losing a task, and the database

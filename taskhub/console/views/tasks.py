@@ -146,6 +146,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     section = request.GET.get("view", "summary")
     open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
     people = any(q.audience != "client" for q in open_questions)
+    paused = task.state is State.QUEUED and not found.server_enabled
     context: dict[str, Any] = {
         "detail": found,
         "task": task,
@@ -158,8 +159,8 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "may_cancel": gate.allows(person, "task.cancel") and task.state not in TERMINAL,
         "may_rerun": gate.allows(person, "task.rerun") and task.state in TERMINAL,
         "for_me": _for_me(person, task.id, open_questions),
-        # While it waits or ends by a wish to cancel, the sentence above has said it better.
-        "message": "" if task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
+        # While it waits or ends by a wish to cancel, the sentence above has said it, or better.
+        "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": gate.allows(person, "client.view"),
         "may_see_audit": gate.allows(person, "audit.view"),
         "cancel_form": ReasonForm(auto_id="cancel_%s"),

@@ -105,7 +105,8 @@ END $$;
 -- At most p_limit runnable tasks become this worker's. A context takes part while it runs fewer than
 -- p_per_context tasks in all and fewer than p_share on this worker; what it has beyond that waits its turn.
 -- p_scarce are the servers that take fewer than p_limit calls more from this worker, and p_rooms how many each
--- of them takes: what is for a server without room stays queued, and holds up nobody.
+-- of them takes: what is for a server without room stays queued, and holds up nobody. So does what is for a server that
+-- is disabled, which is no reason for a second look before a first one meets it.
 -- There are two looks. The first is at the queue as it stands, oldest first, for as many as every context has
 -- room for: whatever it finds fits, and nothing is locked in vain. Where nobody is full, no server is scarce and
 -- no more than that is queued, it is all there is to do. Otherwise one context's backlog, or one server's, may fill
@@ -144,6 +145,8 @@ DECLARE
     seen bigint;
     look int;
     again boolean := cardinality(p_scarce) > 0;
+    paused bigint[] := ARRAY(SELECT s.id FROM server s WHERE NOT s.enabled);
+    paused_calls bigint[] := '{}';
     fitting int;
     latest timestamptz;
     full_contexts bigint[];
@@ -214,6 +217,7 @@ BEGIN
                 FROM (SELECT * FROM waiting LIMIT 200) w JOIN tool o ON o.id = w.tool_id
                 LEFT JOIN rooms r ON r.context_id = w.context_id
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
+                WHERE o.server_id <> ALL (paused)
             ), found AS MATERIALIZED (
                 -- One more than fits, to know of what has to wait.
                 SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
@@ -247,6 +251,13 @@ BEGIN
                    (SELECT array_agg(r.context_id) FROM rooms r WHERE r.room <= 0)
             INTO batch, fitting, more, full_contexts;
         END IF;
+        IF NOT again AND cardinality(paused) > 0 THEN
+            -- By their ids alone, and first, as in th_hold_back_v1.
+            WITH taken AS MATERIALIZED (SELECT t.id, t.tool_id FROM task t WHERE t.id = ANY (batch))
+            SELECT coalesce(array_agg(w.id), '{}') INTO paused_calls
+            FROM taken w JOIN tool o ON o.id = w.tool_id WHERE o.server_id = ANY (paused);
+            batch := ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (paused_calls));
+        END IF;
         IF cardinality(batch) > 0 THEN
             -- Calls may have waited for days: some may not run any more (th_hold_back_v1).
             held_back := held_back || th_hold_back_v1(batch);
@@ -264,7 +275,7 @@ BEGIN
         skipped := cardinality(chosen) < p_limit AND EXISTS (
             SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
             AND t.runnable_at BETWEEN start AND moment);
-        EXIT WHEN full_contexts IS NULL AND (seen < look OR look = p_limit OR NOT skipped);
+        EXIT WHEN full_contexts IS NULL AND paused_calls = '{}' AND (seen < look OR look = p_limit OR NOT skipped);
         again := true;
     END LOOP;
     more := more OR cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (

@@ -40,9 +40,14 @@ BEGIN
     END IF;
 END $$;
 
--- What every projection reads, as one row. `open_questions` is null when nothing is open.
+-- What every projection reads, as one row. `open_questions` is null when nothing is open. That a server is disabled is
+-- told here and stored with none of its calls, of which there may be many.
 CREATE OR REPLACE VIEW task_view AS
-SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state, t.message, t.progress, t.total,
+SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
+       CASE WHEN t.state = 'queued' THEN coalesce((
+           SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
+           WHERE o.id = t.tool_id AND NOT s.enabled), t.message) ELSE t.message END::varchar(1024) AS message,
+       t.progress, t.total,
        t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
        t.cancel_requested_at, t.version, t.tool_name, t.expires_at, t.session_id, t.progress_token, t.handle,
        t.client_task_id, t.keep_ms,

@@ -230,7 +230,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
-       s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
+       s.enabled AS server_enabled, s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.worker <> '' AND r.ended_at IS NULL AND r.lease_until IS NOT NULL
@@ -300,7 +300,7 @@ ORDER BY t.id LIMIT :most;
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
 -- What came since this statement began can be taken, and is not seen here: it has not waited.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
-       upstream_state, client_capabilities, trace, question_audience, run_seconds, given, server_enabled,
+       upstream_state, client_capabilities, trace, question_audience, run_seconds, given,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
        coalesce((
            SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id

@@ -13,3 +13,33 @@ document.addEventListener("htmx:afterSettle", (event) => {
   const live = document.getElementById("said");
   if (live) live.textContent = document.getElementById("notices")?.textContent.trim() ?? "";
 });
+
+// What is pressed twice for one question decides nothing about the next, whose buttons stand where its own stood.
+const REST_MS = 500;
+const question = () => document.getElementById("decision")?.action;
+let shown = question();
+let changedAt = -REST_MS;
+document.addEventListener("htmx:afterSwap", () => {
+  if (question() === shown) return;
+  shown = question();
+  changedAt = performance.now();
+});
+function rest(event) {
+  if (performance.now() - changedAt >= REST_MS) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+}
+document.addEventListener(
+  "keydown",
+  (event) => {
+    if (event.key === "a" || event.key === "r") rest(event);
+  },
+  true,
+);
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (event.target.id === "decision") rest(event);
+  },
+  true,
+);

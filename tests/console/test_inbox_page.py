@@ -409,11 +409,33 @@ def test_htmx_answers_in_place_and_shows_the_next_question(operator: Any, contex
     _, second = asked(context, server)
     response = operator.post(f"/inbox/{first.pk}/answer", {"action": "decline"}, headers=HTMX)
     page = response.content.decode()
-    assert response["HX-Push-Url"] == "/inbox/"
+    assert response["HX-Push-Url"] == f"/inbox/{second.pk}/"
     assert page.strip().startswith('<div id="inbox"')
     assert "Declined. The tool was told." in page
     assert f"/inbox/{second.pk}/answer" in page
     assert f"/inbox/{first.pk}/answer" not in page
+
+
+@pytest.mark.parametrize("queue", ["", "?queue=all"])
+def test_after_a_decision_comes_the_next_of_the_same_queue_and_what_was_decided_is_linked(
+    operator: Any, context: Any, server: Any, queue: str
+) -> None:
+    for_clients = asked(context, server, audience=Audience.CLIENT) if queue else None
+    oldest, decided, following = (asked(context, server) for _ in range(3))
+    page = operator.get(f"/inbox/{decided[1].pk}/{queue}").content.decode()
+    target = f"/inbox/{decided[1].pk}/answer{queue}"
+    assert f'action="{target}"' in page
+    response = operator.post(target, {"action": "decline"}, follow=True)
+    assert response.redirect_chain == [(f"/inbox/{following[1].pk}/{queue}", 302)]
+    said = response.content.decode()
+    assert f"{decided[0].tool_name} for agent-a: Declined. The tool was told." in said
+    assert f'href="/tasks/{decided[0].public_id}/">See its task' in said
+    # Nothing is after the last one: the one before it.
+    response = operator.post(f"/inbox/{following[1].pk}/answer{queue}", {"action": "decline"}, headers=HTMX)
+    assert response["HX-Push-Url"] == f"/inbox/{oldest[1].pk}/{queue}"
+    assert response.context["chosen"].id == oldest[1].pk
+    response = operator.post(f"/inbox/{oldest[1].pk}/answer{queue}", {"action": "decline"})
+    assert response["Location"] == (f"/inbox/{for_clients[1].pk}/{queue}" if for_clients else "/inbox/")
 
 
 def test_the_decided_queue_tells_who_decided(operator: Any, context: Any, server: Any) -> None:

@@ -66,6 +66,41 @@ def test_call_to_production_is_approved_confirmed_and_answered(hub: RunningHub, 
     assert "as a worker" in moment(page, "Finished")
 
 
+def test_keys_pressed_twice_decide_one_call_and_the_next_in_line_is_shown(
+    hub: RunningHub, visits: Visits, agent: Client
+) -> None:
+    tasks = [agent.create("deploy", {**PRODUCTION, "service": name}, caps=TASKS) for name in ("one", "two", "three")]
+    try:
+        oldest, chosen, following = (waiting(hub, task) for task in tasks)
+        page = visits.of("approver")
+        go(page, f"/inbox/{chosen}/")
+        # As fast as a machine is: the keys come in the moment the next call stands there.
+        page.evaluate("""() => {
+            const swapped = () => {
+                document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+                document.documentElement.dataset.pressed = document.activeElement.dataset?.key ?? "no button";
+                document.querySelector("[data-key=a]").click();
+            };
+            document.addEventListener("htmx:afterSettle", (e) => e.detail.elt.id === "inbox" && swapped());
+        }""")
+        page.keyboard.press("a")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"/inbox/{following}/")
+        expect(page.locator("#notices")).to_contain_text("deploy for agent-a: Approved.")
+        expect(page.locator("html")).to_have_attribute("data-pressed", "no button")
+        expect(page.locator("#decision")).to_have_attribute("action", f"/inbox/{following}/decide")
+        state = "SELECT state FROM question WHERE id = ANY (%s) ORDER BY id"
+        assert hub.sql(state, [[oldest, chosen, following]]) == [("open",), ("answered",), ("open",)]
+        page.wait_for_function("start => performance.now() - start > 600", arg=page.evaluate("performance.now()"))
+        page.keyboard.press("a")
+        expect(page.get_by_role("button", name="Approve")).to_be_focused()
+        page.locator("#notices").get_by_role("link", name="See its task").click()
+        page.wait_for_url(f"/tasks/{tasks[1]}/")
+    finally:
+        for task in tasks:
+            agent.cancel(task)
+
+
 def test_call_to_staging_needs_no_approval(hub: RunningHub, visits: Visits, agent: Client) -> None:
     task = agent.create("deploy", {**PRODUCTION, "environment": "staging"}, caps=TASKS)
     question = waiting(hub, task)

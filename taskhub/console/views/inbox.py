@@ -110,7 +110,7 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
         ask.form.add_error(None, error.message)
         return _inbox(request, pk, ask=ask, status=422)
     words = {"decline": "Declined. The tool was told.", "cancel": "Dismissed. The tool was told."}
-    return _settled(request, pk, outcome, words.get(action, "Answered. The task goes on."))
+    return _settled(request, item, outcome, words.get(action, "Answered. The task goes on."))
 
 
 @require_POST
@@ -134,22 +134,21 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         words = (
             "Approved. The tool runs now." if approve else "Rejected. The tool does not run, and the caller reads why."
         )
-    return _settled(request, pk, outcome, words)
+    return _settled(request, item, outcome, words)
 
 
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
-    queue = request.GET.get("queue", "mine")
-    queue = queue if queue in QUEUES else "mine"
+    queue = _queue(request)
     approve = _approves(request)
     items = queries.questions(request.person, queue, approve=approve)
     if pk is not None:
         chosen: InboxItem | None = _item(request, pk)
     else:
         chosen = items[0] if items else None
-    here = reverse("inbox") if pk is None else reverse("inbox-question", args=[pk])
     context: dict[str, Any] = {
-        "here": here if queue == "mine" else f"{here}?queue={queue}",
+        "here": _address(pk, queue),
         "queue": queue,
+        "in_queue": _in_queue(queue),
         "queues": QUEUES,
         "items": items,
         "chosen": chosen,
@@ -202,6 +201,28 @@ def _approved(item: InboxItem) -> dict[str, Any]:
     return {"call": call, "changed": changed, "came_along": came_along, "doubts": doubts}
 
 
+def _queue(request: ConsoleRequest) -> str:
+    queue = request.GET.get("queue", "mine")
+    return queue if queue in QUEUES else "mine"
+
+
+def _address(pk: int | None, queue: str) -> str:
+    here = reverse("inbox") if pk is None else reverse("inbox-question", args=[pk])
+    return here + _in_queue(queue)
+
+
+def _in_queue(queue: str) -> str:
+    return "" if queue == "mine" else f"?queue={queue}"
+
+
+def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
+    """What comes after the question in the queue it was decided in, or else what comes last there."""
+    items = queries.questions(request.person, queue, approve=_approves(request))
+    after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
+    found = next(after, items[-1] if items else None)
+    return None if found is None else found.id
+
+
 def _item(request: ConsoleRequest, pk: int) -> InboxItem:
     item = queries.question(request.person, pk, approve=_approves(request)) if pk < 2**63 else None
     if item is None:
@@ -216,9 +237,9 @@ def _approves(request: ConsoleRequest) -> bool:
 def _not_mine(request: ConsoleRequest, item: InboxItem) -> HttpResponse | None:
     """The answer to somebody who comes too late or twice; raises `Forbidden` for one who may not."""
     if item.state is not QuestionState.OPEN:
-        return _settled(request, item.id, Outcome.LATE, "")
+        return _settled(request, item, Outcome.LATE, "")
     if item.decided_by_me:
-        return _settled(request, item.id, Outcome.TWICE, "")
+        return _settled(request, item, Outcome.TWICE, "")
     if not item.mine:
         raise Forbidden(_why_not(request, item) or "This question is not yours to answer.")
     return None
@@ -248,18 +269,23 @@ def _closed_words(item: InboxItem) -> str:
     return f"Closed without an answer: the task is {item.task_state}"
 
 
-def _settled(request: ConsoleRequest, pk: int, outcome: Outcome, words: str) -> HttpResponse:
-    """Back to the inbox with what happened. To lose a race is no error: it says who was first."""
+def _settled(request: ConsoleRequest, item: InboxItem, outcome: Outcome, words: str) -> HttpResponse:
+    """On to the next question of the queue, with what happened to this one. To lose a race is no error: it says who
+    was first.
+    """
+    tell = messages.success
     if outcome in (Outcome.LATE, Outcome.TWICE, Outcome.UNKNOWN):
-        item = _item(request, pk)
-        text = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
-        messages.info(request, text)
-    else:
-        messages.success(request, words)
+        tell = messages.info
+        item = _item(request, item.id)
+        words = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
+    tell(request, f"{item.tool_name} for {item.client}: {words}", extra_tags=item.public_id)
+    queue = _queue(request)
+    following = _next(request, item, "mine" if queue == "decided" else queue)
+    address = _address(following, queue)
     if not wants_partial(request):
-        return leave(request, reverse("inbox"))
-    response = _inbox(request, None)
-    response["HX-Push-Url"] = reverse("inbox")
+        return leave(request, address)
+    response = _inbox(request, following)
+    response["HX-Push-Url"] = address
     return response
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from django.db import connection
@@ -389,3 +390,21 @@ def test_as_many_queries_for_thirty_as_for_one(tenant: Tenant, tool: Tool, admin
     assert (queries("/servers/"), queries(page_of(tool))) == (one, detail)
     assert one <= 5
     assert detail <= 8
+
+
+def test_a_page_with_a_refused_form_goes_on_being_refreshed(admin: Client, tenant: Tenant) -> None:
+    """It stands at the address of its form, which can be posted to only."""
+    server = make_server(tenant)
+    tool = make_tool(server)
+    Server.objects.filter(pk=server.pk).update(transport="http", target="http://203.0.113.9/mcp")
+    refused = [
+        ("/servers/add", {"name": ""}),
+        (f"/servers/{server.pk}/token", {"token": "no blanks"}),
+        (f"/servers/{server.pk}/calls", {"calls_at_once": "0"}),
+        (f"/servers/{server.pk}/tools/{tool.id}/policy", {"mode": "sometimes"}),
+    ]
+    for path, form in refused:
+        response = admin.post(path, form)
+        assert response.status_code == 400, path
+        (fetched,) = re.findall(r'hx-get="([^"]*)"[^>]*hx-trigger="hint-servers', response.content.decode())
+        assert admin.get(urljoin(path, fetched.replace("&amp;", "&"))).status_code == 200, path

@@ -31,7 +31,7 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
 
     Ends only by cancellation; a database that is away is waited for (0.2 s, doubling to 5 s).
     """
-    pause = 0.2
+    pause, away = 0.2, False
     while True:
         try:
             connection = await psycopg.AsyncConnection.connect(**_parameters(), autocommit=True)
@@ -40,14 +40,20 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
                 async with asyncio.timeout(PROBE_SECONDS):
                     await begin_async(connection)
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
-                pause = 0.2
+                if away:
+                    logger.warning("hints are back")
+                pause, away = 0.2, False
                 on_gap()
                 while True:
                     await _hear(connection, on_hint, PROBE_SECONDS)
                     async with asyncio.timeout(PROBE_SECONDS):
                         await connection.execute("SELECT 1")
         except (psycopg.Error, OSError, TimeoutError) as error:
-            logger.warning("hints are away, trying again in %.1f s: %s", pause, str(error).splitlines()[0:1])
+            if not away:
+                why = (str(error).strip() or type(error).__name__).splitlines()[0]
+                logger.warning("hints are away, and asked for again until they are back: %s", why)
+            away = True
+            logger.debug("hints are asked for again in %.1f s", pause)
             await asyncio.sleep(pause)
             pause = min(pause * 2, 5.0)
 

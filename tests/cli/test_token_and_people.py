@@ -1,4 +1,5 @@
-"""`manage.py token create` and `manage.py person`: what they print is the secret, and it works."""
+"""`manage.py token create`, `manage.py person` and `manage.py server set`: what they print is the secret, if they make
+one, and it works."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from django.contrib.auth import authenticate
 from django.core.management.base import CommandError
 
 from taskhub.identity.principals import person_of, principal_of
-from taskhub.store.models import AccessToken, Event, Membership
+from taskhub.queries.servers import target_of
+from taskhub.store.models import AccessToken, Event, Membership, Server
 from tests.cli.shell import Command, run
 from tests.support.client import Client
 from tests.support.hub import RunningHub
@@ -208,3 +210,25 @@ def test_what_cannot_be_done_to_people_is_refused_in_words(
     with pytest.raises(CommandError, match=why):
         run("person", *words)
     assert Event.objects.count() == before
+
+
+# --- server set
+
+
+@pytest.mark.django_db
+def test_a_server_is_added_and_changed_and_its_secret_comes_from_the_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = run("server", "set", "acme=https://acme.example/mcp")
+    assert (code, out, err) == (0, "acme is set; workers connect to it.\n", "")
+    monkeypatch.setattr("sys.stdin", io.StringIO("acme=stdio:env API_TOKEN=sw0rdfish acme-server\n"))
+    code, out, err = run("server", "set", "-")
+    server = Server.objects.get()
+    assert (code, server.name, server.transport, server.target) == (0, "acme", "stdio", "env API_TOKEN=••• acme-server")
+    assert target_of(server) == "env API_TOKEN=sw0rdfish acme-server"
+    assert "sw0rdfish" not in out + err
+
+
+@pytest.mark.django_db
+def test_a_server_that_is_none_is_refused_in_one_line() -> None:
+    with pytest.raises(CommandError, match=r"^[^\n]+$"):
+        run("server", "set", "ftp://acme.example")
+    assert not Server.objects.exists()

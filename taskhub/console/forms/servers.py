@@ -52,10 +52,10 @@ class ServerForm(ConsoleForm):
         attrs={"spellcheck": "false"},
         help_text=mark_safe(
             "A URL such as <code>https://example.com/mcp</code>, a command such as "
-            "<code>stdio:npx -y @acme/server</code>, or a Python object such as "
+            "<code>stdio:npx -y @acme/server@1.2.3</code>, or a Python object such as "
             "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
             "with the workers' rights. A command's secrets, as in "
-            "<code>stdio:env API_TOKEN=… npx -y @acme/server</code>, are stored encrypted and never shown again."
+            "<code>stdio:env API_TOKEN=… npx -y @acme/server@1.2.3</code>, are stored encrypted and never shown again."
         ),
     )
     prefix = Typed(  # type: ignore[assignment]  # the form's own goes by another way

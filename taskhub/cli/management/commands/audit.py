@@ -90,7 +90,11 @@ class Command(BaseCommand):
     def _archive(self, directory: Path, months: int, *, dry: bool) -> None:
         if months < 0:
             raise CommandError("--keep-months: at least 0")
-        if not directory.is_dir():
+        try:
+            there = directory.is_dir()
+        except OSError as error:  # of a directory above, before Python 3.14
+            raise CommandError(f"{directory} cannot be read: {error.strerror}") from None
+        if not there:
             raise CommandError(f"{directory}: there is no such directory")
         now = datetime.now(UTC)
         before = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -129,7 +133,7 @@ class Command(BaseCommand):
                 with path.open("rb") as file:
                     found.append((read_archive(file, key), path))
             except OSError as error:
-                raise CommandError(str(error)) from None
+                raise CommandError(f"{path} cannot be read: {error.strerror}") from None
             except Broken as error:
                 raise CommandError(f"AUDIT BROKEN: {path}: {error.problem}") from None
         found.sort(key=lambda one: one[0].from_xid)

@@ -153,7 +153,7 @@ class Command(BaseCommand):
         parser.add_argument("tool")
         parser.add_argument("arguments", nargs="*", metavar="key=value")
         parser.add_argument("--token", help="bearer token; default $TASKHUB_TOKEN, then agent-a of the data directory")
-        parser.add_argument("--url", help="the hub, or its MCP endpoint; default the running `up`'s")
+        parser.add_argument("--url", help="the hub, or its MCP endpoint; default the running `up`'s, else PUBLIC_URL")
         parser.add_argument(
             "--ca", type=Path, metavar="FILE", help="certificates to trust, for a hub with a private authority"
         )
@@ -163,7 +163,7 @@ class Command(BaseCommand):
         """Call, watch, print, exit."""
         known: dict[str, Any] = read_credentials(settings.DATA_DIR)
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
-        url = endpoint(options["url"] or known.get("url", "http://127.0.0.1:8000"))
+        url = endpoint(options["url"] or known.get("url") or settings.PUBLIC_URL or "http://127.0.0.1:8000")
         console = Console(stderr=True, highlight=False, emoji=False)
         with Client(url, token, options["ca"]) as client:
             follower = Follower(client, console)

@@ -221,7 +221,9 @@ class Command(BaseCommand):
 
     def _announce(self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any]) -> None:
         lines = ["", f"  TaskHub is ready:  {url}", ""]
-        if credentials:  # at the first start: later ones may be seen by others, and people have changed theirs
+        if credentials.get(
+            "users"
+        ):  # at the first start: later ones may be seen by others, and people have changed theirs
             lines.append("  Sign in as")
             for role, user in credentials.get("users", {}).items():
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")

@@ -1,0 +1,51 @@
+"""`manage.py server set`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from taskhub.cli.database import need_database
+from taskhub.core.errors import TaskHubError
+from taskhub.core.records import Actor
+from taskhub.core.spec import parse_spec
+from taskhub.core.states import Door
+from taskhub.identity.principals import default_tenant
+from taskhub.lifecycle.catalogue import connect_server
+
+
+class Command(BaseCommand):
+    """What `up --server` does, without a hub: workers that run take it up."""
+
+    help = "Add an MCP server to stand in front of, or change where one is."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """`set [NAME=]SPEC`."""
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        change = verbs.add_parser("set", help="add the server, or change the one of this name")
+        change.add_argument(
+            "spec", metavar="[NAME=]SPEC", help="as for `up --server`; `-` reads it from standard input, for secrets"
+        )
+        change.add_argument("--data-dir", help="as for `up`")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Store it and say its name."""
+        text = sys.stdin.readline().strip() if options["spec"] == "-" else options["spec"]
+        with need_database():
+            try:
+                spec = parse_spec(text)
+                connect_server(
+                    tenant_id=default_tenant().pk,
+                    name=spec.name,
+                    transport=spec.transport,
+                    target=spec.target,
+                    named=spec.named,
+                    actor=Actor(name="manage.py", door=Door.CLI),
+                )
+            except TaskHubError as error:
+                raise CommandError(error.message) from None
+        self.stdout.write(f"{spec.name} is set; workers connect to it.")

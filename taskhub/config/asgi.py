@@ -174,6 +174,7 @@ class Application:
     def close(self) -> None:
         """End all lanes, and with each its connection."""
         self.hub.lanes.close()
+        self.hub.schemas.close()
         self.page_lanes.close()
 
     def _newer(self, error: NewerSchemaError) -> None:

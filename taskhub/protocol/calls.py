@@ -11,6 +11,7 @@ from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
 from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.create import approval_question
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
@@ -60,6 +61,22 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
     if tool is None:
         raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
     return tool, arguments
+
+
+async def misfit(hub: Hub, tool: ToolRecord, arguments: dict[str, Any]) -> str:
+    """What a model is told of a call that people would be asked about, and whose arguments surely do not fit the tool's
+    `inputSchema`: nobody need look at it. Empty for every other call: its server checks it."""
+    if approval_question(tool, arguments) is None:
+        return ""
+    checked = await hub.schemas.check(tool.definition.get("inputSchema"), arguments)
+    if not checked.problem:
+        return ""
+    return f"Not called: the arguments do not fit the inputSchema of {tool.exposed_name}: {checked.problem}"
+
+
+def refusal_result(text: str) -> dict[str, Any]:
+    """A tool's result that says why it did not run."""
+    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def trace_of(meta: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.schemas import Checker
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
 from taskhub.queries.catalogue import Catalogue
@@ -125,6 +126,8 @@ class Hub:
     received: Buckets | None = None
     """By context: how many bytes of requests a second."""
     hints: Hints = field(default_factory=Hints)
+    schemas: Checker = field(default_factory=Checker)
+    """Checks arguments that people would be asked about."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)

@@ -63,6 +63,9 @@ async def answered(
     log_level, token = _log_level(request), progress_token(request.meta)
     state = request.params.get("requestState")
     if state is None:
+        if problem := await calls.misfit(hub, tool, arguments):
+            said = {"resultType": "complete", **calls.refusal_result(problem), "_meta": {META_SERVER: hub.server_info}}
+            return result_reply(request.id, jsonx.encode(said))
         task = await _created(hub, request, tool, arguments, responses, wording.revision)
     else:
         task = await _resumed(hub, request, state, responses or {}, wording.revision)

@@ -6,7 +6,7 @@ import concurrent.futures
 import json
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
@@ -156,6 +156,44 @@ def test_the_first_ttl_is_long_where_a_person_may_be_asked(hub: RunningHub, sess
             if known == week:
                 assert told({}) == week
                 assert told({"ttl": 2 * week}) == 2 * week, "a longer one is kept"
+
+
+@pytest.fixture
+def asked_about(hub: RunningHub, session: SessionClient) -> Iterator[str]:
+    """A tool whose calls wait for an approval."""
+    change = "UPDATE tool SET approval = %s WHERE name = 'slow_compute'"
+    hub.sql(change, [True])
+    hub.sql("SELECT pg_notify('taskhub', 'c')")
+
+    def counts() -> bool:
+        found = session.tool("slow_compute", {"seconds": 0}, task={}).result["task"]
+        session.call("tasks/cancel", {"taskId": found["taskId"]})
+        return str(found.get("statusMessage", "")).startswith("Waiting for approval")
+
+    wait_until(counts, "the policy to count")
+    yield "slow_compute"
+    hub.sql(change, [False])
+    hub.sql("SELECT pg_notify('taskhub', 'c')")
+
+
+@pytest.mark.parametrize("arguments", [{"seconds": "long"}, {"seconds": 1, "label": {"no": "text"}}])
+def test_nobody_is_asked_about_arguments_that_do_not_fit(
+    hub: RunningHub, start: Start, session: SessionClient, alice: Client, asked_about: str, arguments: dict[str, Any]
+) -> None:
+    before = hub.sql("SELECT count(*) FROM task")
+    for result in (
+        session.tool(asked_about, arguments).result,
+        alice.tool(asked_about, arguments).result,
+        alice.tool(asked_about, arguments, caps=TASKS).result,
+    ):
+        assert result["isError"] is True
+        assert "inputSchema of slow_compute" in result["content"][0]["text"]
+    refused = session.tool(asked_about, arguments, task={})  # a handle or an error: a result would be taken for neither
+    assert refused.refusal == (200, -32602)
+    assert "inputSchema of slow_compute" in refused.error["message"]
+    older = start(version="2025-06-18")
+    assert older.tool(asked_about, arguments).refusal == (200, -32602)
+    assert hub.sql("SELECT count(*) FROM task") == before
 
 
 @pytest.mark.req("T25-22", "T25-23", "T25-34")

@@ -32,6 +32,8 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of a version without tasks: the caller waits."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    if problem := await calls.misfit(hub, tool, arguments):
+        raise WireError(INVALID_PARAMS, problem)  # these versions count it among the errors of the protocol
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
         return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
@@ -42,6 +44,10 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of 2025-11-25: `params.task` makes it a task (T25-05..09)."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
+    if problem := await calls.misfit(hub, tool, arguments):
+        if "task" in request.params:
+            raise WireError(INVALID_PARAMS, problem)  # there is no task to hand out, and nothing else may be answered
+        return result_reply(request.id, jsonx.encode(calls.refusal_result(problem)))
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
         return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))

@@ -33,6 +33,7 @@ MATRIX = [
     ("GET", "/tasks/{done}/", {}, SEE),
     ("GET", "/tasks/{live}/cancel", {}, OPERATE),
     ("POST", "/tasks/{live}/cancel", {}, OPERATE),
+    ("GET", "/tasks/{done}/rerun", {}, OPERATE),
     ("POST", "/tasks/{done}/rerun", {}, OPERATE),
     ("GET", "/inbox/", {}, ANSWER),
     ("GET", "/inbox/count", {}, ANSWER),

@@ -409,6 +409,20 @@ def test_rerun_makes_a_linked_task_with_the_same_call(operator: Any, context: An
     assert f'href="/tasks/{task.public_id}/"' in operator.get(f"/tasks/{new.public_id}/").content.decode()
 
 
+def test_run_again_asks_first(operator: Any, context: Any, server: Any) -> None:
+    """In a dialog of the task's page, or where there are no scripts on a page of its own."""
+    task = make_task(context, make_tool(server), state="finished")
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    shown, dialog = page.split('<dialog class="dialog" id="rerun-dialog"')
+    assert 'data-dialog="rerun-dialog"' in shown
+    assert "<form" not in shown.split("<main")[1]
+    asked = operator.get(f"/tasks/{task.public_id}/rerun").content.decode()
+    for form in (dialog, asked):
+        assert f'method="post" action="/tasks/{task.public_id}/rerun"' in form
+        assert "what it did before, it may do a second time" in form
+    assert Task.objects.count() == 1
+
+
 def test_rerun_of_a_live_task_or_a_gone_tool_is_refused_in_words(operator: Any, context: Any, server: Any) -> None:
     live = make_task(context, make_tool(server))
     page = operator.post(f"/tasks/{live.public_id}/rerun", follow=True).content.decode()

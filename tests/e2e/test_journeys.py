@@ -262,7 +262,7 @@ def test_viewer_watches_but_changes_nothing(hub: RunningHub, visits: Visits, age
         go(page, f"/tasks/{task}/")
         expect(page.locator("#task .now .badge").first).to_have_text("Working")
         expect(page.get_by_role("link", name="Cancel …")).to_have_count(0)
-        expect(page.get_by_role("button", name="Run again")).to_have_count(0)
+        expect(page.get_by_role("link", name="Run again …")).to_have_count(0)
         links = page.get_by_role("navigation", name="Main", exact=True).get_by_role("link")
         assert {name.strip() for name in links.all_inner_texts()} == {"Overview", "Tasks", "Servers", "Workers"}
         visits.expected.add(403)
@@ -274,4 +274,15 @@ def test_viewer_watches_but_changes_nothing(hub: RunningHub, visits: Visits, age
     operator = visits.of("operator")
     go(operator, f"/tasks/{task}/")
     expect(operator.locator("#task .now .badge").first).to_have_text("Cancelled")
-    expect(operator.get_by_role("button", name="Run again")).to_be_visible()
+    opener = operator.get_by_role("link", name="Run again …")
+    dialog = operator.get_by_role("dialog", name="Run this call again?")
+    opener.click()
+    dialog.get_by_role("link", name="Do not run it").click()
+    expect(dialog).to_be_hidden()
+    copies = "SELECT count(*) FROM task JOIN task AS o ON o.id = task.rerun_of_id WHERE o.public_id = %s"
+    assert hub.sql(copies, [task]) == [(0,)]
+    opener.click()
+    dialog.get_by_role("button", name="Run again").click()
+    expect(operator.locator("#notices")).to_contain_text("This is the new task.")
+    assert hub.sql(copies, [task]) == [(1,)]
+    agent.cancel(operator.url.rstrip("/").rpartition("/")[2])

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
 from taskhub.console import content, story
 from taskhub.console.access import page
@@ -109,10 +109,13 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return redirect("task-detail", public_id=public_id)
 
 
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 @page("task.rerun")
 def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
-    """Run the same call again, as a new task."""
+    """Ask for confirmation (GET), then run the same call again, as a new task (POST)."""
+    if request.method != "POST":
+        found = _found(request.person, public_id)
+        return render(request, "console/rerun.html", {"detail": found, "task": found.task})
     try:
         new = rerun_task(request.person.tenant_id, public_id, actor_of(request, f"re-run of {public_id}"))
     except NotFound:

@@ -12,6 +12,7 @@ from taskhub.console.questions import WORDS
 from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.core.words import words
 from taskhub.queries.detail import Asked, EventRow, TaskDetail
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
@@ -153,8 +154,15 @@ def why(detail: TaskDetail, now: datetime) -> str:
 
 
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
+    count = detail.live_workers
+    slot = f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
+    return held_up(detail, now) or slot
+
+
+def held_up(detail: TaskDetail, now: datetime) -> str:
+    """What keeps the call from running although nobody is asked any more; empty where it may run at once."""
     if not detail.server_enabled:
-        return f"{detail.task.message}."
+        return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:
         return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
     if detail.away_since is not None and detail.retry_at is not None:
@@ -170,21 +178,21 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
         before = {0: "It is next", 1: "One call is before it"}.get(detail.ahead, f"{detail.ahead} calls are before it")
         takes_words = "one call" if takes == 1 else f"{takes} calls"
         return f"Waiting for its server, which takes {takes_words} at a time from each worker. {before}."
-    return f"Waiting for a free slot on {'the worker' if count == 1 else f'one of {count} workers'}."
+    return ""
 
 
 def _why_working(detail: TaskDetail, now: datetime) -> str:
     attempt = detail.attempts[-1] if detail.attempts else None
     running = f" for {duration(now - attempt.started_at)}" if attempt else ""
     number = f", attempt {attempt.number}" if attempt and attempt.number > 1 else ""
-    words = f"Running on {detail.worker}{running}{number}."
+    text = f"Running on {detail.worker}{running}{number}."
     if detail.task.cancel_requested_at:
         since = duration(now - detail.task.cancel_requested_at)
-        return f"{words} Cancel was requested {since} ago; the worker is stopping the tool."
+        return f"{text} Cancel was requested {since} ago; the worker is stopping the tool."
     if detail.lease_until and detail.lease_until < now:
         after = "run again" if detail.at_least_once else "be marked as failed"
-        return f"{words} The worker has gone silent; the task will {after} at the next sweep."
-    return words
+        return f"{text} The worker has gone silent; the task will {after} at the next sweep."
+    return text
 
 
 def _why_waiting(question: Asked, now: datetime) -> str:
@@ -213,7 +221,7 @@ def moments(events: Sequence[EventRow]) -> tuple[Moment, ...]:
 
 
 def _moment(event: EventRow) -> Moment:
-    image, words = ACTIONS.get(event.action, ("ellipsis-horizontal-circle", event.action))
+    image, done = ACTIONS.get(event.action, ("ellipsis-horizontal-circle", event.action))
     after = event.after or {}
     note = event.reason
     if event.action == "task.write.stale":
@@ -223,7 +231,7 @@ def _moment(event: EventRow) -> Moment:
     return Moment(
         at=event.at,
         icon=image,
-        words=words,
+        words=done,
         actor=event.actor,
         door=DOORS.get(event.door, event.door),
         address=event.address,

@@ -11,7 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, QuestionKind, Role
-from taskhub.store.models import Decision, Question, Task
+from taskhub.lifecycle.workers import heartbeat
+from taskhub.store.models import Decision, Question, Server, Task
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
 
@@ -304,9 +305,28 @@ def test_an_approval_shows_the_call_the_rule_and_who_asks(
     assert "<b>0 of 2</b>" in page
 
 
+def test_an_approval_says_when_the_tool_will_run(context: Any, server: Any, tenant: Any, sign_in: Login) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    tool = make_tool(server, "deploy", approval=True)
+    first, second = (make_task(context, tool) for _ in range(2))
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    page = mia.get("/inbox/").content.decode()
+    assert "would not run at once" not in page
+    url = "/inbox/{}/decide"
+    of = {task.id: Question.objects.get(task_id=task.id).pk for task in (first, second)}
+    page = mia.post(url.format(of[first.id]), {"verdict": "approve"}, follow=True).content.decode()
+    assert "Approved. The tool runs now." in page
+    Server.objects.filter(pk=server.pk).update(enabled=False)
+    paused = "Paused: server demo is disabled."
+    assert f"Approved now, it would not run at once. {paused}" in mia.get("/inbox/").content.decode()
+    page = mia.post(url.format(of[second.id]), {"verdict": "approve"}, follow=True).content.decode()
+    assert f"Approved. {paused}" in page
+
+
 def test_the_quorum_counts_people_and_the_last_one_starts_the_tool(
     context: Any, server: Any, tenant: Any, sign_in: Login
 ) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
     task = make_task(context, make_tool(server, "deploy", approval=True, approval_quorum=2))
     question = Question.objects.get(task_id=task.id)
     first, second = (sign_in(make_person(Role.APPROVER, tenant)) for _ in range(2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib import messages
@@ -12,7 +13,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from taskhub.console import content
+from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.changes import changes
 from taskhub.console.forms.questions import DecisionForm
@@ -22,11 +23,12 @@ from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.templatetags.console import past
 from taskhub.core.errors import Forbidden, Invalid, NotFound, TaskHubError
 from taskhub.core.questions import KINDS
-from taskhub.core.states import QuestionKind, QuestionState
+from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
 from taskhub.identity import gate
 from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
 from taskhub.queries import inbox as queries
 from taskhub.queries.approvals import approved_call
+from taskhub.queries.detail import task_detail
 from taskhub.queries.foreign import Foreign
 from taskhub.queries.inbox import InboxItem
 
@@ -131,8 +133,11 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     if outcome is Outcome.COUNTED:
         words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
+        waits = _waits(request, item)
         words = (
-            "Approved. The tool runs now." if approve else "Rejected. The tool does not run, and the caller reads why."
+            f"Approved. {waits or 'The tool runs now.'}"
+            if approve
+            else "Rejected. The tool does not run, and the caller reads why."
         )
     return _settled(request, item, outcome, words)
 
@@ -185,6 +190,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "why_not": _why_not(request, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
+        "waits": _waits(request, item) if item.mine and item.kind is QuestionKind.APPROVAL else "",
         **_approved(item),
     }
 
@@ -256,6 +262,12 @@ def _why_not(request: ConsoleRequest, item: InboxItem) -> str:
     if item.kind is QuestionKind.APPROVAL and not _approves(request):
         return f"Approvals need the role approver or admin; yours is {request.person.role}."
     return f"This question is for the group {item.group}, and you are not in it."
+
+
+def _waits(request: ConsoleRequest, item: InboxItem) -> str:
+    """What the call waits for besides people, or would."""
+    found = task_detail(request.person.tenant_id, item.public_id)
+    return story.held_up(found, datetime.now(UTC)) if found is not None and found.task.state not in TERMINAL else ""
 
 
 def _closed_words(item: InboxItem) -> str:

@@ -373,11 +373,15 @@ def _chores() -> dict[str, Callable[[], object]]:
     from taskhub.lifecycle import run
     from taskhub.lifecycle.seal import seal_events
     from taskhub.lifecycle.sweep import purge, sweep
+    from taskhub.store.models import Server
 
     actor = Actor(name="growth", door=Door.WORKER)
+    Server.objects.update(enabled=True)  # the made-up ones are disabled, and no call of such a server is claimed
 
     def claim() -> None:
         taken = run.claim_tasks(worker="growth", limit=2, lease_seconds=60, per_context=1_000, actor=actor)
+        if not taken.tasks:
+            raise RuntimeError("nothing to claim")
         for task in taken.tasks:
             run.release(task, started=False, delay_seconds=0, reason="", actor=actor)
 

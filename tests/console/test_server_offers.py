@@ -106,7 +106,7 @@ def test_a_long_list_is_cut_until_somebody_asks_for_all(tenant: Tenant, admin: C
     assert "Show 20 more" in words(short)
     assert "Show" not in words(whole[whole.index("resources-title") :])
     # A fresh look, when a hint comes, shows as much as before.
-    assert 'hx-get="?&amp;all"' in whole
+    assert f'hx-get="/servers/{server.pk}/?&amp;all"' in whole
 
 
 def test_whoever_may_see_servers_sees_them_and_nobody_else(tenant: Tenant) -> None:

@@ -45,7 +45,7 @@ def test_a_worker_that_cannot_claim_ends_whatever_its_tools_do_and_the_next_one_
         # Neither a tool that ignores its cancellation nor one that blocks its server's thread keeps the process.
         for tool, arguments in (("hold", {"linger": True}), ("block", {})):
             client.create(tool, arguments)
-        both = "SELECT count(*) = 2 FROM task WHERE lease_until IS NOT NULL"
+        both = "SELECT count(*) = 2 FROM task WHERE lease_until IS NOT NULL AND tool_name IN ('hold', 'block')"
         wait_until(lambda: hub.sql(both)[0][0], "both to run", SECONDS)
         # What a claim writes to, and nothing else does.
         with renamed(hub, "attempt RENAME COLUMN", "started_at"):

@@ -122,6 +122,7 @@ def test_a_fast_answer_is_json_and_a_slow_one_a_stream(alice: Client) -> None:
     assert all(line.startswith((b"data: {", b"event: message")) for line in slow.body.split(b"\n") if line)
 
 
+@pytest.mark.req("B26-07")
 def test_no_cache_may_keep_an_answer_whichever_method_gives_it(alice: Client) -> None:
     task_id = alice.create("slow_compute", {"seconds": 30}, caps=TASKS)
     listed = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")

@@ -18,7 +18,7 @@ from taskhub.lifecycle.sweep import sweep
 from taskhub.queries.audit import WINDOW, EventFilter, event_page
 from taskhub.queries.listing import TEXT_WINDOW, TaskFilter, tab_counts, task_list, task_page
 from taskhub.queries.stats import day
-from taskhub.store.models import AuthContext, Event, Question, Task
+from taskhub.store.models import AuthContext, Event, Question, Server, Task
 from tests.factories import WORKER, make_context, make_server, make_task, make_tenant, make_tool
 from tests.store.flushing import superuser
 from tests.store.touched import rows_looked_at
@@ -39,6 +39,7 @@ def claim_and_release() -> None:
 def test_each_looks_at_its_own_rows_and_at_no_others() -> None:
     home = int(default_tenant().pk)
     seed_history(home, TASKS, report=lambda done, events: None)
+    Server.objects.update(enabled=True)  # calls of disabled servers are not claimed
     context = AuthContext.objects.order_by("-id")[0].pk
     own = Task.objects.filter(context_id=context).count()
     assert TEXT_WINDOW < TASKS / 3

@@ -176,6 +176,7 @@ def asked_about(hub: RunningHub, session: SessionClient) -> Iterator[str]:
     hub.sql("SELECT pg_notify('taskhub', 'c')")
 
 
+@pytest.mark.req("B26-49")
 @pytest.mark.parametrize("arguments", [{"seconds": "long"}, {"seconds": 1, "label": {"no": "text"}}])
 def test_nobody_is_asked_about_arguments_that_do_not_fit(
     hub: RunningHub, start: Start, session: SessionClient, alice: Client, asked_about: str, arguments: dict[str, Any]

@@ -36,8 +36,8 @@ REQUIREMENTS: Final[dict[str, Rule]] = {
 
 DEFERRED: Final = {
     "B26-48": (
-        "The hub passes arguments on; the server behind it validates them by its own schema. Where people would be asked"
-        " first, what does not fit the listed schema is answered at once."
+        "The hub passes arguments on; the server behind it validates them by its own schema. Where people would be"
+        " asked first, what does not fit the listed schema is answered at once."
     ),
 }
 """Rules that no test proves, and why."""

@@ -25,7 +25,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
-from taskhub.core.secrets import without_secrets
+from taskhub.core.secrets import HIDDEN, without_secrets
 from taskhub.core.spec import command_of
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import is_stateless
@@ -78,11 +78,17 @@ class Target:
     """Why nobody may connect to it, in words."""
 
     def reason(self, error: BaseException) -> str:
-        """What went wrong with it, in one line, without the secrets in its address or command."""
+        """What went wrong with it, in one line, without its secrets."""
         return self.shown(reason(error))
 
+    def secrets(self) -> list[str]:
+        """Those in its headers: of an `Authorization`, what follows the scheme."""
+        return [value.partition(" ")[2] or value for _, value in self.headers]
+
     def shown(self, text: str) -> str:
-        """A text that may quote where it is."""
+        """A text that may quote where it is, or what it was sent."""
+        for secret in filter(None, self.secrets()):
+            text = text.replace(secret, HIDDEN)
         return without_secrets(text, self.transport, self.target)
 
 
@@ -319,8 +325,7 @@ async def _transport(
     on_unconnected: Callable[[str], None],
     declare: Callable[[Any], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    # Of an `Authorization` what follows the scheme is the secret.
-    refusals = Refusals(value.partition(" ")[2] or value for _, value in target.headers)
+    refusals = Refusals(target.secrets())
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.relays import READ, Failed, RelayClaim
@@ -75,6 +76,12 @@ async def test_an_error_in_the_body_of_a_401_is_quoted() -> None:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32001, "message": "the key has\nexpired"}}
     words = await refused(401, {"Content-Type": "application/json"}, json.dumps(error).encode())
     assert words == f"HTTP 401 Unauthorized: the key has expired. {NEW_TOKEN}"
+
+
+def test_an_error_that_repeats_our_token_is_told_without_it() -> None:
+    target = Target("http", "https://shop.example/mcp", (("Authorization", "Bearer s3cret-of-ours"),))
+    said = MCPError(code=-32000, message="token Bearer s3cret-of-ours refused")
+    assert target.reason(said) == "MCPError: token Bearer ••• refused"
 
 
 async def test_a_challenge_is_bounded_made_visible_and_told_without_our_token() -> None:

@@ -103,10 +103,11 @@ def hub(data: Path, tasks: int) -> Iterator[str]:
         collect_if_changed()
         call_command("migrate", verbosity=0, interactive=False)
         make_people(data, "http://localhost")
-        from taskhub.store.models import Task
+        from taskhub.store.models import Server, Task
 
         if (there := Task.objects.count()) < tasks:
             call_command("seed", "--tasks", str(tasks - there), stdout=sys.stderr)
+        Server.objects.update(enabled=True)  # the made-up ones are disabled: none of their calls would be claimed
         yield str(postgres.directory())
     finally:
         postgres.stop()
@@ -373,10 +374,8 @@ def _chores() -> dict[str, Callable[[], object]]:
     from taskhub.lifecycle import run
     from taskhub.lifecycle.seal import seal_events
     from taskhub.lifecycle.sweep import purge, sweep
-    from taskhub.store.models import Server
 
     actor = Actor(name="growth", door=Door.WORKER)
-    Server.objects.update(enabled=True)  # the made-up ones are disabled, and no call of such a server is claimed
 
     def claim() -> None:
         taken = run.claim_tasks(worker="growth", limit=2, lease_seconds=60, per_context=1_000, actor=actor)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
@@ -134,6 +134,17 @@ def strings(value: Any) -> Iterable[str]:
             stack.extend(item)
 
 
+def with_strings(value: Any, change: Callable[[str], str]) -> Any:
+    """`value` with every string in it, keys included, as `change` returns it."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): with_strings(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_strings(item, change) for item in value]
+    return value
+
+
 def has_nul(value: Any) -> bool:
     """Whether a string in `value` holds U+0000, which Postgres `jsonb` cannot store."""
     return any("\0" in text for text in strings(value))
@@ -158,11 +169,8 @@ def canonical(value: Any) -> bytes:
 def repaired(value: Any) -> Any:
     """`value` with U+0000 and lone surrogates replaced by U+FFFD, so that finished work is
     never lost to encoding."""
-    if isinstance(value, str):
-        clean = value.replace("\0", "\ufffd")
-        return clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    if isinstance(value, dict):
-        return {repaired(key): repaired(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [repaired(item) for item in value]
-    return value
+    return with_strings(value, _clean)
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")

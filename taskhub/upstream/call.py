@@ -22,7 +22,7 @@ from taskhub.core.words import words
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.catalogue import list_tools, outputs
-from taskhub.upstream.connection import Ask, Bound, Connection, Profile, failure, gone, lost, reason
+from taskhub.upstream.connection import Ask, Bound, Connection, Profile, Target, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
@@ -135,7 +135,7 @@ async def _round(
         if (said := refusal(error)) and said.status == HTTPStatus.UNAUTHORIZED:
             return _unreached(claim, said.words())
         if not lost(error):
-            return _passed_on(error)
+            return _passed_on(pool.target, error)
         return _unreached(claim, unconnected) if unconnected else _lost(claim)
     except TaskHubError as error:
         if not reached:
@@ -162,7 +162,7 @@ async def _answer(
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
-        return _passed_on(error)
+        return _passed_on(pool.target, error)
     except ValidationError as error:
         return _broken(f"the server sent something that is no tool result: {misfit(error)}")
 
@@ -339,11 +339,13 @@ def waiting_message(questions: list[NewQuestion]) -> str:
     return words("waiting_answers", len(questions))
 
 
-def _passed_on(error: MCPError) -> Faulted:
-    """The server's own error, as far as it is of a size and shape that errors have."""
+def _passed_on(target: Target, error: MCPError) -> Faulted:
+    """The server's own error, as far as it is of a size and shape that errors have, without what only the hub and
+    the server may know."""
     if said := refusal(error):
         return _broken(said.words())
-    code, message, data = error.error.code, error.error.message, error.error.data
+    code, message = error.error.code, target.shown(error.error.message)
+    data = jsonx.with_strings(error.error.data, target.shown)
     body: dict[str, Any] = {"code": code if abs(code) <= MAX_CODE else types.INTERNAL_ERROR, "message": message}
     if len(message) > MAX_ERROR_MESSAGE:
         body["message"] = f"{message[:MAX_ERROR_MESSAGE]}…"

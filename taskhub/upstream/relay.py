@@ -13,7 +13,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.relays import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
-from taskhub.upstream.connection import Connection, Profile, gone
+from taskhub.upstream.connection import Connection, Profile, Target, gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
@@ -46,10 +46,10 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
 
 async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
     async with pool.borrow(profile) as connection:
-        return await _made(connection, claim)
+        return await _made(pool.target, connection, claim)
 
 
-async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
+async def _made(target: Target, connection: Connection, claim: RelayClaim) -> RelayOutcome:
     assert connection.client is not None
     try:
         found = await connection.client.session.send_request(_request(claim, modern=connection.modern), Verbatim)
@@ -57,7 +57,7 @@ async def _made(connection: Connection, claim: RelayClaim) -> RelayOutcome:
         if gone(error) or not connection.alive:
             raise
         # An answer like any other: the connection is good, and a command must not end over a bad uri.
-        return _refused(claim, error)
+        return _refused(target, claim, error)
     except ValidationError as error:
         return _broken(claim, f"sent something that is no result of {claim.method}: {misfit(error)}")
     body = dict(found.root)
@@ -108,14 +108,14 @@ def _asked(claim: RelayClaim, body: dict[str, Any]) -> RelayOutcome:
     return Asked(requests, state)
 
 
-def _refused(claim: RelayClaim, error: MCPError) -> RelayOutcome:
+def _refused(target: Target, claim: RelayClaim, error: MCPError) -> RelayOutcome:
     if said := refusal(error):
         return _broken(claim, f"failed: {said.words()}")
     code, data = error.error.code, error.error.data
     named = isinstance(data, dict) and "uri" in data
     if claim.method == READ and (code == NOT_FOUND_BEFORE_2026 or (code == INVALID_PARAMS and named)):
         return Missing(claim.params["uri"])
-    return Failed(code, error.error.message, data)
+    return Failed(code, target.shown(error.error.message), jsonx.with_strings(data, target.shown))
 
 
 def _broken(claim: RelayClaim, why: str) -> Failed:

@@ -147,8 +147,10 @@ async def leave_behind(how: str) -> str:
 
 
 @workshop.tool(structured_output=False)
-def protocol_error(data: bool = False) -> str:
+def protocol_error(data: bool = False, quoted: str = "") -> str:
     """Answer with a JSON-RPC error."""
+    if quoted:
+        raise MCPError(-32042, f"no luck with {quoted}", {quoted: [f"not {quoted}", 1]})
     if data:
         raise MCPError(-32042, "no such luck", {"why": "weather"})
     raise MCPError(-32042, "no such luck")

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
+from taskhub.upstream.call import Faulted
 from taskhub.upstream.connection import Connection, Profile, Target
 from tests.upstream import kit
 
@@ -34,6 +35,12 @@ async def test_env_sets_the_environment_and_no_argument_of_any_process_has_the_v
         assert server.environ()["API_TOKEN"] == VALUE
         assert server.environ()["LEVEL"] == "x=y"
         assert all(VALUE not in word for process in family for word in words(process))
+
+
+async def test_an_error_of_a_call_is_told_without_it() -> None:
+    async with kit.pool_of(Target("stdio", f"env API_TOKEN={VALUE} {kit.COMMAND.target}")) as pool:
+        outcome = await kit.call(pool, "protocol_error", {"quoted": VALUE})
+    assert outcome == Faulted({"code": -32042, "message": "no luck with •••", "data": {"•••": ["not •••", 1]}})
 
 
 @pytest.mark.parametrize("target", [f"/nowhere/{VALUE}/at/all --token {VALUE}", f"env API_TOKEN={VALUE} /nowhere"])

@@ -56,6 +56,12 @@ async def test_how_long_it_may_be_kept_is_told_apart() -> None:
     assert "ttlMs" not in outcome.result
 
 
+async def test_an_error_is_told_without_the_token_that_it_repeats() -> None:
+    target = Target("python", "tests.upstream.library:library", (("Authorization", "Bearer there"),))
+    async with kit.pool_of(target) as pool:
+        assert await ask(pool, "prompts/get", name="refused") == Failed(-32042, "go ••• first", {"where": "•••"})
+
+
 async def test_a_resource_that_is_not_there_is_missing_in_either_era(library: Pool, tmp_path: Path) -> None:
     assert await ask(library, "resources/read", uri="lib://nothing") == Missing("lib://nothing")
     async with kit.pool_of(old(tmp_path)) as pool:

@@ -11,13 +11,19 @@ HIDDEN: Final = "•••"
 _SECRET: Final = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
 _UNREADABLE: Final = re.compile(r"^$|[\s'\"\\]")
 """In a word that stands in quotes."""
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
+_VARIABLE: Final = re.compile(rf"(?:--env=)?{_ASSIGNMENT.pattern}", re.DOTALL)
+_SHORT: Final = 12
+"""Characters. The value of a variable is hidden whatever its name; where the name does not sound secret, texts that
+hold a shorter value are not changed: `debug` or `production` are words as well."""
 _HEADER: Final = re.compile(r"([A-Za-z0-9_-]+):(?!//)\s*(.+)")
 
 
 def redacted(transport: str, target: str) -> str:
-    """`target` without what could be a secret: a URL's user and password and the values of parameters that sound
-    secret; a command's `NAME=value`, `--name value`, `--name=value` and `Name: value` where the name sounds secret,
-    and the same of URLs in it. As it is where nothing could be.
+    """`target` without what could be a secret: of a URL the user and password, the fragment, and the values of
+    parameters that sound secret; of a command the values of all variables that it sets (`env NAME=value`,
+    `-e NAME=value`, `--env=NAME=value`), `NAME=value`, `--name value`, `--name=value` and `Name: value` where the name
+    sounds secret, and the same of URLs in it. As it is where nothing could be.
     """
     if transport == "http":
         shown = _redacted_url(target)
@@ -52,7 +58,7 @@ def _redacted_url(url: str) -> str:
         f"{quote(name)}={HIDDEN if _SECRET.search(name) else quote(value, safe='/:,')}"
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     )
-    return urlunsplit((parts.scheme, netloc, parts.path, query, ""))
+    return urlunsplit((parts.scheme, netloc, parts.path, query, HIDDEN if parts.fragment else ""))
 
 
 def _words(command: str) -> list[tuple[str, str]]:
@@ -62,10 +68,20 @@ def _words(command: str) -> list[tuple[str, str]]:
     except ValueError:
         words = command.split()
     found: list[tuple[str, str]] = []
-    hide = False
-    for word in words:
-        found.append((word, HIDDEN if hide else _shown(word)))
+    after_env = bool(words) and words[0].rpartition("/")[2] == "env"
+    before, hide = "", False
+    for place, word in enumerate(words):
+        variable = _VARIABLE.fullmatch(word)
+        after_env = after_env and (place == 0 or word.startswith("-") or variable is not None)
+        if hide:
+            shown = HIDDEN
+        elif variable and variable[2] and (after_env or before in ("-e", "--env") or word.startswith("--env=")):
+            shown = word.removesuffix(variable[2]) + HIDDEN
+        else:
+            shown = _shown(word)
+        found.append((word, shown))
         hide = not hide and word.startswith("-") and "=" not in word and _SECRET.search(word) is not None
+        before = word
     return found
 
 
@@ -88,13 +104,20 @@ def _secrets(transport: str, target: str) -> set[str]:
     found = set()
     for old, new in _words(target):
         if old != new:
-            name, sign, value = old.partition("=")
-            header = _HEADER.fullmatch(old)
-            parts = _secrets_of_url(value if sign and "://" not in name else old) if "://" in old else set()
-            found |= parts or {old, *([value] if sign else []), *([header[2]] if header else [])}
-            if header:
-                found |= set(header[2].split())
+            found |= _secrets_of_word(old)
     return found
+
+
+def _secrets_of_word(word: str) -> set[str]:
+    if header := _HEADER.fullmatch(word):
+        return {word, header[2], *header[2].split()}
+    name, sign, value = word.partition("=")
+    named = bool(sign) and "://" not in name
+    parts = _secrets_of_url(value if named else word) if "://" in word else set()
+    if variable := _VARIABLE.fullmatch(word):
+        spoken = len(variable[2]) >= _SHORT or _SECRET.search(variable[1])
+        return parts | ({word, variable[2]} if spoken else {word})
+    return parts or ({word, value} if sign else {word})
 
 
 def _secrets_of_url(url: str) -> set[str]:
@@ -105,4 +128,6 @@ def _secrets_of_url(url: str) -> set[str]:
     user = parts.netloc.rpartition("@")[0]
     found = {user, *user.split(":", 1)}
     found |= {value for name, value in parse_qsl(parts.query) if _SECRET.search(name)}
+    found |= {parts.fragment, *(value for _, value in parse_qsl(parts.fragment))}
+    found -= {""}
     return found | {unquote(value) for value in found} | {quote(value, safe="") for value in found}

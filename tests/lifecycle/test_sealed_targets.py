@@ -24,12 +24,16 @@ pytestmark = pytest.mark.django_db
 VALUE = "sw0rdfish-and-chips"
 TARGETS = {
     "environment": ("stdio", f"env API_TOKEN={VALUE} LEVEL=debug npx -y @acme/server"),
+    "environment without a telling name": ("stdio", f"env -i GITHUB_PAT={VALUE} LEVEL=debug npx -y @acme/server"),
+    "environment of a container": ("stdio", f"docker run -i --rm -e GITHUB_PAT={VALUE} ghcr.example/server"),
+    "its long option": ("stdio", f"docker run -i --env=PIN={VALUE} --env LEVEL=debug ghcr.example/server"),
     "option": ("stdio", f"npx -y @acme/server --api-key {VALUE}"),
     "option with a sign": ("stdio", f"npx -y @acme/server --token={VALUE}"),
     "header": ("stdio", f"npx -y mcp-remote https://a.example/mcp --header 'Authorization: Bearer {VALUE}'"),
     "address in a command": ("stdio", f"npx -y pg-server postgres://ada:{VALUE}@db.example/notes"),
     "address in its environment": ("stdio", f"env DATABASE_URL=postgres://ada:{VALUE}@db.example/notes server"),
     "parameter": ("http", f"https://a.example/mcp?api_key={VALUE}&org=acme"),
+    "fragment": ("http", f"https://a.example/mcp#access_token={VALUE}"),
     "password": ("http", f"https://ada:{VALUE}@a.example/mcp"),
 }
 
@@ -106,6 +110,14 @@ def test_what_is_shown_stays_the_same_when_it_is_redacted_again(transport: str, 
     assert VALUE not in shown
     assert redacted(transport, shown) == shown
     assert VALUE not in without_secrets(f"bad {VALUE}: {target}", transport, target)
+
+
+def test_a_word_that_is_the_value_of_a_variable_stays_in_other_texts() -> None:
+    target = "env LEVEL=debug PIN=1234 npx -y @acme/server"
+    assert redacted("stdio", target) == "env LEVEL=••• PIN=••• npx -y @acme/server"
+    assert without_secrets("debug: asked 1234 times, with LEVEL=debug", "stdio", target) == (
+        "debug: asked 1234 times, with •••"
+    )
 
 
 def test_the_same_command_line_finds_its_server_and_another_value_is_another_target(tenant: Tenant) -> None:

@@ -43,6 +43,9 @@ that lets nobody in keeps one slot."""
 TURN_SECONDS = 2.0
 """How long a task that left its slot so waits at least."""
 
+STORE_SECONDS = 30.0
+"""For how long the database may refuse an outcome (an error that is not its being away) before it is dropped."""
+
 RETRY_SECONDS = 10.0
 """How long a task waits when this worker is not connected to its server (yet)."""
 
@@ -236,17 +239,30 @@ class Runner:
         return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
-        """Store the outcome, for as long as the lease could still be ours: a database that is away
-        for a moment must not cost a finished result."""
-        pause = 0.1
+        """Store the outcome, for as long as the lease could still be ours: a database that is away for a moment must
+        not cost a finished result, nor one that refuses it for a while."""
+        claim, pause = held.claim, 0.1
+        give_up_at: float | None = None
         while not held.lost:
             try:
                 if not await store() and not held.cancelling:  # a cancellation may have ended it at once
-                    logger.warning("task %s: the lease was lost, the outcome is dropped", held.claim.public_id)
+                    logger.warning("task %s: the lease was lost, the outcome is dropped", claim.public_id)
                 return
             except Unavailable:
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, 2.0)
+                pass
+            except Exception:
+                if give_up_at is None:
+                    give_up_at = time.monotonic() + STORE_SECONDS
+                    logger.exception("task %s: its outcome cannot be stored; tried again", claim.public_id)
+                elif time.monotonic() >= give_up_at:
+                    if held.begun is None:  # it may run: another worker takes it when the lease ends
+                        raise
+                    # It has run, and need not run again to meet the same error.
+                    logger.exception("task %s: its outcome could not be stored and is dropped", claim.public_id)
+                    await self._fault(claim, "The tool ran, but what came of it could not be stored")()
+                    return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0)
 
     async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         """Opens a question for an older server that waits in the middle of its call, and waits with

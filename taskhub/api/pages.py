@@ -38,6 +38,7 @@ BLOCK_BYTES = 65_536
 """A streamed answer is made and sent in parts of about this size."""
 
 View = Callable[[HttpRequest], HttpResponse]
+Refusal = Callable[[HttpRequest, Exception], HttpResponse]
 
 
 @dataclass(slots=True)
@@ -54,17 +55,17 @@ class Pages(BaseHandler):
 
     `at_once` are views that need neither the database nor Django's middleware: they answer in the
     loop, however busy the lanes are. `hurried` are views that answer for a path whose own answer did not
-    come within `HURRY_SECONDS`. `crowded` answers where no lane was free in time.
+    come within `HURRY_SECONDS`. `refused` answers where no lane began it, and gets what the lanes say.
     """
 
     def __init__(
-        self, lanes: Lanes, *, at_once: Mapping[str, View], hurried: Mapping[str, View], crowded: View
+        self, lanes: Lanes, *, at_once: Mapping[str, View], hurried: Mapping[str, View], refused: Refusal
     ) -> None:
         super().__init__()
         self.lanes = lanes
         self.at_once = at_once
         self.hurried = hurried
-        self.crowded = crowded
+        self.refused = refused
         self.load_middleware()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,8 +95,8 @@ class Pages(BaseHandler):
                 return
             try:
                 answer = answering.result()
-            except Crowded:
-                response = self.crowded(request)
+            except (Crowded, Unavailable) as error:
+                response = self.refused(request, error)
                 answer = _Answer(response, response.content, None)
             await self._stream(request, answer, leaving, send)
         finally:
@@ -116,7 +117,7 @@ class Pages(BaseHandler):
             logger.warning("%s ended in the middle: %s", request.path, error)
         finally:
             if answer.more is not None:
-                await asyncio.shield(self.lanes.run(answer.response.close))
+                await asyncio.shield(self.lanes.run_surely(answer.response.close))
 
     def _answer(self, scope: Scope, request: ASGIRequest) -> _Answer:
         """In a lane: the whole of Django, from its first signal to its last."""

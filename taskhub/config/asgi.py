@@ -24,6 +24,7 @@ from channels.sessions import CookieMiddleware
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
+from django.http import HttpRequest, HttpResponse
 from django.urls import path, re_path
 
 from taskhub.api import metrics
@@ -34,12 +35,12 @@ from taskhub.api.health import PROBED, healthz, unanswered
 from taskhub.api.oauth import OPEN_PATHS
 from taskhub.api.pages import Pages
 from taskhub.api.requests import Identified
-from taskhub.console.later import CROWDED, crowded
+from taskhub.console.later import CROWDED, unavailable
 from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
 from taskhub.identity import outside
 from taskhub.lib.buckets import Buckets
-from taskhub.lib.lanes import Crowded, Lanes
+from taskhub.lib.lanes import Crowded, Lanes, Unanswered
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.polls import store_polls
 from taskhub.lifecycle.sessions import store_seen
@@ -47,7 +48,8 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
 from taskhub.push.consumers import HintConsumer, NoSuchSocket
 from taskhub.push.listener import Feeder
-from taskhub.store.call import explained
+from taskhub.store.call import UNANSWERED, explained
+from taskhub.store.deadline import unanswered as left_unanswered
 from taskhub.store.functions import NewerSchemaError
 
 logger = logging.getLogger(__name__)
@@ -56,7 +58,7 @@ RATE_SECONDS = 5.0
 """So much of its rates may a client that was quiet use at once."""
 MOST_WAITING = 5_000
 """Calls of /mcp in line for a lane, in one process, and of those that share their runs again as many of a kind."""
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 7.0
 """How long one of them waits for a lane."""
 POLLS_SECONDS = 3.0
 """How often the marks of who polled what are written."""
@@ -73,13 +75,28 @@ def _drop_broken() -> None:
 
 
 def _explained(error: BaseException) -> BaseException:
+    if isinstance(error, Unanswered):
+        return Unavailable(UNANSWERED)
     if isinstance(error, Crowded):
         return Unavailable(CROWDED)
     return explained(error)
 
 
+def _refused(request: HttpRequest, error: Exception) -> HttpResponse:
+    return unavailable(request, str(_explained(error)))
+
+
 def _lanes(count: int, name: str, *, patience: float = math.inf, most: float = math.inf) -> Lanes:
-    return Lanes(count, name=name, after=_drop_broken, at_exit=_close, explain=_explained, patience=patience, most=most)
+    return Lanes(
+        count,
+        name=name,
+        after=_drop_broken,
+        at_exit=_close,
+        explain=_explained,
+        unanswered=left_unanswered,
+        patience=patience,
+        most=most,
+    )
 
 
 def _rates(per_second: int) -> Buckets | None:
@@ -119,7 +136,7 @@ class Application:
         self.hub = build_hub()
         # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
         self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
-        pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, hurried={"/readyz": unanswered}, crowded=crowded)
+        pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, hurried={"/readyz": unanswered}, refused=_refused)
         hints = path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))
         sockets = CookieMiddleware(URLRouter([hints, re_path("", NoSuchSocket.as_asgi())]))
         routed = ProtocolTypeRouter({"http": pages, "websocket": sockets})

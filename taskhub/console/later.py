@@ -19,11 +19,6 @@ CROWDED: Final = "All lanes of this process are busy; try again shortly."
 _seldom = Seldom(10.0)
 
 
-def crowded(request: HttpRequest) -> HttpResponse:
-    """No lane was free in time."""
-    return unavailable(request, CROWDED)
-
-
 def unavailable(request: HttpRequest, why: str) -> HttpResponse:
     """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database,
     and is on the log once in a while, in one line."""

@@ -8,6 +8,7 @@ way the next gathers; when nothing is under way a call starts at once, so nobody
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -34,12 +35,13 @@ class Batches(Generic[A, R]):
 
     async def run(self, item: A) -> R:
         """The result for this item. A caller that is cancelled stops waiting; the batch goes on. One that
-        waited longer than the lanes have patience is told so, and its item is not worked on."""
+        waited longer than the lanes have patience is told so, and its item is not worked on; so is one that waited
+        for a batch which was left without an answer."""
         if len(self._waiting) >= self._lanes.most:
             raise self._lanes.crowded()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
-        self._waiting.append((item, future, loop.time()))
+        self._waiting.append((item, future, time.monotonic()))
         if not self._scheduled and len(self._under_way) < self._allowed:
             self._scheduled = True
             # After this turn of the loop: calls that arrived with this one come along.
@@ -56,11 +58,11 @@ class Batches(Generic[A, R]):
             task.add_done_callback(self._finished)
 
     def _dismiss(self) -> None:
-        oldest = asyncio.get_running_loop().time() - self._lanes.patience
-        while self._waiting and self._waiting[0][2] < oldest:  # in the order in which they came
+        # In the order in which they came: who need not wait any more, then who may.
+        while self._waiting and (why := self._lanes.vain(self._waiting[0][2])) is not None:
             _, future, _ = self._waiting.pop(0)
             if not future.done():
-                future.set_exception(self._lanes.crowded())
+                future.set_exception(why)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)

@@ -25,24 +25,41 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+FRESH_SECONDS = 0.5
+"""Whoever has waited no longer than this tries by itself, although somebody else was left without an answer: that
+may be one broken connection, and others answer."""
+_thread = threading.local()
+
+
 class Crowded(Exception):
     """No lane was free in time; the call was not begun."""
+
+
+class Unanswered(Crowded):
+    """The same, and calls that were begun were left without an answer meanwhile: this one would have been too."""
+
+
+def seconds_left() -> float:
+    """For how long the caller has patience with the call that this thread runs; without end outside of lanes."""
+    until: float = getattr(_thread, "until", math.inf)
+    return until - time.monotonic()
 
 
 class _Job:
     """A call that waits for a lane. Whoever takes its ticket first decides what becomes of it: the
     lane that begins it, or the caller that gives up."""
 
-    __slots__ = ("_ticket", "about", "call", "future", "loop", "until")
+    __slots__ = ("_ticket", "about", "asked", "call", "future", "loop", "until")
 
     def __init__(
         self,
         call: Callable[[], Any],
         future: asyncio.Future[Any],
         loop: asyncio.AbstractEventLoop,
-        until: float = math.inf,
+        patience: float,
     ) -> None:
-        self.until = until
+        self.asked = time.monotonic()
+        self.until = self.asked + patience
         self.call = call
         self.future = future
         self.loop = loop
@@ -62,7 +79,12 @@ class Lanes:
     """`count` daemon threads named `{name}-{n}`; `after` runs in the lane after each call
     (to drop a broken connection), `at_exit` when the lane ends. `explain` turns what a call raised into
     what its caller is told. Of `run`, `most` calls wait here, and a lane that comes to one that waited longer
-    than `patience` seconds does not begin it; both are told what `explain` makes of `Crowded`."""
+    than `patience` seconds does not begin it; both are told what `explain` makes of `Crowded`.
+
+    `unanswered` is the moment, by `time.monotonic`, when last a call was left without an answer for so long that
+    nobody need try who waited through it: where every lane waits for a server that hangs, each next caller would
+    begin as late as the one before has ended. Such calls are not begun either, and told what `explain` makes of
+    `Unanswered`."""
 
     def __init__(
         self,
@@ -72,6 +94,7 @@ class Lanes:
         after: Callable[[], None] = lambda: None,
         at_exit: Callable[[], None] = lambda: None,
         explain: Callable[[BaseException], BaseException] = lambda error: error,
+        unanswered: Callable[[], float] = lambda: -math.inf,
         patience: float = math.inf,
         most: float = math.inf,
     ) -> None:
@@ -81,6 +104,7 @@ class Lanes:
         self._after = after
         self._at_exit = at_exit
         self._explain = explain
+        self._unanswered = unanswered
         self._in_line = 0
         self._working = [False] * count
         self._threads = [
@@ -112,23 +136,37 @@ class Lanes:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         # Looked at by the lane that takes it: a timer for each call would cost more than the hop.
-        until = time.monotonic() + self.patience
-        self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop, until))
+        self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop, self.patience))
+        return await future
+
+    async def run_surely(self, call: Callable[[], T]) -> T:
+        """`call()`, however long it waits: what cleans up is not given up."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = _Job(call, future, loop, math.inf)
+        job.asked = math.inf
+        self._queue.put(job)
         return await future
 
     def crowded(self) -> BaseException:
         """What a caller is told for whom no lane was free in time."""
         return self._explain(Crowded())
 
+    def vain(self, asked: float) -> BaseException | None:
+        """What a caller is told who asked then, by `time.monotonic`, and need not wait any more."""
+        if asked + FRESH_SECONDS < self._unanswered():
+            return self._explain(Unanswered())
+        return self.crowded() if asked + self.patience < time.monotonic() else None
+
     async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
         """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here.
-        Raises `Crowded`, and what the call raised. A caller that is cancelled before it began takes
-        the call with it; once begun it runs to its end."""
+        Raises `Crowded`, what `explain` makes of `Unanswered`, and what the call raised. A caller that is
+        cancelled before it began takes the call with it; once begun it runs to its end."""
         if self._in_line >= most:
             raise Crowded
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = _Job(call, future, loop)
+        job = _Job(call, future, loop, seconds)
 
         def give_up() -> None:
             if job.take() and not future.done():
@@ -158,10 +196,13 @@ class Lanes:
             self._working[number] = True
             settle: Callable[[asyncio.Future[Any], Any], None] = _set_result
             try:
-                if job.until < time.monotonic():
-                    raise Crowded
-                logs.carry(job.about)
-                outcome: Any = job.call()
+                outcome: Any = self.vain(job.asked)
+                if outcome is not None:
+                    settle = _set_exception
+                else:
+                    logs.carry(job.about)
+                    _thread.until = job.until
+                    outcome = job.call()
             except BaseException as error:  # noqa: BLE001 - handed to the awaiting caller
                 outcome, settle = self._explain(error), _set_exception
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more

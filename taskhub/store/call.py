@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection
@@ -22,6 +22,7 @@ from taskhub.store.deadline import Overdue
 
 R = TypeVar("R")
 Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]
+UNANSWERED: Final = "The database does not answer; try again shortly."
 _PLACE = re.compile(rb"\$(\d+)")
 
 
@@ -102,8 +103,8 @@ def raise_for(error: Exception) -> None:
     if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
         if not connection.in_atomic_block:
             connection.close()
-        words = "does not answer" if isinstance(cause, Overdue) else "is away"
-        raise Unavailable(f"The database {words}; try again shortly.") from error
+        silent = isinstance(cause, (Overdue, psycopg.errors.ConnectionTimeout))
+        raise Unavailable(UNANSWERED if silent else "The database is away; try again shortly.") from error
     if isinstance(cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         raise Unavailable("The database is too busy; try again shortly.") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import select
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -27,8 +28,23 @@ _TIMEOUT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
+_unanswered = float("-inf")
+
+
 class Overdue(psycopg.OperationalError):
     """No answer within the deadline; the connection is gone."""
+
+
+def unanswered() -> float:
+    """When last the database left a statement, or a connection that was to be made, without an answer, by
+    `time.monotonic`."""
+    return _unanswered
+
+
+def note_unanswered() -> None:
+    """It has done so now."""
+    global _unanswered
+    _unanswered = time.monotonic()
 
 
 class Punctual(psycopg.Connection[Any]):
@@ -62,6 +78,7 @@ class Punctual(psycopg.Connection[Any]):
             return super().wait(gen, interval, self.seconds)
         except psycopg.errors._WaitTimeout as error:
             self.overdue = True
+            note_unanswered()
             self.pgconn.finish()  # its answer may still come, and would be taken for the next one's
             raise Overdue(f"no answer within {self.seconds:g} s") from error
 

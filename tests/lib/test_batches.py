@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 
 import pytest
 
 from taskhub.lib.batches import Batches
-from taskhub.lib.lanes import Lanes
+from taskhub.lib.lanes import FRESH_SECONDS, Lanes
 
 BOUND = 5.0
 
@@ -103,3 +105,23 @@ async def test_who_waited_longer_than_the_lanes_have_patience_is_not_worked_on()
     assert (await first, await batches.run(4)) == (2, 8)
     assert work.batches == [[1], [4]]
     await asyncio.to_thread(lanes.close)
+
+
+async def test_who_waited_for_a_batch_that_was_left_without_an_answer_is_not_worked_on() -> None:
+    unanswered = -math.inf
+    lanes = Lanes(1, unanswered=lambda: unanswered, explain=lambda error: LookupError(type(error).__name__))
+    work = Work()
+    work.gate.clear()
+    batches = Batches(lanes, work)
+    first = asyncio.ensure_future(batches.run(1))
+    assert await asyncio.to_thread(work.entered.acquire, timeout=BOUND)
+    waiting = asyncio.ensure_future(batches.run(2))
+    await asyncio.sleep(FRESH_SECONDS + 0.05)
+    unanswered = time.monotonic()
+    work.gate.set()
+    assert await first == 2
+    with pytest.raises(LookupError, match=r"^Unanswered$"):
+        await waiting
+    assert work.batches == [[1]]
+    assert await batches.run(3) == 6
+    lanes.close()

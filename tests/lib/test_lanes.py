@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 
 import pytest
 
-from taskhub.lib.lanes import Crowded, Lanes
+from taskhub.lib.lanes import FRESH_SECONDS, Crowded, Lanes, seconds_left
 
 BOUND = 5.0
 
@@ -209,3 +211,40 @@ async def test_a_line_with_a_bound_refuses_at_once_what_is_beyond() -> None:
     assert await asyncio.gather(*waiting) == [7, 7]
     await holding
     await asyncio.to_thread(lanes.close)
+
+
+async def test_who_waited_through_a_call_that_was_left_without_an_answer_is_told_so() -> None:
+    began, released = threading.Event(), threading.Event()
+    unanswered = -math.inf
+
+    def hang() -> None:
+        nonlocal unanswered
+        began.set()
+        assert released.wait(BOUND)
+        unanswered = time.monotonic()
+
+    lanes = Lanes(1, unanswered=lambda: unanswered, explain=lambda error: LookupError(type(error).__name__))
+    done: list[str] = []
+    hanging = asyncio.ensure_future(lanes.run(hang))
+    assert await asyncio.to_thread(began.wait, BOUND)
+    waiting = asyncio.ensure_future(lanes.run(done.append, "waited"))
+    in_line = asyncio.ensure_future(lanes.run_soon(lambda: done.append("in line"), seconds=BOUND, most=2))
+    surely = asyncio.ensure_future(lanes.run_surely(lambda: done.append("cleaned up")))
+    await asyncio.sleep(FRESH_SECONDS + 0.05)
+    fresh = asyncio.ensure_future(lanes.run(done.append, "fresh"))
+    await asyncio.sleep(0)
+    released.set()
+    await asyncio.gather(hanging, surely, fresh)
+    for told in (waiting, in_line):
+        with pytest.raises(LookupError, match=r"^Unanswered$"):
+            await told
+    assert done == ["cleaned up", "fresh"]
+    lanes.close()
+
+
+async def test_a_call_knows_for_how_long_its_caller_has_patience() -> None:
+    lanes = Lanes(1, patience=BOUND)
+    assert 0 < await lanes.run(seconds_left) <= BOUND
+    assert 0 < await lanes.run_soon(seconds_left, seconds=1.0, most=1) <= 1.0
+    assert seconds_left() == math.inf
+    lanes.close()

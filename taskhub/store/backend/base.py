@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 from django.db import OperationalError
 from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
+from psycopg.errors import ConnectionTimeout
 
-from taskhub.store.deadline import Overdue, Punctual, deadline
+from taskhub.lib.lanes import seconds_left
+from taskhub.store.deadline import Overdue, Punctual, deadline, note_unanswered
 from taskhub.store.session import begin
+
+LEAST_SECONDS: Final = 2
+"""To make a connection: psycopg takes less for this."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
@@ -21,7 +27,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
         for."""
         session: dict[str, str] = self.settings_dict["SESSION"]
         self.isolation_level = IsolationLevel.READ_COMMITTED
-        made = Punctual.connect(**conn_params, autocommit=True)
+        given = {**conn_params, "connect_timeout": _patience(conn_params.get("connect_timeout"))}
+        try:
+            made = Punctual.connect(**given, autocommit=True)
+        except ConnectionTimeout:
+            note_unanswered()
+            raise
         made.seconds = deadline(session["statement_timeout"])
         try:
             made.session = begin(made, session)
@@ -49,3 +60,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if raw.overdue:
             raise OperationalError("no answer to the health check") from Overdue()
         return usable
+
+
+def _patience(given: Any) -> Any:
+    """The seconds to make a connection: as they are set, and no more than the caller has left."""
+    left = seconds_left()
+    if left == math.inf:
+        return given
+    try:
+        wanted = int(float(given))
+    except (TypeError, ValueError):
+        return given  # psycopg says what is wrong with it
+    most = max(LEAST_SECONDS, int(left))
+    return min(wanted, most) if wanted > 0 else most

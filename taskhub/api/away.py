@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 
 from taskhub.core.errors import Unavailable
 from taskhub.lib.seldom import Seldom
-from taskhub.store.call import explained
+from taskhub.store.call import LACKING, explained, lacking
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,10 @@ _seldom = Seldom(10.0)
 
 
 def reason(error: Exception) -> str:
-    """The words for an error that says no more than: the database cannot answer now. Raises any other."""
+    """The words for an error that says no more than: the database cannot answer now, or is not as this release needs
+    it. Raises any other."""
+    if lacking(error):
+        return LACKING
     known = explained(error)
     if not isinstance(known, Unavailable):
         raise error

@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 
 from taskhub.api.away import later, reason
 from taskhub.queries.health import all_ready, ready
+from taskhub.store.call import LACKING
 
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Asked by load balancers and scrapers, which name this process by whatever address they have of it."""
@@ -27,8 +28,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     try:
         problems = all_ready() if "full" in request.GET else ready()
     except Exception as error:  # noqa: BLE001 - raised again unless it is of the kind expected
-        reason(error)
-        problems = ["the database is away"]
+        why = reason(error)
+        problems = [why if why == LACKING else "the database is away"]
     if not problems:
         return JsonResponse({"status": "ready", "problems": []})
     return _not_ready(request, problems)

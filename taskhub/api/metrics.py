@@ -15,10 +15,12 @@ from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Met
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
+from taskhub.api.away import later
 from taskhub.core.timings import BOUNDS, Course, ServerTiming
 from taskhub.protocol import errors
 from taskhub.queries.health import backlog
 from taskhub.queries.timings import server_timings
+from taskhub.store.call import LACKING, lacking
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # a second series beside each, which says when this process began
 
@@ -123,7 +125,7 @@ class _All(Collector):
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """In Prometheus' text format. With `METRICS_TOKEN` set, for whoever brings it, and with what names servers; else
-    for everybody, without. 401 where the token is missing."""
+    for everybody, without. 401 where the token is missing, 503 where the database cannot tell."""
     collectors: list[Collector] = [_Stored(), _of_process]
     if settings.METRICS_TOKEN:
         given = request.headers.get("authorization", "").encode()
@@ -135,4 +137,10 @@ def metrics(request: HttpRequest) -> HttpResponse:
                 headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
             )
         collectors.append(_Timed())
-    return HttpResponse(generate_latest(_All(*collectors)), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    try:
+        found = generate_latest(_All(*collectors))
+    except Exception as error:
+        if not lacking(error):
+            raise  # answered as on every other path
+        return later(request, HttpResponse(f"{LACKING}\n", status=503, content_type="text/plain"), LACKING)
+    return HttpResponse(found, content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -22,6 +22,7 @@ from taskhub.store.deadline import Overdue
 
 R = TypeVar("R")
 Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]
+LACKING: Final = "a table, column or function of this release is missing in the database: run manage.py migrate"
 UNANSWERED: Final = "The database does not answer; try again shortly."
 _PLACE = re.compile(rb"\$(\d+)")
 
@@ -107,6 +108,13 @@ def raise_for(error: Exception) -> None:
         raise Unavailable(UNANSWERED if silent else "The database is away; try again shortly.") from error
     if isinstance(cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         raise Unavailable("The database is too busy; try again shortly.") from error
+
+
+def lacking(error: BaseException) -> bool:
+    """Whether what was asked for is not there: a table, a column, a function. No retry mends that."""
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    missing = psycopg.errors
+    return isinstance(cause, (missing.UndefinedTable, missing.UndefinedColumn, missing.UndefinedFunction))
 
 
 def explained(error: BaseException) -> BaseException:

@@ -6,15 +6,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import psycopg
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
+from taskhub.lib.seldom import Seldom
 
 logger = logging.getLogger(__name__)
 
+FAILED_SECONDS: Final = 60.0
+"""A chore that fails again for the same reason is on the log once in this time."""
+
 Chore = Callable[[], Awaitable[object]]
+
+
+_failed: dict[tuple[str, type[Exception]], Seldom] = {}
 
 
 class Chores:
@@ -72,6 +80,9 @@ async def _guarded(what: str, do: Chore) -> Exception | None:
     except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
         logger.warning("%s: %s", what, error)
     except Exception as error:
-        logger.exception("%s failed", what)
+        # Whoever waits for the chore is told each time; the log, which it would flood, is not.
+        again = _failed.setdefault((what, type(error)), Seldom(FAILED_SECONDS))
+        if again():
+            logger.exception("%s failed", what)
         return error
     return None

@@ -9,9 +9,12 @@ import logging
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Claim, LogLine
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.seldom import Seldom
 from taskhub.lifecycle.run import note
 
 logger = logging.getLogger(__name__)
+
+_seldom = Seldom(60.0)
 
 BURST = 10
 PER_SECOND = 4.0
@@ -69,3 +72,6 @@ class Notes:
                 await self._lanes.run(note, self._claim, lines)
             except TaskHubError as error:
                 logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)
+            except Exception:  # nobody else would hear of it, and what comes later may be stored again
+                if _seldom():
+                    logger.exception("task %s: %d lines lost, perhaps of others too", self._claim.public_id, len(lines))

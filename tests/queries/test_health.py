@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure
@@ -269,3 +270,18 @@ def test_a_superuser_is_warned_that_no_guard_holds_it(transactional_db: None) ->
             assert found()["database role"] == (False, "a superuser, which no guard holds")
         finally:
             raw.execute(f'ALTER ROLE "{role}" NOSUPERUSER')
+
+
+# --- a table is missing
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/readyz?full", "/metrics"])
+def test_a_missing_table_is_told_to_probes_and_scrapers(client: Client, path: str) -> None:
+    health.ready()  # so that it is known that all was migrated
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(f"ALTER TABLE {'tenant' if path == '/readyz' else 'worker'} RENAME TO gone")
+    answer = client.get(path)
+    assert (answer.status_code, answer["retry-after"]) == (503, "2")
+    assert "a table, column or function of this release is missing" in answer.content.decode()
+    assert "Traceback" not in answer.content.decode()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
+from taskhub.core.records import LogLine
+from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import seal
 from taskhub.lifecycle.sessions import start_session
 from taskhub.queries.audit import verifications
@@ -17,6 +21,8 @@ from taskhub.queries.doctor import checks
 from taskhub.store.chores import ChoresFailed
 from taskhub.store.models import Event, Session, SignIn, Stream, Task
 from taskhub.worker import engine, jobs
+from taskhub.worker.chores import Chores
+from taskhub.worker.notes import Notes
 from tests.factories import make_context, make_task, make_tenant
 from tests.lifecycle import kit
 from tests.lifecycle.kit import World
@@ -163,3 +169,33 @@ def test_a_verification_by_night_rests_without_a_transaction_and_ends_with_its_w
         wait_until(lambda: other.execute(looking).fetchone() == (1, 0, 0), "a rest")
         hall.stop()
     assert verified() == []
+
+
+async def test_a_chore_that_fails_each_time_is_on_the_log_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    tries = 0
+    enough = asyncio.Event()
+
+    async def fails() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 5:
+            enough.set()
+        raise ValueError("no such table")
+
+    mine = Chores(lambda what, error: None)
+    mine.every("a chore of this test", 0.01, fails)
+    async with asyncio.timeout(10):
+        await enough.wait()
+    await mine.end()
+    assert [record.getMessage() for record in caplog.records] == ["a chore of this test failed"]
+
+
+async def test_lines_that_cannot_be_stored_are_said_to_be_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the reason is: a task of the loop that nobody awaits would tell of it when it is collected."""
+    broken = Lanes(1, explain=lambda error: LookupError("no such table"))
+    claim: Any = SimpleNamespace(public_id="tsk_x")  # which no task has: storing fails, and is explained as above
+    notes = Notes(claim, broken)
+    notes.add(LogLine(level="info", text="hello"))
+    await notes.flush()
+    broken.close()
+    assert [record.getMessage() for record in caplog.records] == ["task tsk_x: 1 lines lost, perhaps of others too"]

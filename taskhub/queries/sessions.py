@@ -56,16 +56,16 @@ def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bo
 
 
 def handed_out(
-    context_id: int, revision: str, before: int | None, limit: int, *, session_id: int | None = None
+    context_id: int, revisions: Sequence[str], before: int | None, limit: int, *, session_id: int | None = None
 ) -> list[tuple[int, TaskRecord]]:
-    """The context's tasks of one revision whose handles were given out and that the wire has not
+    """The context's tasks of these revisions whose handles were given out and that the wire has not
     forgotten, newest first, from `before` (a task's internal id) on; of one session only if it is named."""
-    before = _NEWEST if before is None else before
+    before, wanted = _NEWEST if before is None else before, list(revisions)
     if session_id is None:
-        found = _HANDED_OUT(context=context_id, revision=revision, before=before, looked_at=LOOKED_AT, most=limit)
+        found = _HANDED_OUT(context=context_id, revisions=wanted, before=before, looked_at=LOOKED_AT, most=limit)
     else:
         found = _HANDED_OUT_IN_SESSION(
-            session=session_id, context=context_id, revision=revision, before=before, most=limit
+            session=session_id, context=context_id, revisions=wanted, before=before, most=limit
         )
     return [(task.id, task) for task in found]
 

@@ -89,10 +89,10 @@ def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
     near_the_end = history.number("n1000")
     works: dict[str, tuple[Callable[[], object], int]] = {
         "nothing to purge": (lambda: purge(retention_days=365), 100),
-        "tasks/list": (lambda: handed_out(context, REVISION, None, PAGE), NEWEST + 100),
-        "tasks/list, its end": (lambda: handed_out(context, REVISION, near_the_end, PAGE), NEWEST + 100),
-        "tasks/list of a busy client": (lambda: handed_out(busy, REVISION, None, PAGE), NEWEST + 100),
-        "tasks/list of one session": (lambda: handed_out(context, REVISION, None, PAGE, session_id=1), 100),
+        "tasks/list": (lambda: handed_out(context, [REVISION], None, PAGE), NEWEST + 100),
+        "tasks/list, its end": (lambda: handed_out(context, [REVISION], near_the_end, PAGE), NEWEST + 100),
+        "tasks/list of a busy client": (lambda: handed_out(busy, [REVISION], None, PAGE), NEWEST + 100),
+        "tasks/list of one session": (lambda: handed_out(context, [REVISION], None, PAGE, session_id=1), 100),
         "tabs": (lambda: tab_counts(home, TaskFilter()), 3_000),
         **{f"the list, {wanted.tab or 'all'}": (partial(task_page, home, wanted), 100) for wanted in lists},
         "clients": (lambda: client_page(home), CLIENTS * (counted + 10)),
@@ -104,9 +104,9 @@ def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
     looked = {name: rows_looked_at("task", work) for name, (work, _) in works.items()}
     assert {name: rows for name, rows in looked.items() if rows > works[name][1]} == {}
 
-    listed = [task.public_id for _, task in handed_out(context, REVISION, None, PAGE)]
+    listed = [task.public_id for _, task in handed_out(context, [REVISION], None, PAGE)]
     assert listed == [LATE, "n60", "n40", "n20"]
-    assert [task.public_id for _, task in handed_out(context, REVISION, history.number(LATE), 2)] == ["n60", "n40"]
+    assert [task.public_id for _, task in handed_out(context, [REVISION], history.number(LATE), 2)] == ["n60", "n40"]
     errors = task_page(home, TaskFilter(tab="error")).rows
     assert [row.public_id for row in errors] == ["n60", "n40", "n20"]
     assert {count.tab: (count.count, count.more) for count in tab_counts(home, TaskFilter())} == {

@@ -233,7 +233,6 @@ def test_a_stream_that_broke_before_its_first_word_says_it_again(old: Historical
 def test_the_list_pages_through_all_of_them(alone: Historical, start: Start) -> None:
     old = alone
     names = [f"listed {number}" for number in range(52)]
-    published = old.session.create("slow_compute", {"seconds": 0})
     for name in names:
         old.start(name, "failing_job")
     for name in names:
@@ -243,9 +242,42 @@ def test_the_list_pages_through_all_of_them(alone: Historical, start: Start) -> 
     assert [{**task, "_meta": related(task["taskId"])} for task in listed] == [old.get(name) for name in names[::-1]]
     for cursor in ("", "x", 7):
         assert old.session.call("tasks/list", {"cursor": cursor}).refusal == (200, -32602)
-    fresh = start(alone.session.token)
-    assert [task["taskId"] for task in fresh.call("tasks/list").result["tasks"]] == [published], "not sticky yet"
-    assert fresh.call("tasks/get", {"taskId": names[0]}).result["keepAlive"] > 0, "by the task it names"
+
+
+@pytest.mark.req("T1686-14", "T25-26")
+@pytest.mark.parametrize("version", ["2025-11-25", *OLDER])
+def test_all_is_listed_on_every_session(alone: Historical, start: Start, version: str) -> None:
+    old, published = alone, version == "2025-11-25"
+    names = [alone.session.create("slow_compute", {"seconds": 0}) for _ in range(26)]
+    first = old.session.call("tasks/list").result
+    for number in range(26):
+        name = f"mixed {number}"
+        old.start(name, "failing_job")
+        old.until(name, "completed")
+        names.append(name)
+    names += [old.session.create("slow_compute", {"seconds": 0}) for _ in range(25)]
+    got = [name for name in reversed(names) if published or name.startswith("mixed")]
+    session = start(old.session.token, version=version)
+    page = session.call("tasks/list").result
+    listed = page["tasks"]
+    while "nextCursor" in page:
+        # Of one session as good as of another.
+        page = old.session.call("tasks/list", {"cursor": page["nextCursor"]}).result
+        listed += page["tasks"]
+    assert [task["taskId"] for task in listed] == got
+    for task in listed[:: len(listed) // 4]:
+        found = session.call("tasks/get", {"taskId": task["taskId"]}).result
+        assert {**task, **({"_meta": found["_meta"]} if "keepAlive" in task else {})} == found
+    assert [task["taskId"] for task in first["tasks"]] == names[25::-1]
+
+
+@pytest.mark.req("T1686-14")
+def test_a_cursor_stays_good_when_the_session_speaks_otherwise(alone: Historical) -> None:
+    names = [alone.session.create("slow_compute", {"seconds": 0}) for _ in range(51)]
+    page = alone.session.call("tasks/list").result
+    alone.start("in between", "failing_job")
+    further = alone.session.call("tasks/list", {"cursor": page["nextCursor"]}).result
+    assert [task["taskId"] for task in further["tasks"]] == names[:1]
 
 
 @pytest.mark.req("T1686-15")

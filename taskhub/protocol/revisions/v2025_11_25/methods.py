@@ -86,7 +86,8 @@ METHODS: Final[Methods[Request]] = MappingProxyType(
             version: MappingProxyType(
                 {
                     **_EVERY,
-                    **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/delete"), tasks.of_profile),
+                    "tasks/list": tasks.list_tasks,
+                    **dict.fromkeys(("tasks/get", "tasks/result", "tasks/delete"), tasks.of_profile),
                 }
             )
             for version in OLDER

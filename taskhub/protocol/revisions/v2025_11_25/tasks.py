@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from taskhub.core.errors import NotFound
 from taskhub.core.records import TaskRecord
@@ -16,6 +17,7 @@ from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.owned import known_task
 from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping, pages, shown, streams
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686_words
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
@@ -90,15 +92,36 @@ async def cancel(hub: Hub, request: Request) -> Reply:
 
 
 async def list_tasks(hub: Hub, request: Request) -> Reply:
-    """The caller's tasks, newest first (T25-26). Not for callers that cannot be told apart (T25-02)."""
-    if request.on.profile == PROFILE and PROFILE in hub.profiles:
-        return await sep_1686.list_tasks(hub, request)
-    if request.principal.anonymous:
+    """What `tasks/get` would find on this session, newest first, each task in the words of its own revision
+    (T25-26, T1686-14). Callers that cannot be told apart have no list (T25-02), but for a session that has made tasks
+    under ids of its own (T1686-04)."""
+    revisions = [VERSION] if request.version == VERSION else []
+    if PROFILE in hub.profiles:
+        revisions.append(PROFILE)
+    anonymous, spoken = request.principal.anonymous, _spoken(hub, request)
+    if not revisions or (anonymous and not spoken):
         raise _unknown_method(request)
     calls.need_scope(request.principal, "tasks:read")
-    before = pages.opened(hub, request, "tasks/list")
-    found = await hub.lanes.run(handed_out, request.principal.context_id, VERSION, before, pages.SIZE + 1)
-    return result_reply(request.id, pages.encoded(hub, request, "tasks/list", found, mapping.task_fields))
+    found = await hub.lanes.run(
+        handed_out,
+        request.principal.context_id,
+        revisions,
+        pages.opened(hub, request),
+        pages.SIZE + 1,
+        session_id=request.on.id if anonymous else None,
+    )
+    if not found and not spoken and request.version != VERSION:
+        raise _unknown_method(request)
+    return result_reply(request.id, pages.encoded(hub, request, found, _listed))
+
+
+def _listed(task: TaskRecord) -> dict[str, Any]:
+    return sep_1686_words.task_fields(task) if task.revision == PROFILE else mapping.task_fields(task)
+
+
+def _spoken(hub: Hub, request: Request) -> bool:
+    """Whether the session has made a task in the words of SEP-1686."""
+    return request.on.profile == PROFILE and PROFILE in hub.profiles
 
 
 def _unknown_method(request: Request) -> WireError:
@@ -107,12 +130,9 @@ def _unknown_method(request: Request) -> WireError:
 
 async def of_profile(hub: Hub, request: Request) -> Reply:
     """`tasks/*` in a version that has no tasks, and `tasks/delete` in all: only SEP-1686 has it there."""
-    on = request.on.profile == PROFILE and PROFILE in hub.profiles
-    if request.method == "tasks/list" and on:
-        return await sep_1686.list_tasks(hub, request)
-    task = None if request.method == "tasks/list" else await sep_1686.named(hub, request)
+    task = await sep_1686.named(hub, request)
     if task is None:
-        raise _not_found() if on else _unknown_method(request)
+        raise _not_found() if _spoken(hub, request) else _unknown_method(request)
     calls.need_scope(request.principal, "tasks:read")
     match request.method:
         case "tasks/get":

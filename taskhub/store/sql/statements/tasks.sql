@@ -60,12 +60,12 @@ ORDER BY v.updated_at
 LIMIT 100;
 
 /* fragment: handed_out_before
-t.context_id = :context AND t.revision = :revision AND t.handle AND t.id < :before
+t.context_id = :context AND t.revision = any(:revisions) AND t.handle AND t.id < :before
 */
 
--- read: handed_out(context bigint, revision text, before bigint, looked_at int, most int) -> list[TaskRecord]
+-- read: handed_out(context bigint, revisions text[], before bigint, looked_at int, most int) -> list[TaskRecord]
 -- Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
--- another revision or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
+-- other revisions or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
 -- forgotten yet is looked up by that, which leaves all the history out. The clock is that of the statement: one that
 -- runs on during it is no bound for an index.
 WITH newest AS MATERIALIZED (
@@ -77,7 +77,7 @@ WITH newest AS MATERIALIZED (
         ORDER BY t.id DESC
         LIMIT :looked_at
     ) AS n
-    WHERE n.revision = :revision AND n.handle
+    WHERE n.revision = any(:revisions) AND n.handle
       AND (n.ended_at IS NULL OR n.expires_at IS NULL OR n.expires_at >= statement_timestamp())
     ORDER BY n.id DESC
     LIMIT :most
@@ -98,7 +98,7 @@ WHERE v.id = any(array(
 ))
 ORDER BY v.id DESC;
 
--- read: handed_out_in_session(session bigint, context bigint, revision text, before bigint, most int)
+-- read: handed_out_in_session(session bigint, context bigint, revisions text[], before bigint, most int)
 --     -> list[TaskRecord]
 SELECT {task_columns} FROM task_view AS v
 WHERE v.id = any(array(

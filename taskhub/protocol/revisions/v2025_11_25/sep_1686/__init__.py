@@ -7,8 +7,8 @@ No protocol version of its own: it rides on a session of any of these versions, 
   task, the key is ignored (T1686-02).
 - An id is used once for as long as the hub keeps the task, also after `tasks/delete` (T1686-05). It
   belongs to the principal, or where callers cannot be told apart to the session (T1686-04).
-- `tasks/list` answers in these words once the session has made such a task; before, it is that of
-  2025-11-25. The other methods go by the task that the id names.
+- `tasks/list` is one for both revisions: it shows what the session's `tasks/get` would find, each task in
+  the words of its own. The other methods go by the task that the id names.
 - Only an ended task can be deleted (T1686-15). The console keeps it.
 - `unknown` is never shown: the state of a task is not lost (T1686-20).
 """

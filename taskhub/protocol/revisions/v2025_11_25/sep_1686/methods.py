@@ -15,11 +15,10 @@ from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
-from taskhub.protocol.revisions.v2025_11_25 import pages
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import META_TASK, PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
-from taskhub.queries.sessions import handed_out, keyed_task
+from taskhub.queries.sessions import keyed_task
 
 KEEP_MS: Final = 86_400_000
 KEEP_RANGE_MS: Final = (1_000, 2_592_000_000)
@@ -108,15 +107,3 @@ async def delete(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     if not forgotten:
         raise WireError(INVALID_PARAMS, f"Cannot delete task: its status is {mapping.status(task)}")
     return result_reply(request.id, jsonx.encode({"_meta": mapping.related(task)}))
-
-
-async def list_tasks(hub: Hub, request: Request) -> Reply:
-    """The caller's tasks of this profile, newest first (T1686-14)."""
-    calls.need_scope(request.principal, "tasks:read")
-    own = request.on.id if request.principal.anonymous else None
-    purpose = f"tasks/list {PROFILE}"
-    before = pages.opened(hub, request, purpose)
-    found = await hub.lanes.run(
-        handed_out, request.principal.context_id, PROFILE, before, pages.SIZE + 1, session_id=own
-    )
-    return result_reply(request.id, pages.encoded(hub, request, purpose, found, mapping.task_fields))

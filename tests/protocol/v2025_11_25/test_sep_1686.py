@@ -160,6 +160,14 @@ def test_an_id_is_used_once_even_at_the_same_moment(hub: RunningHub, old: Histor
     assert again.error["message"].startswith("Task ID already exists")
 
 
+@pytest.mark.req("T1686-05", "T25-19")
+def test_an_id_cannot_be_that_of_a_published_task(old: Historical) -> None:
+    published = old.session.create("slow_compute", {"seconds": 0})
+    answer = old.session.tool("slow_compute", {"seconds": 0}, _meta={TASK: {"taskId": published}})
+    assert answer.error == {"code": -32602, "message": f"Task ID already exists: {published}"}
+    assert "ttl" in old.session.get(published).result
+
+
 @pytest.mark.req("T1686-04", "T1686-21", "T1686-22")
 def test_two_callers_may_use_the_same_id(alone: Historical, stranger: SessionClient, hub: RunningHub) -> None:
     old = alone

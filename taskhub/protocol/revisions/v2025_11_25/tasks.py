@@ -95,7 +95,7 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
     """What `tasks/get` would find on this session, newest first, each task in the words of its own revision
     (T25-26, T1686-14). Callers that cannot be told apart have no list (T25-02), but for a session that has made tasks
     under ids of its own (T1686-04)."""
-    revisions = [VERSION] if request.version == VERSION else []
+    revisions: list[str] = [VERSION] if request.version == VERSION else []
     if PROFILE in hub.profiles:
         revisions.append(PROFILE)
     anonymous, spoken = request.principal.anonymous, _spoken(hub, request)

@@ -14,10 +14,11 @@ from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.owned import known_task
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import META_TASK, PROFILE
-from taskhub.protocol.revisions.v2025_11_25.wire import Request
+from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request
 from taskhub.queries.sessions import keyed_task
 
 KEEP_MS: Final = 86_400_000
@@ -34,6 +35,8 @@ async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRec
     """The call as a task under the client's id; `details` are those of `calls.created` that every
     call of a session has. Raises -32602 for an id that was used before (T1686-05)."""
     client_task_id, keep = _wanted(request.meta[META_TASK])
+    if await known_task(hub, request.principal, client_task_id, VERSION) is not None:
+        raise _exists(client_task_id)  # it would hide that one: an id names one task of its caller
     try:
         made = await calls.created(
             hub,
@@ -48,9 +51,13 @@ async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRec
     except KeyReused:
         made = None
     if made is None or made.existed:
-        raise WireError(INVALID_PARAMS, f"Task ID already exists: {client_task_id[:128]}")
+        raise _exists(client_task_id)
     await hub.lanes.run(mark_profile, request.on.id, PROFILE)
     return made.task
+
+
+def _exists(client_task_id: str) -> WireError:
+    return WireError(INVALID_PARAMS, f"Task ID already exists: {client_task_id[:128]}")
 
 
 def _wanted(augmentation: Any) -> tuple[str, int]:

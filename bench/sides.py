@@ -237,7 +237,7 @@ def hub_data(work: Path) -> Path:
 
 def hub_command(python: Path, data: Path, port: int) -> Command:
     """How TaskHub is started; the only place that knows the options of `up`."""
-    command: Command = [python, ROOT / "manage.py", "up", "--no-demo"]
+    command: Command = [python, ROOT / "manage.py", "up", "--no-demo", "--verbose"]
     command += ["--workers", "1", "--server", "python:bench.hub_tools:server"]
     return [*command, "--host", HOST, "--port", str(port), "--data-dir", data]
 

@@ -245,7 +245,7 @@ def state(hub: Hub) -> str:
 def started(work: Path, stack: ExitStack) -> Hub:
     """As its users start it, with all of the load coming from one client."""
     data, port = sides.hub_data(work), free_port()
-    command: Command = [Path(sys.executable), ROOT / "manage.py", "up", "--no-demo", "--workers", "2"]
+    command: Command = [Path(sys.executable), ROOT / "manage.py", "up", "--no-demo", "--verbose", "--workers", "2"]
     command += ["--server", "python:bench.soak_tools:server", "--host", HOST, "--port", str(port), "--data-dir", data]
     environment = {**sides.hub_environment(), "SOAK_RUNS": str(work / "runs")}
     environment |= {"TASKHUB_CONTEXT_REQUESTS": "100000"}

@@ -29,6 +29,10 @@ class Away(CommandError):
     """The hub cannot be asked now; whether it heard the request is not known."""
 
 
+class Nobody(Away):
+    """Nobody listens at the address."""
+
+
 class Client:
     """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong; `Away` for
     what may be over when it is asked again."""
@@ -113,7 +117,8 @@ class Client:
                 response.read()
                 return self._heard(_result(_decoded(response.text, response.status_code), response.status_code))
         except httpx2.TransportError as error:
-            raise Away(f"Cannot reach {self.url}: {error}") from None
+            kind = Nobody if _refused(error) else Away
+            raise kind(f"Cannot reach {self.url}: {error}") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise CommandError(f"Cannot reach {self.url}: {error}") from None
 
@@ -145,6 +150,12 @@ def _trust(authorities: Path | None) -> ssl.SSLContext | bool:
         return ssl.create_default_context(cafile=authorities)
     except (OSError, ssl.SSLError) as error:
         raise CommandError(f"No certificates can be read from {authorities}: {error.strerror or error}") from None
+
+
+def _refused(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _decoded(text: str, status: int) -> Any:

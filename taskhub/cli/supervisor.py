@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from taskhub.cli.embedded import Embedded
+from taskhub.cli.logfile import LogFile
 from taskhub.cli.vitals import Vitals, watch
 
 STOP_SECONDS = 6.5
@@ -31,6 +32,8 @@ class Part:
     not_before: float = 0.0
     silent: int | None = None
     lacking: str = ""
+    logged: int = 0
+    """Where in the log its present process began."""
 
     def pid(self) -> int | None:
         """Its process at this moment."""
@@ -51,6 +54,8 @@ class Supervisor:
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.database: Embedded | None = None
+        self.log: LogFile | None = None
+        """Where the parts log; without it, to this process's standard error."""
         self.say = say
         self.parts: list[Part] = []
         self.stopping = False
@@ -100,6 +105,8 @@ class Supervisor:
     def check(self) -> None:
         """One look at everything."""
         self._reload()
+        if self.log is not None:
+            self.log.keep_small()
         if self.database is not None and not self.database.running() and not self.stopping:
             self.say("Postgres is gone; starting it again")
             try:
@@ -138,8 +145,15 @@ class Supervisor:
         recent = [at for at in part.starts if at > time.monotonic() - 60]
         pause = 0.0 if len(recent) < 3 else min(2.0 ** (len(recent) - 2), 20.0)
         self.say(f"{part.name} {what}; starting it again{f' in {pause:.0f} s' if pause else ''}")
+        self.tell_log(part.logged)
         part.process, part.silent, part.starts = None, None, recent
         part.not_before = time.monotonic() + pause
+
+    def tell_log(self, since: int) -> None:
+        """The end of the log from this byte on, for whoever sees the terminal only."""
+        if self.log is not None:
+            lines = self.log.last_lines(since)
+            self.say("\n".join([f"the end of {self.log.path}:", *(f"  {line}" for line in lines or ["nothing"])]))
 
     def stop(self) -> None:
         """End every part within the grace period, then the database."""
@@ -152,7 +166,11 @@ class Supervisor:
         part.starts.append(time.monotonic())
         environment = {**os.environ, "TASKHUB_SUPERVISOR": str(os.getpid())}
         # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the parts in order.
-        part.process = subprocess.Popen(part.command, env=environment, start_new_session=True)  # noqa: S603 - our own command
+        log = None if self.log is None else self.log.stream
+        part.logged = 0 if self.log is None else self.log.size()
+        part.process = subprocess.Popen(  # noqa: S603 - our own command
+            part.command, env=environment, start_new_session=True, stdout=log, stderr=log
+        )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stopping = True

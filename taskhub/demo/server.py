@@ -298,13 +298,17 @@ async def countdown(
 ) -> Countdown:
     """Sleep for a while and report each step; cancelling stops it at once."""
     started = time.monotonic()
-    await ctx.report_progress(0, steps, f"{seconds:g} s to go")
+    await ctx.report_progress(0, steps, f"{_duration(seconds)} to go")
     for step in range(1, steps + 1):
         # Sleep until the step is due, not for its length, so that late wake-ups do not add up.
         await asyncio.sleep(max(0.0, started + seconds * step / steps - time.monotonic()))
         left = seconds * (steps - step) / steps
-        await ctx.report_progress(step, steps, f"{left:.3g} s to go" if left else "Done")
+        await ctx.report_progress(step, steps, f"{_duration(left)} to go" if left else "Done")
     return Countdown(steps=steps, seconds=round(time.monotonic() - started, 3))
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 # Deployment -------------------------------------------------------------------------------

@@ -97,6 +97,11 @@ class Command:
         self._process.wait()
 
     @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
     def out(self) -> str:
         """What is on stdout by now."""
         return self._out.read_bytes().decode()

@@ -112,9 +112,12 @@ def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(calls: dic
 
 def test_an_address_where_nobody_answers_is_one_clear_line(silent_port: int) -> None:
     url = f"http://127.0.0.1:{silent_port}/mcp"
-    with pytest.raises(CommandError, match=f"^Cannot reach {url}: .*Connection refused$") as refused:
+    with pytest.raises(CommandError, match=f"^Cannot reach {url}: .*Connection refused") as refused:
         run("call", "greet", "--url", url, "--token", "x")
     assert refused.value.returncode == 1
+    assert re.search(
+        r"\. Is a hub running there\? `.*manage\.py up` starts one; --url names another\.$", str(refused.value)
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import signal
 import stat
 import subprocess
@@ -148,12 +149,30 @@ def test_up_and_its_commands_find_it(somewhere: Path) -> None:
             code, out = doctor.outcome()
         assert (code, "FAIL" in out) == (0, False), out + doctor.err
         assert "Sign in as" in up.out
+        steps, _, rest = up.out.partition("\n\n")
+        assert steps.splitlines() == [
+            f"  Making the database, in {data / 'pg'} … done",
+            "  Bringing its tables up to date … done",
+            "  Starting the server … done",
+            "  Starting a worker … done",
+        ]
+        assert f"  Log:                 {data / 'taskhub.log'}\n" in rest
+        assert up.err == "", "nothing else stands between somebody new and the address"
         up.interrupt()
         assert up.code() == 0, up.err
+    log = data / "taskhub.log"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+    assert all(part in log.read_text() for part in (" web ", " worker ", "uvicorn.error"))
     with Command(somewhere / "again", *arguments, environment=where) as up:
         wait_until(lambda: "TaskHub is ready" in up.out, "a ready hub again", 90)
+        (worker,) = (one for one in psutil.Process(up.pid).children() if "worker" in one.cmdline())
+        worker.kill()
+        wait_until(lambda: "worker 1 ended" in up.err, "the end of the worker to be told", 20)
+        started = rf"taskhub: the end of {re.escape(str(log))}:\n(  .*\n)*  .*: worker \S*:{worker.pid} started: "
+        wait_until(lambda: re.search(started, up.err), "its last lines")
         up.interrupt()
         assert up.code() == 0, up.err
+        assert f"Starting the database, in {data / 'pg'} … done" in up.out
         assert "Sign in as" not in up.out, "whoever looks on now need not be who was told"
         assert f"Sign-ins and tokens: {data / 'credentials.json'}" in up.out
     # Without `up` it is started for as long as the command runs.

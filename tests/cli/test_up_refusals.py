@@ -71,19 +71,23 @@ def test_a_derived_name_that_another_server_has_is_refused(hub: RunningHub, tmp_
     arguments = ("--port", str(free_port), "--data-dir", str(tmp_path / "data"), "--no-demo")
     servers = ("--server", "stdio:never-kept", "--server", "python:elsewhere.fixture_server:other")
     with Command(tmp_path, "up", *arguments, *servers, environment=hub.environment) as command:
-        assert command.refusal() == (
+        assert command.code() == 1
+        assert command.err == (
             "CommandError: --server: There is a server named fixture-server already, "
-            "python:tests.conformance.fixture_server:server. Write NAME=SPEC with another name."
+            "python:tests.conformance.fixture_server:server. Write NAME=SPEC with another name.\n"
         )
     assert there() == before
 
 
 @pytest.mark.processes
-def test_one_directory_has_one_up(hub: RunningHub, tmp_path: Path, free_port: int) -> None:
+def test_one_directory_has_one_up(hub: RunningHub, tmp_path: Path) -> None:
+    """Also where the port is the first one's, as when somebody types the same command again."""
     before = (hub.data / "credentials.json").read_bytes()
-    arguments = ("--port", str(free_port), "--data-dir", str(hub.data), "--no-demo")
+    arguments = ("--port", str(hub.port), "--data-dir", str(hub.data), "--no-demo")
     with Command(tmp_path, "up", *arguments, environment=hub.environment) as command:
         refused = command.refusal()
-    assert refused.startswith("CommandError: Another `up` (process ")
-    assert refused.endswith(f"runs in {hub.data}. Choose another --data-dir.")
+    assert refused == (
+        f"CommandError: A TaskHub of the data directory {hub.data} runs already at {hub.base} "
+        f"(process {hub.process.pid}). For one more, choose another --data-dir and another --port."
+    )
     assert (hub.data / "credentials.json").read_bytes() == before

@@ -246,6 +246,20 @@ async def test_countdown_stops_when_it_is_cancelled() -> None:
     assert time.monotonic() - started < 5
 
 
+async def test_a_long_countdown_is_told_in_minutes() -> None:
+    """Not in powers of ten of seconds."""
+    told: list[str | None] = []
+    async with Client(demo.server) as client:
+        with anyio.fail_after(10), anyio.CancelScope() as scope:
+
+            async def first(progress: float, total: float | None, message: str | None) -> None:
+                told.append(message)
+                scope.cancel()
+
+            await client.call_tool("countdown", {"seconds": 2160, "steps": 1}, progress_callback=first)
+    assert told == ["36 min to go"]
+
+
 @pytest.mark.parametrize("arguments", [{"seconds": -1}, {"steps": 0}, {"seconds": "soon"}])
 async def test_countdown_refuses_other_numbers(arguments: dict[str, Any]) -> None:
     async with Client(demo.server) as client:

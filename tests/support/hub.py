@@ -114,6 +114,8 @@ class RunningHub:
             "--port",
             str(self.port),
         ]
+        if "--verbose" in (source / "taskhub/cli/management/commands/up.py").read_text():  # of the release before, not
+            command.append("--verbose")  # what its parts log is in `log` as well
         for spec in servers:
             command += ["--server", spec]
         with self.log.open("wb") as log:

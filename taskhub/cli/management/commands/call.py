@@ -20,7 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from taskhub.cli.firstrun import read_credentials
-from taskhub.cli.mcpclient import Away, Client, new_key
+from taskhub.cli.mcpclient import Away, Client, Nobody, new_key
+from taskhub.cli.steps import runner
 from taskhub.core.names import PROGRESS
 from taskhub.core.words import WORDS
 
@@ -74,10 +75,14 @@ class Display:
             self._last = line
         numbers = task.get("_meta", {}).get(PROGRESS, {})
         done, total = numbers.get("progress"), numbers.get("total")
-        shown = "" if done is None else f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        shown = "" if done is None else _number(done) if total is None else f"{_number(done)} of {_number(total)}"
         self._bar.update(
             self._row, total=total, completed=done or 0, description=task["status"], numbers=shown, refresh=True
         )
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}"  # plain `g` makes 2.16e+06 of two million
 
 
 def _say(console: Console, text: str) -> None:
@@ -176,6 +181,9 @@ class Command(BaseCommand):
             except KeyboardInterrupt:
                 follower.cancel()
                 sys.exit(3)
+            except Nobody as error:  # the first word: one that was heard before is followed
+                how = f"Is a hub running there? `{runner()} up` starts one; --url names another."
+                raise CommandError(f"{error}. {how}") from None
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-import shutil
 import socket
-import sys
 import time
-import urllib.error
 import urllib.request
 from argparse import ArgumentParser
 from pathlib import Path
@@ -19,13 +17,15 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError, connection, connections, transaction
 
-from taskhub.cli.alone import alone_in
+from taskhub.cli.alone import alone_in, refuse_second
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
+from taskhub.cli.logfile import LogFile
 from taskhub.cli.reload import follow_changes
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
+from taskhub.cli.steps import Steps, runner
 from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
 from taskhub.core.errors import Invalid, TaskHubError
@@ -57,6 +57,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
         parser.add_argument("--reload", action="store_true", help="start parts anew when their sources change")
+        parser.add_argument(
+            "--verbose", action="store_true", help="log to the terminal, not to taskhub.log in the data directory"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start, say so, watch, stop."""
@@ -70,13 +73,20 @@ class Command(BaseCommand):
         except Invalid as error:
             raise CommandError(error.message) from None
         specs = self._specs(options["server"])
+        refuse_second(settings.DATA_DIR)
         self._need_port(host, port)
         data_dir = self._data_dir()
-        supervisor = Supervisor(lambda line: self.stderr.write(f"taskhub: {line}"))
+        url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
+        self.steps = Steps(self._show)
+        supervisor = Supervisor(self._say)
         supervisor.heed_signals()
-        with alone_in(data_dir):
+        with alone_in(data_dir, url), contextlib.ExitStack() as ends:
+            if not options["verbose"]:
+                supervisor.log = LogFile(data_dir)
+                ends.callback(supervisor.log.close)
+                ends.enter_context(supervisor.log.instead_of_stderr())
             try:
-                self._run(supervisor, specs, data_dir, options)
+                self._run(supervisor, specs, data_dir, url, options)
             except Stopped:
                 pass
             except Exception:
@@ -86,18 +96,21 @@ class Command(BaseCommand):
                 supervisor.stop()
         self.stderr.write("taskhub: stopped")
 
-    def _run(self, supervisor: Supervisor, specs: list[ServerSpec], data_dir: Path, options: dict[str, Any]) -> None:
+    def _run(
+        self, supervisor: Supervisor, specs: list[ServerSpec], data_dir: Path, url: str, options: dict[str, Any]
+    ) -> None:
         host, port = options["host"], options["port"]
         self._secret_key(data_dir)
         self._database(data_dir, supervisor)
         supervisor.go_on()
-        self._migrate()
+        with self.steps.step("Bringing its tables up to date"):
+            self._migrate()
         supervisor.go_on()
-        url = settings.PUBLIC_URL or f"http://{_reachable(host)}:{port}"
         fresh = not credentials_file(data_dir).exists()
         credentials = make_people(data_dir, url)
         if not options["no_demo"]:
-            add_demo()
+            with self.steps.step("Adding the demo server"):
+                add_demo()
         self._connect(specs)
         collect_if_changed()
         connections.close_all()
@@ -111,11 +124,20 @@ class Command(BaseCommand):
             follow_changes(supervisor.changed)
         supervisor.go_on()
         supervisor.start()
-        if self._wait_until_ready(supervisor, host, port):
+        if self._wait_until_ready(supervisor, host, port, options["workers"]):
             if fresh and not options["no_demo"]:
-                self._seed()
-            self._announce(url, credentials if fresh else {}, data_dir, options)
+                with self.steps.step("Calling some of the demo's tools"):
+                    self._seed()
+            self._announce(url, credentials if fresh else {}, data_dir, options, supervisor.log)
         supervisor.watch()
+
+    def _show(self, text: str) -> None:
+        self.stdout.write(text, ending="")
+        self.stdout.flush()
+
+    def _say(self, text: str) -> None:
+        self.steps.interrupt()
+        self.stderr.write(f"taskhub: {text}")
 
     def _specs(self, texts: list[str]) -> list[ServerSpec]:
         try:
@@ -175,13 +197,16 @@ class Command(BaseCommand):
             except OperationalError as error:
                 reason = str(error).strip().splitlines()[0]
                 raise CommandError(f"The database of DATABASE_URL is away: {reason}") from None
+            self._show("  Database of DATABASE_URL … found\n")
             return
         embedded = supervisor.database = Embedded(data_dir)
-        try:
-            url = embedded.start(supervisor.waits)
-        except Exception as error:
-            log = data_dir / "pg" / "log"
-            raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
+        verb = "Starting" if (embedded.database / "PG_VERSION").exists() else "Making"
+        with self.steps.step(f"{verb} the database, in {embedded.database}"):
+            try:
+                url = embedded.start(supervisor.waits)
+            except Exception as error:
+                log = data_dir / "pg" / "log"
+                raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
         (data_dir / "database_url").write_text(url)
         connection.settings_dict["HOST"] = str(embedded.directory())
 
@@ -197,29 +222,33 @@ class Command(BaseCommand):
         try:
             seed()
         except TaskHubError as error:
-            self.stderr.write(f"taskhub: no demo tasks: {error.message}")
+            self._say(f"no demo tasks: {error.message}")
         finally:
             connections.close_all()
 
-    def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int) -> bool:
+    def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int, workers: int) -> bool:
+        """Whether to go on. What is not ready in time is told, and may still become so."""
         deadline = time.monotonic() + READY_SECONDS
-        while time.monotonic() < deadline and not supervisor.stopping:
-            supervisor.check()
-            try:
-                request = urllib.request.Request(
-                    f"http://{_reachable(host)}:{port}/readyz?full", headers={"Host": _own_host()}
-                )
-                with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - our own address
-                    if response.status == 200:
+        base = f"http://{_reachable(host)}:{port}"
+        steps = {
+            "Starting the server": f"{base}/readyz",
+            "Starting a worker" if workers == 1 else f"Starting {workers} workers": f"{base}/readyz?full",
+        }
+        for text, address in steps.items():
+            with self.steps.step(text):
+                while not _answers(address):
+                    supervisor.check()
+                    supervisor.go_on()
+                    if time.monotonic() > deadline:
+                        self._say(f"not ready after {READY_SECONDS:.0f} s; {base}/readyz?full says what is missing")
+                        supervisor.tell_log(0)
                         return True
-            except (urllib.error.URLError, OSError):
-                pass
-            time.sleep(0.1)
-        if not supervisor.stopping:
-            self.stderr.write("taskhub: not ready yet; see /readyz?full for what is missing")
+                    time.sleep(0.1)
         return not supervisor.stopping
 
-    def _announce(self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any]) -> None:
+    def _announce(
+        self, url: str, credentials: dict[str, Any], data_dir: Path, options: dict[str, Any], log: LogFile | None
+    ) -> None:
         lines = ["", f"  TaskHub is ready:  {url}", ""]
         if credentials.get(
             "users"
@@ -229,6 +258,8 @@ class Command(BaseCommand):
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")
             lines.append("")
         lines += [f"  Sign-ins and tokens: {credentials_file(data_dir)}", f"  MCP endpoint:        {url}/mcp"]
+        if log is not None:
+            lines.append(f"  Log:                 {log.path}")
         if options["anonymous"]:
             lines += [
                 "",
@@ -236,11 +267,23 @@ class Command(BaseCommand):
                 "  of every other anonymous caller. For trials on one machine only.",
             ]
         if not options["no_demo"]:
-            runner = "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"
             where = "" if url == "http://127.0.0.1:8000" else f" --url {url}/mcp"
-            lines += ["", "  Try:", f"    {runner} call deploy service=web version=1.4.2 environment=production{where}"]
+            lines += [
+                "",
+                "  Try:",
+                f"    {runner()} call deploy service=web version=1.4.2 environment=production{where}",
+            ]
         self.stdout.write("\n".join([*lines, "", "  Ctrl-C stops everything.", ""]))
         self.stdout.flush()
+
+
+def _answers(address: str) -> bool:
+    request = urllib.request.Request(address, headers={"Host": _own_host()})  # noqa: S310 - our own address
+    try:
+        with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - as above
+            return bool(response.status == 200)
+    except OSError:
+        return False
 
 
 def _reachable(host: str) -> str:

@@ -10,6 +10,7 @@ from django.db.models import Count
 
 from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
+from taskhub.queries.workers import queue
 from taskhub.store import room, statements
 from taskhub.store.models import Server, Task, Tenant, Worker
 
@@ -83,12 +84,13 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
     """Gauges: (name, help, [(labels, value)])."""
     live = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
     states = {state.value: 0 for state in State if state not in TERMINAL} | dict(live)
-    oldest = Task.objects.filter(state="queued").order_by("created_at").values_list("created_at", flat=True).first()
-    age = (datetime.now(UTC) - oldest).total_seconds() if oldest else 0.0
+    waiting = queue(None)
+    age = max(0.0, (datetime.now(UTC) - waiting.oldest_at).total_seconds()) if waiting.oldest_at else 0.0
     connections, most = _CONNECTIONS()
     return [
         ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states.items()]),
-        ("taskhub_oldest_queued_seconds", "Age of the oldest queued task", [({}, age)]),
+        ("taskhub_oldest_queued_seconds", "How long the oldest call that could run waits for a worker", [({}, age)]),
+        ("taskhub_tasks_paused", "Queued tasks whose server is disabled", [({}, waiting.paused)]),
         ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
         ("taskhub_chores_failed", "Chores of every hour or night whose last run failed", [({}, len(failed_chores()))]),
         (

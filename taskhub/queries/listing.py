@@ -27,7 +27,15 @@ SUMMARY: Final = 400
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
 """Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
 
+PARTS: Final = {"people": "input_required", "client": "input_required", "failed": "error"}
+"""Further lists, each shown before a tab: what waits for people, and for the calling client; all that failed, `error`
+or `faulted`."""
+
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
+"""Since a task was made."""
+
+ENDED: Final[dict[str, int]] = {"ended-24h": 86_400}
+"""Since it ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class TaskFilter:
         """How many ids are looked at for one page; `None` where an index answers."""
         if self.text:
             return TEXT_WINDOW
-        return WINDOW if self.tool or self.age else None
+        return WINDOW if self.tool or self.age or self.tab == "failed" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ class TabCount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """How many tasks each tab holds, and the ids of the first ones of the tab that is shown."""
+    """How many tasks each tab holds; how many that which is shown, and the ids of its first ones."""
 
     queued: int
     working: int
@@ -102,6 +110,7 @@ class _Found:
     error: int
     faulted: int
     cancelled: int
+    chosen: int
     ids: list[int]
 
 
@@ -126,7 +135,8 @@ def task_list(
     found = _FOUND(**_conditions(tenant_id, wanted, above), **_tab(wanted), most=PAGE_ROWS + 1)
     rows = _LISTED(ids=found.ids[:PAGE_ROWS], summary=SUMMARY)
     page = _paged(tenant_id, rows, above, full=len(found.ids) > PAGE_ROWS)
-    return _tab_counts({tab: getattr(found, tab) for tab in TABS}), page
+    counts = {tab: getattr(found, tab) for tab in TABS}
+    return _tab_counts(counts, {wanted.tab: found.chosen} if wanted.tab in PARTS else {}), page
 
 
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
@@ -139,11 +149,18 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab holds under the rest of the filter, but for a text, which only `task_list` looks for.
-    One query, and one more where only the newest are looked at."""
+    """How many tasks each tab holds under the rest of the filter, but for a text, which only `task_list` looks for;
+    where one of `PARTS` is wanted, that too. One query, and one more where only the newest are looked at, and for what
+    waits for people or for clients."""
     given = _conditions(tenant_id, wanted, _above(wanted))
     del given["text"]
-    return _tab_counts(dict(_COUNTS(**given, most=COUNTED + 1)))
+    counts = dict(_COUNTS(**given, most=COUNTED + 1))
+    part = {}
+    if wanted.tab == "failed":
+        part = {"failed": counts["error"] + counts["faulted"]}
+    elif wanted.tab in PARTS:
+        part = {wanted.tab: _WAITING(**given, people=wanted.tab == "people", most=COUNTED + 1)}
+    return _tab_counts(counts, part)
 
 
 def choices(tenant_id: int) -> Choices:
@@ -171,13 +188,17 @@ def summarized(text: str) -> str:
 
 
 def _tab(wanted: TaskFilter) -> dict[str, object]:
-    """The state of the tab that is wanted, and whether the tool reported an error; `None` for any."""
-    state, error = _TABS.get(wanted.tab, (wanted.tab or None, None))
-    return {"state": state, "error": error}
+    """What the tab that is wanted holds, as the statements take it; `None` for what does not matter."""
+    return {"state": wanted.tab or None, "error": None, "failed": None, "people": None, **_TABS.get(wanted.tab, {})}
 
 
-def _tab_counts(found: Mapping[str, int]) -> tuple[TabCount, ...]:
-    return tuple(TabCount(tab=tab, count=min(found[tab], COUNTED), more=found[tab] > COUNTED) for tab in TABS)
+def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabCount, ...]:
+    """Of all tabs, the part before that which it is of."""
+    counts: list[tuple[str, int]] = []
+    for tab in TABS:
+        counts += [(name, count) for name, count in part.items() if PARTS[name] == tab]
+        counts.append((tab, found[tab]))
+    return tuple(TabCount(tab=tab, count=min(count, COUNTED), more=count > COUNTED) for tab, count in counts)
 
 
 def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: bool) -> TaskPage:
@@ -203,6 +224,7 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
         "tool": wanted.tool or None,
         "context": wanted.context_id,
         "seconds": AGES.get(wanted.age),
+        "ended": ENDED.get(wanted.age),
         "text": wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") or None,
     }
 
@@ -213,5 +235,12 @@ _LISTED = statements.many("listed_tasks", TaskRow, convert={"summary": summarize
 _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])
-_TABS: Final[dict[str, tuple[str, bool]]] = {"finished": ("finished", False), "error": ("finished", True)}
-"""Tabs that are not just a state: the state, and whether the tool reported an error."""
+_WAITING = statements.one("waiting_count", int)
+_TABS: Final[dict[str, dict[str, object]]] = {
+    "finished": {"error": False},
+    "error": {"state": "finished", "error": True},
+    "people": {"state": "input_required", "people": True},
+    "client": {"state": "input_required", "people": False},
+    "failed": {"state": None, "failed": True},
+}
+"""What is not just a state."""

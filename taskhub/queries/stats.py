@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from django.conf import settings
+
 from taskhub.lib.kept import Kept
 from taskhub.store import statements
 
@@ -20,11 +22,9 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 class Numbers:
     """How the tenant's work stands now."""
 
-    queued: int
     working: int
     waiting_people: int
     waiting_client: int
-    oldest_waiting_at: datetime | None
     live_workers: int
     servers: int
     tools: int
@@ -92,7 +92,7 @@ yet put a history there (`lifecycle.seeding`)."""
 
 def numbers(tenant_id: int) -> Numbers:
     """One query; every count is over what lives, so it never grows with history."""
-    return _NUMBERS(tenant=tenant_id)
+    return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS)
 
 
 def day(tenant_id: int, *, now: datetime | None = None) -> Day:

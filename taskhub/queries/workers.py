@@ -51,18 +51,26 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What waits for a worker. `depth` is counted up to `COUNT_CAP`; `lost` are tasks whose
-    lease ran out and that nobody has taken back yet.
+    """What is queued, and since when the `oldest` of it that could run has waited for a worker. `paused` are those
+    whose server is disabled: they are queued as well, and are not waited for. Both are counted up to `COUNT_CAP`.
+    `lost` are tasks whose lease ran out and that nobody has taken back yet.
     """
 
     depth: int
+    paused: int
     oldest_at: datetime | None
+    oldest: str | None
     lost: int
 
     @property
     def depth_text(self) -> str:
         """The depth, with a plus sign where counting stopped."""
-        return f"{COUNT_CAP:,}+" if self.depth > COUNT_CAP else f"{self.depth:,}"
+        return _capped(self.depth)
+
+    @property
+    def paused_text(self) -> str:
+        """The paused ones, likewise."""
+        return _capped(self.paused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +118,14 @@ def fleet(tenant_id: int) -> Fleet:
             replace(row, running=tuple(running.get(row.name, ())), others=others[row.name])
             for row in _WORKERS(silent_seconds=settings.TASKHUB_LEASE_SECONDS)
         ),
-        queue=_QUEUE(tenant=tenant_id, counted=COUNT_CAP + 1),
+        queue=queue(tenant_id),
     )
+
+
+def queue(tenant_id: int | None) -> Queue:
+    """What waits in a tenant, or in all of them: what the overview, the workers' page and `/metrics` show."""
+    return _QUEUE(tenant=tenant_id, counted=COUNT_CAP + 1)
+
+
+def _capped(count: int) -> str:
+    return f"{COUNT_CAP:,}+" if count > COUNT_CAP else f"{count:,}"

@@ -5,21 +5,26 @@ from __future__ import annotations
 import html
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from taskhub.console.chart import chart
 from taskhub.core.states import Audience, Role
+from taskhub.lifecycle.workers import heartbeat
 from taskhub.queries.stats import Hour
+from taskhub.store.models import Server, Task
+from tests.console.admin import words
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
+from tests.queries.kit import make_old, past_the_guards
 
 pytestmark = pytest.mark.django_db
 
-OVERVIEW_QUERIES = 9
+OVERVIEW_QUERIES = 10
 
 
 def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> None:
@@ -31,22 +36,85 @@ def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> Non
     assert "1 connected, 1 tools on offer." in client.get("/").content.decode()
 
 
-def test_the_numbers_count_what_they_say(tenant: Any, sign_in: Login) -> None:
+def tiles(page: str) -> dict[str, tuple[str, str]]:
+    """By its name: the figure of each tile, and where it leads."""
+    found = {}
+    for address, inside in re.findall(r'<a href="([^"]+)">\s*(<span class="name">.*?)</a>', page, re.DOTALL):
+        name, figure, *_ = re.findall(r'<span class="(?:name|figure)[^"]*">(.*?)</span>', inside, re.DOTALL)
+        found[name] = (words(figure), html.unescape(address))
+    return found
+
+
+def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: Login) -> None:
+    context, other, server, off = make_context(tenant), make_context(tenant), make_server(tenant), make_server(tenant)
+    tool = make_tool(server)
+    counts = {"queued": 4, "working": 2, "finished": 3, "finished-error": 3, "faulted": 2, "cancelled": 1}
+    for state, count in counts.items():
+        for _ in range(count):
+            make_task(context, tool, state=state)
+    paused = make_task(context, make_tool(off))
+    Server.objects.filter(pk=off.pk).update(enabled=False)
+    for audience, count in ((Audience.CLIENT, 1), (Audience.OPERATOR, 2), (Audience.EITHER, 1)):
+        for _ in range(count):
+            make_task(other, tool, state="input_required", question=make_question(audience=audience))
+    old, long = (make_task(context, tool, state="faulted") for _ in range(2))
+    make_old({old.id: timedelta(hours=30)})
+    with past_the_guards():  # it was called days ago, and failed just now
+        Task.objects.filter(pk=long.id).update(created_at=long.created_at - timedelta(days=3))
+    for name in ("one", "two"):
+        heartbeat(name, slots=4, busy=0)
+    client = sign_in(make_person(Role.APPROVER, tenant))
+    found = tiles(client.get("/").content.decode())
+    assert {name: figure for name, (figure, _) in found.items() if name != "Oldest waiting"} == {
+        "Queued": "5", "Working": "2", "Waiting for people": "3", "Waiting for clients": "1", "Failed in 24 h": "6",
+        "Workers alive": "2",
+    }  # fmt: skip
+    for name, (figure, address) in found.items():
+        page = client.get(address).content.decode()
+        if name == "Oldest waiting":
+            continue
+        if name == "Workers alive":
+            assert words(page).count(" Alive ") == int(figure)
+            continue
+        assert page.count('<tr id="row-') == int(figure), name
+        (tab,) = re.findall(r'aria-current="page">(.*?)</a>', page[page.index('aria-label="By state"') :], re.DOTALL)
+        assert words(tab).split()[-1] == figure, name
+    assert paused.public_id in client.get(found["Queued"][1]).content.decode()
+
+
+def test_what_a_tool_failed_leads_to_just_these(tenant: Any, sign_in: Login) -> None:
     context, server = make_context(tenant), make_server(tenant)
-    for state in ("queued", "working", "working", "finished", "finished-error", "faulted", "input_required"):
-        make_task(context, make_tool(server), state=state)
-    for_client = make_question(audience=Audience.CLIENT)
-    make_task(context, make_tool(server), state="input_required", question=for_client)
-    shown = sign_in(make_person(Role.VIEWER, tenant)).get("/").context
-    numbers = shown["numbers"]
-    assert (numbers.queued, numbers.working, numbers.waiting_people, numbers.waiting_client, shown["failed"]) == (
-        1,
-        2,
-        1,
-        1,
-        2,
+    flaky, other = make_tool(server, "a.b"), make_tool(server, "other")
+    for tool, state in ((flaky, "faulted"), (flaky, "finished-error"), (flaky, "finished"), (other, "faulted")):
+        make_task(context, tool, state=state)
+    client = sign_in(make_person(Role.VIEWER, tenant))
+    page = client.get("/").content.decode()
+    addresses = re.findall(r'<a class="bad-count"\s+href="([^"]+)">\s*(\d) of (\d)', page)
+    assert [(failed, ended) for _, failed, ended in addresses] == [("2", "3"), ("1", "1")]
+    for address, failed, _ in addresses:
+        assert client.get(html.unescape(address)).content.decode().count('<tr id="row-') == int(failed)
+
+
+def test_the_oldest_that_waits_is_the_same_on_the_overview_the_workers_and_metrics(tenant: Any, sign_in: Login) -> None:
+    context, off = make_context(tenant), make_server(tenant)
+    paused, waits = make_task(context, make_tool(off)), make_task(context, make_tool(make_server(tenant)))
+    make_task(context, state="input_required")
+    Server.objects.filter(pk=off.pk).update(enabled=False)
+    make_old({paused.id: timedelta(hours=9), waits.id: timedelta(hours=2)})
+    now = timezone.now()
+    for task, age in ((paused, timedelta(hours=9)), (waits, timedelta(minutes=28))):
+        Task.objects.filter(pk=task.id).update(runnable_at=now - age)
+    client = sign_in(make_person(Role.VIEWER, tenant))
+    overview, workers = client.get("/").content.decode(), client.get("/workers/").content.decode()
+    assert tiles(overview)["Oldest waiting"] == ("28 min ago", f"/tasks/{waits.public_id}/")
+    assert "1 paused" in words(overview)
+    assert re.search(
+        rf'href="/tasks/{waits.public_id}/"><span[^>]*>Oldest waiting:</span>\s*<time[^>]*>28 min', workers
     )
-    assert numbers.oldest_waiting_at is not None
+    assert "Paused of these 1" in words(workers)
+    figures = dict(re.findall(r"^(taskhub_\w+) (\S+)$", client.get("/metrics").content.decode(), re.MULTILINE))
+    assert 28 * 60 <= float(figures["taskhub_oldest_queued_seconds"]) < 29 * 60
+    assert float(figures["taskhub_tasks_paused"]) == 1
 
 
 def test_failing_tools_come_with_their_last_words(tenant: Any, sign_in: Login) -> None:

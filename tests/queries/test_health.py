@@ -15,7 +15,7 @@ from django.utils import timezone
 from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure
 from taskhub.queries import doctor, health
 from taskhub.store.functions import trigger_names
-from taskhub.store.models import Server, Worker
+from taskhub.store.models import Server, Task, Worker
 from tests.factories import make_context, make_server, make_task, make_tenant
 from tests.queries.kit import make_old
 from tests.store.flushing import superuser
@@ -119,11 +119,12 @@ def test_the_open_breakers_of_enabled_servers_are_counted() -> None:
     assert gauges()["taskhub_breakers_open"] == {"": 1}
 
 
-def test_the_age_of_the_queue_is_that_of_its_oldest_task_and_zero_when_it_is_empty() -> None:
+def test_the_age_of_the_queue_is_how_long_its_oldest_could_run_and_zero_when_it_is_empty() -> None:
     assert gauges()["taskhub_oldest_queued_seconds"] == {"": 0.0}
     context = make_context(make_tenant())
     old, _, done = make_task(context), make_task(context), make_task(context, state="cancelled")
-    make_old({old.id: timedelta(minutes=7), done.id: timedelta(hours=7)})
+    make_old({old.id: timedelta(hours=3), done.id: timedelta(hours=7)})
+    Task.objects.filter(pk=old.id).update(runnable_at=timezone.now() - timedelta(minutes=7))
     assert 420 <= gauges()["taskhub_oldest_queued_seconds"][""] < 480
 
 

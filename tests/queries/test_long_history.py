@@ -84,7 +84,7 @@ class History:
 def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
     history = History()
     home, (context, _, busy, *_) = history.id, history.contexts
-    lists = [TaskFilter(tab=tab) for tab in ("", *TABS)]
+    lists = [TaskFilter(tab=tab) for tab in ("", *TABS, "people", "client")]
     counted = COUNT_CAP + LOOKED_AT
     near_the_end = history.number("n1000")
     works: dict[str, tuple[Callable[[], object], int]] = {

@@ -11,13 +11,13 @@ from django.utils import timezone
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience
 from taskhub.queries.stats import day, numbers
-from taskhub.store.models import AccessToken, AuthContext, Question, Server, Task, Tool, Worker
+from taskhub.store.models import AccessToken, AuthContext, Server, Task, Tool, Worker
 from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
 from tests.queries.kit import make_old, past_the_guards
 
 pytestmark = pytest.mark.django_db
 NOTHING = {
-    "queued": 0, "working": 0, "waiting_people": 0, "waiting_client": 0, "oldest_waiting_at": None,
+    "working": 0, "waiting_people": 0, "waiting_client": 0,
     "live_workers": 0, "servers": 0, "tools": 0, "tokens": 0, "ever": False,
 }  # fmt: skip
 
@@ -53,9 +53,6 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
     for audience, count in ((Audience.CLIENT, 1), (Audience.OPERATOR, 2), (Audience.EITHER, 3)):
         for _ in range(count):
             make_task(context, tool, state="input_required", question=make_question(audience=audience))
-    opened = list(Question.objects.values_list("opened_at", flat=True))
-    assert len(set(opened)) == 6
-    since = min(opened)
     now = timezone.now()
     for n, revoked in enumerate([None, None, now]):
         AccessToken.objects.create(context=context, digest=bytes([n] * 32), prefix="thub_x", revoked_at=revoked)
@@ -67,7 +64,7 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
         Worker.objects.create(name=name, host="h", pid=1, version="1", slots=1, **columns)
     assert day(context.tenant_id).failed == 9
     assert counted(context) == {
-        "queued": 1, "working": 2, "waiting_people": 5, "waiting_client": 1, "oldest_waiting_at": since,
+        "working": 2, "waiting_people": 5, "waiting_client": 1,
         "live_workers": 1, "servers": 1, "tools": 1, "tokens": 2, "ever": True,
     }  # fmt: skip
 
@@ -84,8 +81,7 @@ def test_a_question_that_is_closed_is_waited_for_no_more(context: AuthContext) -
     assert numbers(context.tenant_id).waiting_people == 1
     with past_the_guards():
         Task.objects.filter(pk=task.id).update(state="cancelled", ended_at=timezone.now())
-    found = numbers(context.tenant_id)
-    assert (found.waiting_people, found.oldest_waiting_at) == (0, None)
+    assert numbers(context.tenant_id).waiting_people == 0
 
 
 def end_at(task: TaskRecord, moment: datetime) -> None:

@@ -17,7 +17,7 @@ from taskhub.queries import listing
 from taskhub.queries.listing import PAGE_ROWS, TABS, TaskFilter, choices, summarized, tab_counts, task_list, task_page
 from taskhub.store.models import AuthContext, Task
 from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
-from tests.queries.kit import make_old
+from tests.queries.kit import make_old, past_the_guards
 
 pytestmark = pytest.mark.django_db
 EVERYTHING = TaskFilter()
@@ -285,3 +285,38 @@ def test_one_can_choose_among_the_tenants_own_tools_and_clients(context: AuthCon
     found = choices(context.tenant_id)
     assert found.tools == (f"a of {context.tenant.slug}", "b")
     assert found.clients == ((other.pk, "AAA"), (context.pk, "agent-a"))
+
+
+@pytest.mark.parametrize("text", ["", "blue"])
+def test_what_waits_for_whom_and_what_failed_are_lists_with_counts_of_their_own(
+    context: AuthContext, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    tool = make_tool(make_server(context.tenant))
+    words = {"arguments": {"colour": "blue"}}
+    made: dict[str, list[int]] = {"people": [], "client": [], "failed": []}
+    for audience, part in ((Audience.CLIENT, "client"), (Audience.OPERATOR, "people"), (Audience.EITHER, "people")):
+        question = make_question(audience=audience)
+        made[part].append(make_task(context, tool, state="input_required", question=question, **words).id)
+    for state in STATES:
+        task = make_task(context, tool, state=state, **words)
+        made["people"] += [task.id] * (state == "input_required")
+        made["failed"] += [task.id] * (state in ("finished-error", "faulted"))
+    for tab, ids in made.items():
+        wanted = TaskFilter(tab=tab, text=text)
+        counts, page = task_list(context.tenant_id, wanted)
+        assert [row.id for row in page.rows] == ids[::-1], tab
+        assert {count.tab: count.count for count in counts}[tab] == len(ids)
+        assert [count.tab for count in counts if count.tab in TABS] == list(TABS)
+    assert {count.tab for count in tab_counts(context.tenant_id, EVERYTHING)} == set(TABS)
+
+
+def test_what_ended_lately_is_not_what_was_made_lately(context: AuthContext) -> None:
+    tool = make_tool(make_server(context.tenant))
+    old, long, live = (make_task(context, tool, state=state) for state in ("faulted", "finished-error", "working"))
+    make_old({old.id: timedelta(hours=25), live.id: timedelta(minutes=1)})
+    with past_the_guards():
+        Task.objects.filter(pk=long.id).update(created_at=long.created_at - timedelta(days=2))
+    assert shown(context, TaskFilter(age="ended-24h")) == [long.id]
+    assert shown(context, TaskFilter(age="24h")) == [live.id]
+    counts = {count.tab: count.count for count in tab_counts(context.tenant_id, TaskFilter("failed", age="ended-24h"))}
+    assert (counts["failed"], counts["error"], counts["faulted"], counts["working"]) == (1, 1, 0, 0)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from taskhub.core.records import TaskRecord
 from taskhub.lifecycle.workers import goodbye, heartbeat, heartbeat_of
-from taskhub.queries.workers import fleet
-from taskhub.store.models import Task, Worker
-from tests.factories import claim_task, make_context, make_task, make_tenant
+from taskhub.queries.workers import Queue, fleet, queue
+from taskhub.store.models import Server, Task, Worker
+from tests.factories import claim_task, make_context, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 
@@ -80,3 +81,29 @@ def test_a_task_is_held_since_the_attempt_that_runs(now: datetime) -> None:
     ((held,),) = [worker.running for worker in fleet(context.tenant_id).workers]
     second = Task.objects.get(pk=task.id).attempts.latest("number")
     assert (held.since, second.number) == (second.started_at, first.number + 1)
+
+
+def queued_at(now: datetime, task: TaskRecord, minutes: int) -> datetime:
+    at = now - timedelta(minutes=minutes)
+    Task.objects.filter(pk=task.id).update(runnable_at=at)
+    return at
+
+
+def test_the_oldest_that_waits_is_one_that_could_run_and_the_paused_ones_are_counted_apart(now: datetime) -> None:
+    tenant, other = make_tenant(), make_tenant()
+    context, second = make_context(tenant), make_context(tenant)
+    tool, off = make_tool(make_server(tenant)), make_tool(make_server(tenant))
+    for task in [make_task(context, off) for _ in range(3)]:
+        queued_at(now, task, 50)
+    Server.objects.filter(pk=off.server_id).update(enabled=False)
+    later, oldest, delayed = make_task(context, tool), make_task(second, tool), make_task(context, tool)
+    queued_at(now, later, 3)
+    since = queued_at(now, oldest, 7)
+    queued_at(now, delayed, -5)
+    foreign = make_task(make_context(other))
+    before = queued_at(now, foreign, 20)
+    assert queue(tenant.pk) == Queue(6, 3, since, oldest.public_id, 0)
+    assert queue(other.pk) == Queue(1, 0, before, foreign.public_id, 0)
+    assert queue(None) == Queue(7, 3, before, foreign.public_id, 0)
+    Task.objects.filter(pk__in=[later.id, oldest.id]).update(runnable_at=now + timedelta(hours=1))
+    assert queue(tenant.pk) == Queue(6, 3, None, None, 0)

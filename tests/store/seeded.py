@@ -144,8 +144,9 @@ class World:
 
 
 _WITH = {
-    "task_page": {"above": {"tool", "seconds", "text"}},
-    "tab_counts": {"above": {"tool", "seconds"}},
+    "task_page": {"above": {"tool", "seconds", "ended", "failed", "text"}, "state": {"people"}},
+    "tab_counts": {"above": {"tool", "seconds", "ended"}},
+    "waiting_count": {"above": {"tool", "seconds", "ended"}},
     "older_events": {"task": {"category", "door", "actor", "address", "text"}},
     "newer_events": {"task": {"category", "door", "actor", "address", "text"}},
 }

@@ -35,7 +35,7 @@ class TaskFilters(Filters):
     )
     tool = picked((), label="Tool")
     client = picked((), label="Client")
-    age = picked((), label="Created")
+    age = picked((), label="Time")
     # It stands beside the tabs, which are drawn anew with the rows.
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 

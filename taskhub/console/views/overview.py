@@ -11,7 +11,7 @@ from taskhub.console.chart import chart
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.identity import gate
-from taskhub.queries import inbox, stats
+from taskhub.queries import inbox, stats, workers
 from taskhub.queries.listing import TaskFilter, task_page
 
 SHORT = 6
@@ -36,6 +36,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     day = stats.day(tenant)
     context = {
         "numbers": stats.numbers(tenant),
+        "queue": workers.queue(tenant),
         "failed": day.failed,
         "chart": chart(day.hours),
         "failing": day.failing[:FAILING],

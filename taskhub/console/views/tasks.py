@@ -39,7 +39,14 @@ TAB_WORDS = {
     "faulted": "Faulted",
     "cancelled": "Cancelled",
 }
-AGE_WORDS = {"1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days"}
+PART_WORDS = {"people": "Waiting for people", "client": "Waiting for clients", "failed": "Failed"}
+"""Of the tabs that are there only while they are shown: a link leads to them."""
+AGE_WORDS = {
+    "1h": "Last hour",
+    "24h": "Last 24 hours",
+    "7d": "Last 7 days",
+    "ended-24h": "Ended in the last 24 hours",
+}
 MOST_STEPS = 20
 """So often a search that has found nothing yet goes on by itself."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
@@ -68,7 +75,7 @@ def _task_list(request: ConsoleRequest) -> HttpResponse:
         "steps": steps + 1 if steps < MOST_STEPS else None,
         "tabs": [
             {"key": tab, "word": word, "count": counts.get(tab), "current": tab == wanted.tab}
-            for tab, word in TAB_WORDS.items()
+            for tab, word in _tabs(wanted.tab).items()
         ],
         "filters": _filters(wanted, listing.choices(tenant)),
         "narrowed": wanted != listing.TaskFilter(tab=wanted.tab),
@@ -191,6 +198,16 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     return context
 
 
+def _tabs(chosen: str) -> dict[str, str]:
+    """The words of the tabs: a part stands before the tab that it is of."""
+    words = {}
+    for tab, word in TAB_WORDS.items():
+        if listing.PARTS.get(chosen) == tab:
+            words[chosen] = PART_WORDS[chosen]
+        words[tab] = word
+    return words
+
+
 def _wire(shown: Any) -> str:
     return "" if shown is None else visible_json(shown)
 
@@ -198,11 +215,11 @@ def _wire(shown: Any) -> str:
 def _filter(query: QueryDict) -> listing.TaskFilter:
     tab, age = query.get("state", ""), query.get("age", "")
     return listing.TaskFilter(
-        tab=tab if tab in listing.TABS else "",
+        tab=tab if tab in listing.TABS or tab in listing.PARTS else "",
         tool=_clean(query.get("tool", "")),
         context_id=whole(query.get("client", "")),
         text=_clean(query.get("q", "")),
-        age=age if age in listing.AGES else "",
+        age=age if age in AGE_WORDS else "",
     )
 
 

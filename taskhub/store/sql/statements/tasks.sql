@@ -127,6 +127,16 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
 (:tool IS NULL OR t.tool_name = :tool)
     AND (:context IS NULL OR t.context_id = :context)
     AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
+    AND (:ended IS NULL OR t.ended_at > now() - make_interval(secs => :ended))
+*/
+/* fragment: for_people
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client')
+*/
+/* fragment: in_tab
+(:state IS NULL OR t.state = :state)
+    AND (:error IS NULL OR t.is_error = :error)
+    AND (:failed IS NULL OR (t.state = 'faulted' OR t.is_error) = :failed)
+    AND (:people IS NULL OR {for_people} = :people)
 */
 /* fragment: has_text
 t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
@@ -146,27 +156,26 @@ c.name AS client, t.context_id,
 t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at,
 CASE WHEN t.state <> 'input_required' THEN ''
-     WHEN EXISTS (SELECT FROM question AS q
-                  WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client') THEN 'people'
+     WHEN {for_people} THEN 'people'
      ELSE 'client' END AS waiting_for
 */
 
--- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text, state text,
---     error boolean, before bigint, summary int, most int) -> list[TaskRow]
+-- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     text text, state text, error boolean, failed boolean, people boolean, before bigint, summary int, most int)
+--     -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE {listed}
-  AND (:state IS NULL OR t.state = :state)
-  AND (:error IS NULL OR t.is_error = :error)
+  AND {in_tab}
   AND (:before IS NULL OR t.id < :before)
 ORDER BY t.id DESC
 LIMIT :most;
 
--- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, text text,
---     state text, error boolean, most int) -> _Found
+-- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     text text, state text, error boolean, failed boolean, people boolean, most int) -> _Found
 -- How many of each tab, and the first of one: a text is looked for once.
 WITH hit AS MATERIALIZED (
-    SELECT t.id, t.state, t.is_error FROM task AS t
+    SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
     WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
 )
 SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
@@ -176,11 +185,8 @@ SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
        count(*) FILTER (WHERE h.state = 'finished' AND h.is_error) AS error,
        count(*) FILTER (WHERE h.state = 'faulted') AS faulted,
        count(*) FILTER (WHERE h.state = 'cancelled') AS cancelled,
-       array(
-           SELECT i.id FROM hit AS i
-           WHERE (:state IS NULL OR i.state = :state) AND (:error IS NULL OR i.is_error = :error)
-           ORDER BY i.id DESC LIMIT :most
-       ) AS ids
+       count(*) FILTER (WHERE h.chosen) AS chosen,
+       array(SELECT i.id FROM hit AS i WHERE i.chosen ORDER BY i.id DESC LIMIT :most) AS ids
 FROM hit AS h;
 
 -- read: listed_tasks(ids bigint[], summary int) -> list[TaskRow]
@@ -188,8 +194,8 @@ SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE t.id = any(:ids) ORDER BY t.id DESC;
 
--- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, most int)
---     -> list[tuple[str, int]]
+-- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> list[tuple[str, int]]
 -- The order is what keeps each part to an index, where the first rows of the table would do as well.
 SELECT 'queued', count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
@@ -217,6 +223,13 @@ SELECT 'faulted', count(*) FROM (
 UNION ALL
 SELECT 'cancelled', count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: waiting_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     people boolean, most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t
+    WHERE {countable} AND t.state = 'input_required' AND {for_people} = :people ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
 

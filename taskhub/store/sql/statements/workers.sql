@@ -29,32 +29,66 @@ WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
 ORDER BY t.lease_until LIMIT :most;
 
 -- read fresh: queue(tenant bigint, counted int) -> Queue
+-- Of one tenant, or of all. `oldest` has waited for a worker longest: it could run, and would if one had a slot for it.
+-- Calls at a disabled server are paused, and counted apart. From each client and tool with something queued to the
+-- next, one entry of the index each, so that the paused ones are not walked over.
+WITH RECURSIVE waiting AS (
+    (
+        SELECT t.context_id, t.tool_id FROM task AS t
+        WHERE t.state = 'queued' ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1
+    )
+    UNION ALL
+    SELECT n.context_id, n.tool_id
+    FROM waiting AS w CROSS JOIN LATERAL (
+        SELECT t.context_id, t.tool_id FROM task AS t
+        WHERE t.state = 'queued' AND (t.context_id, t.tool_id) > (w.context_id, w.tool_id)
+        ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1
+    ) AS n
+), pair AS MATERIALIZED (
+    SELECT w.context_id, w.tool_id, s.enabled
+    FROM waiting AS w JOIN tool AS o ON o.id = w.tool_id JOIN server AS s ON s.id = o.server_id
+    WHERE :tenant IS NULL OR s.tenant_id = :tenant
+), oldest AS MATERIALIZED (
+    SELECT f.public_id, f.runnable_at
+    FROM pair AS p CROSS JOIN LATERAL (
+        SELECT t.id, t.public_id, t.runnable_at FROM task AS t
+        WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
+          AND t.context_id BETWEEN p.context_id AND p.context_id AND t.tool_id BETWEEN p.tool_id AND p.tool_id
+        ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1
+    ) AS f
+    WHERE p.enabled AND f.runnable_at <= statement_timestamp()
+    ORDER BY f.runnable_at, f.id LIMIT 1
+)
 SELECT (SELECT count(*) FROM (
-            SELECT FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.id LIMIT :counted
-        ) AS waiting) AS depth,
-       (SELECT t.runnable_at FROM task AS t
-        WHERE t.tenant_id = :tenant AND t.state = 'queued' ORDER BY t.runnable_at, t.id LIMIT 1) AS oldest_at,
+            SELECT FROM task AS t
+            WHERE (:tenant IS NULL OR t.tenant_id = :tenant) AND t.state = 'queued' ORDER BY t.id LIMIT :counted
+        ) AS found) AS depth,
+       (SELECT count(*) FROM (
+            SELECT FROM pair AS p JOIN task AS t ON t.context_id = p.context_id AND t.tool_id = p.tool_id
+            WHERE NOT p.enabled AND t.state = 'queued' LIMIT :counted
+        ) AS found) AS paused,
+       (SELECT runnable_at FROM oldest) AS oldest_at,
+       (SELECT public_id FROM oldest) AS oldest,
        (SELECT count(*) FROM task AS t
-        WHERE t.tenant_id = :tenant AND t.worker <> '' AND t.ended_at IS NULL
+        WHERE (:tenant IS NULL OR t.tenant_id = :tenant) AND t.worker <> '' AND t.ended_at IS NULL
           AND t.lease_until < statement_timestamp()) AS lost;
 
 
 -- The overview
 
--- read fresh: numbers(tenant bigint) -> Numbers
+-- read fresh: numbers(tenant bigint, silent_seconds float8) -> Numbers
 -- Every count is over what lives, so that it never grows with history.
 WITH waiting AS (
-    SELECT t.id, bool_or(q.audience <> 'client') AS people, min(q.opened_at) AS since
+    SELECT t.id, bool_or(q.audience <> 'client') AS people
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
     WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
 )
-SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'queued') AS queued,
-       (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
+SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
        (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
        (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
-       (SELECT min(since) FROM waiting) AS oldest_waiting_at,
        (SELECT count(*) FROM worker AS w
-        WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
+        WHERE w.stopped_at IS NULL
+          AND w.heartbeat_at > now() - make_interval(secs => :silent_seconds)) AS live_workers,
        (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
        (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
         WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,

@@ -130,4 +130,4 @@ def _place(item: pytest.Item) -> int:
         return list(_WINDOWS).index(window)
     # Those of a worker wait more than they work: others work meanwhile.
     early = _slow(item) or item.path.parent.name == "worker"
-    return len(_WINDOWS) + (0 if item.path.parent.name == "processes" else 1 if early else 2)
+    return len(_WINDOWS) + (0 if item.path.parent.name in ("processes", "deployment") else 1 if early else 2)

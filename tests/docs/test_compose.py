@@ -89,7 +89,7 @@ def test_every_service_is_bounded_and_what_stays_has_a_health_check() -> None:
         assert service["logging"]["options"] == {"max-size": "20m", "max-file": "5"}, name
         assert service["restart"] in ("unless-stopped", "on-failure"), name
         assert ("healthcheck" in service) == (name != "migrate"), name
-    # `tests/processes/test_stuck.py` shows what this does, and that a stuck part ends.
+    # `tests/deployment/test_stuck.py` shows what this does, and that a stuck part ends.
     assert SERVICES["worker"]["healthcheck"]["test"] == ["CMD", "python", "manage.py", "worker", "--check"]
 
 

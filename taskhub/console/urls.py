@@ -61,6 +61,7 @@ urlpatterns = [
     path("servers/<int:pk>/calls", servers.server_calls, name="server-calls"),
     path("servers/<int:pk>/toggle", servers.server_toggle, name="server-toggle"),
     path("servers/<int:pk>/tools/<int:tool>/policy", servers.tool_policy, name="tool-policy"),
+    path("servers/<int:pk>/tools/<int:tool>/policy/preview", servers.tool_policy_preview, name="tool-policy-preview"),
     path("dev/components", components.components, name="components"),
     path("workers/", workers.worker_list, name="worker-list"),
     path("settings/", settings.settings_page, name="settings"),

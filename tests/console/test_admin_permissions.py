@@ -42,6 +42,7 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
         {"enabled": "on", "approval_quorum": "1", "max_attempts": "3", "run_seconds": "9"},
         ADMINS,
     ),
+    ("tool-policy-preview", ["server", "tool"], "post", {}, ADMINS),
     ("worker-list", [], "get", {}, EVERYBODY),
     ("settings", [], "get", {}, ADMINS),
     ("person-add", [], "post", {"username": "new.one", "role": "viewer"}, ADMINS),

@@ -178,7 +178,7 @@ def test_a_saved_condition_calls_for_approval_of_the_very_call_it_names(
 def test_a_policy_that_cannot_be_comes_back_with_the_reason_and_what_was_typed(
     tool: Tool, admin: Client, changes: dict[str, Any], why: str
 ) -> None:
-    response = save(admin, tool, **{"approval_group": "typed", **changes})
+    response = save(admin, tool, **{"approval": "on", "approval_group": "typed", **changes})
     assert response.status_code == 400
     assert why in words(response.content.decode().replace("&#x27;", "'"))
     if "approval_group" not in changes:
@@ -237,6 +237,76 @@ def test_too_few_approvers_are_warned_about(tenant: Tenant, tool: Tool, admin: C
     assert "Only 1 person can approve here" in words(admin.get(page_of(tool)).content.decode())
     make_person("approver", tenant, groups=["ops", "db"])
     assert "can approve here" not in words(admin.get(page_of(tool)).content.decode())
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [{"approval_quorum": "2"}, {"approval_group": "ops"}, {"when_name": ["count"], "when_value": ["3"]}],
+)
+def test_who_approves_is_not_saved_where_nobody_would_be_asked(
+    tool: Tool, admin: Client, typed: dict[str, Any]
+) -> None:
+    response = save(admin, tool, **typed)
+    assert response.status_code == 400
+    text = words(response.content.decode())
+    assert (
+        text.count("This counts only with “People approve a call before the tool runs”: tick that, or take this") == 1
+    )
+    assert Tool.objects.get(pk=tool.pk).approval_quorum == 1
+    assert save(admin, tool, approval="on", **typed).status_code == 302
+    # Approval may be turned off again without emptying what belongs to it.
+    form = form_of(admin.get(page_of(tool)).content.decode())
+    del form["approval"]
+    url = f"/servers/{tool.server_id}/tools/{tool.pk}/policy"
+    response = admin.post(url, form)
+    assert response.status_code == 302
+    assert "saved. Approval Calls run without approval." in words(admin.get(response["Location"]).content.decode())
+
+
+def test_a_saved_policy_is_told_where_the_page_scrolls_with_what_holds(
+    tenant: Tenant, tool: Tool, admin: Client
+) -> None:
+    make_person("approver", tenant, groups=["ops"])
+    when = {"when_name": ["environment", ""], "when_value": ["production", ""]}
+    response = save(admin, tool, approval="on", approval_group="ops", approval_quorum="2", **when)
+    assert response["Location"].endswith(f"?tool={tool.pk}#policy")
+    text = words(admin.get(response["Location"]).content.decode())
+    assert (
+        "Policy of deploy saved. Approval When environment = production, 2 of ops (1 person) approve. Only 1 person"
+        " can approve here as a member of ops, and 2 are needed" in text
+    )
+    assert text.count("Policy of deploy saved.") == 1
+    assert "saved" not in words(admin.get(page_of(tool)).content.decode())
+    viewer = words(browser(make_person("viewer", tenant)).get(page_of(tool)).content.decode())
+    assert "When environment = production, 2 of ops approve." in viewer
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ({}, "Calls run without approval."),
+        ({"approval": "on"}, "Before every call, 1 of the approvers (2 people) approves."),
+        (
+            {"approval": "on", "approval_quorum": "2", "approval_group": "ops", "when_name": ["count", "force"],
+             "when_value": ["3", "true"]},
+            "When count = 3 and force = true, 2 of ops (no people) approve. Nobody can approve here as a member of ops,"
+            " and 2 are needed: such calls would wait until they expire.",
+        ),
+        ({"approval_quorum": "2"}, "Not clear yet: This counts only with “People approve"),
+        ({"approval": "on", "approval_quorum": "21"}, "Not clear yet: Give a whole number from 1 to 20, not 21."),
+    ],
+)  # fmt: skip
+def test_a_form_that_changes_says_what_would_hold_and_saves_nothing(
+    tenant: Tenant, tool: Tool, admin: Client, typed: dict[str, Any], told: str
+) -> None:
+    make_person("approver", tenant)
+    data = {**form_of(admin.get(page_of(tool)).content.decode()), **typed}
+    url = f"/servers/{tool.server_id}/tools/{tool.pk}/policy/preview"
+    before = Tool.objects.filter(pk=tool.pk).values().get()
+    assert words(admin.post(url, data).content.decode()).startswith(told)
+    assert Tool.objects.filter(pk=tool.pk).values().get() == before
+    assert not Event.objects.filter(tenant=tenant, action="tool.policy.changed").exists()
+    assert admin.post(f"/servers/{make_server(tenant).pk}/tools/{tool.pk}/policy/preview", data).status_code == 404
 
 
 def test_rejected_tools_stand_apart_with_the_reason(tool: Tool, admin: Client) -> None:

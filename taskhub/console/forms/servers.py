@@ -27,6 +27,12 @@ AUDIENCES: Final = (
     ("operator", "People in this console"),
     ("either", "Whoever answers first"),
 )
+_OF_APPROVAL: Final = {
+    "conditions": "approval_when",
+    "approval_group": "approval_group",
+    "approval_quorum": "approval_quorum",
+}
+"""What counts only where people approve, and its columns."""
 _JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 SECRET: Final = {"spellcheck": "false"}
 
@@ -141,7 +147,7 @@ class PolicyForm(ConsoleForm):
     conditions = forms.Field(
         required=False,
         label="Only when all of these arguments have these values",
-        help_text="With none, every call is approved first.",
+        help_text="With none, every call is approved first. In doubt, a call waits too.",
         widget=Conditions,
     )
     approval_group = Typed(
@@ -158,6 +164,7 @@ class PolicyForm(ConsoleForm):
 
     def __init__(self, tool: ToolRow, data: Any = None) -> None:
         super().__init__(data, initial=_saved(tool))
+        self.tool = tool
         self.types = tool.argument_types
         again = "no"
         if tool.read_only or tool.idempotent:
@@ -200,6 +207,18 @@ class PolicyForm(ConsoleForm):
                 raise forms.ValidationError(f"{name} is of type {kind}; {text[:60]!r} is not.")
         return found
 
+    def clean(self) -> dict[str, Any]:
+        """Whoever says who approves, or when, means that people approve. What is saved may stay for another time."""
+        typed = self.cleaned_data
+        if not typed.get("approval"):
+            nothing = Policy()
+            for name, column in _OF_APPROVAL.items():
+                if typed.get(name) not in (None, getattr(nothing, column), getattr(self.tool, column)):
+                    self.add_error(
+                        name, f"This counts only with “{self.fields['approval'].label}”: tick that, or take this back."
+                    )
+        return typed
+
     def policy(self) -> Policy:
         """What was typed; the operation says whether it may be."""
         typed = self.cleaned_data
@@ -217,8 +236,8 @@ class PolicyForm(ConsoleForm):
         )
 
 
-def conditions_of(tool: ToolRow) -> list[tuple[str, str]]:
-    """The saved conditions as they are typed."""
+def conditions_of(tool: ToolRow | Policy) -> list[tuple[str, str]]:
+    """The conditions as they are typed."""
     return [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in tool.approval_when.items()

@@ -6,22 +6,27 @@ from collections.abc import Sequence
 from typing import Final
 
 from django.contrib import messages
+from django.contrib.messages.storage.base import Message
 from django.http import HttpResponse
-from django.shortcuts import redirect, resolve_url
+from django.shortcuts import redirect, render, resolve_url
 from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.servers import PolicyForm, ServerCallsForm, ServerForm, ServerTokenForm, conditions_of
-from taskhub.console.htmx import partial_or_page
+from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.policy import Policy, check_policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.identity import gate
 from taskhub.lifecycle import policies
 from taskhub.lifecycle.breakers import request_probe
 from taskhub.queries import servers
 from taskhub.queries.offers import OfferRow, server_offers
+
+AT_POLICY: Final = "policy"
+"""The extra tag of a message that stands at the policy."""
 
 SHOWN_OFFERS: Final = 100
 """Resources on the page until somebody asks for all of them."""
@@ -150,12 +155,27 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         return _detail(request, pk, tool, form, status=400)
     except Refused as error:
         # Somebody else's policy is shown; what was typed was meant for another one.
-        messages.error(request, error.message)
+        messages.error(request, error.message, extra_tags=AT_POLICY)
         return _detail(request, pk, tool, status=409)
-    messages.success(
-        request, f"Policy of {row.exposed_name} saved." if changed else f"Nothing to save for {row.exposed_name}."
-    )
-    return redirect(f"{resolve_url('server-detail', pk)}?tool={tool}")
+    said = f"Policy of {row.exposed_name} saved." if changed else f"Nothing to save for {row.exposed_name}."
+    messages.success(request, said, extra_tags=AT_POLICY)
+    return redirect(f"{resolve_url('server-detail', pk)}?tool={tool}#policy")
+
+
+@page("server.manage")
+@require_POST
+def tool_policy_preview(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
+    """What would hold with what is typed so far; nothing is saved."""
+    form = PolicyForm(_tool(request, pk, tool), request.POST)
+    policy = form.policy() if form.is_valid() else None
+    try:
+        if policy:
+            check_policy(policy)
+    except Invalid as error:
+        form.refuse(error)
+        policy = None
+    holds = _holds(request.person.tenant_id, policy, counted=True) if policy else {"unclear": _wrong(form)}
+    return render(request, "parts/policy_holds.html", {"holds": holds})
 
 
 def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
@@ -213,8 +233,8 @@ def _detail(
             "gone_offers": gone_offers,
             "tool": tool,
             "form": shown,
-            "conditions": conditions_of(tool) if tool is not None else (),
-            "approvers": _too_few(tenant_id, tool) if can_manage else None,
+            "holds": _holds(tenant_id, tool, counted=can_manage) if tool is not None else None,
+            "said": [] if wants_partial(request) else _said_at_policy(request),
             "groups": servers.known_groups(tenant_id) if tool is not None else (),
             "toggling": can_manage and "toggle" in request.GET,
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
@@ -237,13 +257,30 @@ def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow],
     return prompts, sorted(resources, key=lambda row: row.kind), [row for row in offers if row.gone_at is not None]
 
 
-def _too_few(tenant_id: int, tool: servers.ToolRow | None) -> int | None:
-    """How many people could approve, when they are fewer than the saved policy wants."""
-    if tool is None or not tool.approval:
-        return None
-    roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
-    found = servers.approvers(tenant_id, tool.approval_group, roles)
-    return found if found < tool.approval_quorum else None
+def _holds(tenant_id: int, policy: Policy | servers.ToolRow, *, counted: bool) -> dict[str, object]:
+    """Whom the policy asks, and when; `approvers` is how many people could approve, for who may know that."""
+    approvers = None
+    if counted and policy.approval:
+        roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
+        approvers = servers.approvers(tenant_id, policy.approval_group, roles)
+    return {
+        "approval": policy.approval,
+        "conditions": conditions_of(policy),
+        "group": policy.approval_group,
+        "quorum": policy.approval_quorum,
+        "approvers": approvers,
+        "too_few": approvers is not None and approvers < policy.approval_quorum,
+    }
+
+
+def _wrong(form: PolicyForm) -> str:
+    """The first thing that is wrong with what is typed."""
+    return next(str(error) for errors in form.errors.values() for error in errors)
+
+
+def _said_at_policy(request: ConsoleRequest) -> list[Message]:
+    """What was said about the policy: it stands there, and not on top of the page."""
+    return [message for message in messages.get_messages(request) if message.extra_tags == AT_POLICY]
 
 
 def _tool(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:

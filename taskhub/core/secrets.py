@@ -1,4 +1,5 @@
-"""What is a secret in the address or command of a server: pages do not show it, and the database has it encrypted."""
+"""What is a secret in the address or command of a server: pages do not show it, and the database has it encrypted.
+And what sounds like one in the arguments of a call: what a call is called does not tell it."""
 
 from __future__ import annotations
 
@@ -45,6 +46,16 @@ def without_secrets(message: str, transport: str, target: str) -> str:
         if len(secret) >= 4:
             message = message.replace(secret, HIDDEN)
     return message
+
+
+def masked(name: str, text: str) -> str:
+    """The text of an argument without what could be a secret: all of it where the name sounds so, or the name of a
+    header that it is; else what `redacted` hides of a command."""
+    if _SECRET.search(name):
+        return HIDDEN
+    if (header := _HEADER.match(text)) and _SECRET.search(header[1]):
+        return f"{header[1]}: {HIDDEN}"
+    return redacted("stdio", text)
 
 
 def _redacted_url(url: str) -> str:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from taskhub.core import calls
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
-from taskhub.queries.foreign import Foreign, foreign
+from taskhub.queries.foreign import Foreign, foreign, object_of
 from taskhub.queries.inbox import Vote
 from taskhub.store import statements
 
@@ -93,7 +94,8 @@ class Relative:
 class TaskDetail:
     """A task as its page shows it. `live_workers` could take it; while it is queued, `running_there` counts what
     runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all. Its
-    server could not be reached since `away_since`, and is tried again at `retry_at`.
+    server could not be reached since `away_since`, and is tried again at `retry_at`. `tool_rule`: which arguments its
+    tool's policy names now.
     """
 
     task: TaskRecord
@@ -105,6 +107,7 @@ class TaskDetail:
     context_id: int
     client: str
     arguments: Any
+    tool_rule: dict[str, Any]
     worker: str
     lease_until: datetime | None
     crashes: int
@@ -133,12 +136,21 @@ class TaskDetail:
     events: tuple[EventRow, ...] = ()
     lines: tuple[StoredLine, ...] = ()
 
+    @property
+    def called(self) -> str:
+        """The call's arguments in a few words, as `InboxItem` has it of an approval of this call."""
+        given = self.arguments if isinstance(self.arguments, dict) else {}
+        asked = next((each.params for each in self.questions if each.kind is QuestionKind.APPROVAL), None)
+        if asked is None:
+            return calls.short(given, self.tool_rule)
+        return calls.short({**calls.settled(asked), **given}, asked.get("rule") or {})
+
 
 _DETAIL = statements.maybe(
     "task_detail",
     TaskDetail,
     without=("rerun_of", "reruns", "questions", "attempts", "events", "lines"),
-    convert={"arguments": statements.from_json},
+    convert={"arguments": statements.from_json, "tool_rule": object_of},
 )
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from taskhub.core import calls
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
 from taskhub.queries.foreign import Foreign, foreign, object_of
 from taskhub.store import statements
 
 SHOWN: Final = 100
+_ALL_OF_IT: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,9 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with the task it holds up. `mine`: the person may decide it and has not yet."""
+    """A question with the task it holds up. `mine`: the person may decide it and has not yet. `arguments`: in a list
+    those that stand in their first `calls.BEGINNING` characters. `tool_rule`: which of them its tool's policy names
+    now."""
 
     id: int
     task_id: int
@@ -41,6 +45,7 @@ class InboxItem:
     state: QuestionState
     asked: Foreign
     arguments: dict[str, Any]
+    tool_rule: dict[str, Any]
     audience: Audience
     group: str
     quorum: int
@@ -65,6 +70,14 @@ class InboxItem:
         return self.asked.unreadable
 
     @property
+    def called(self) -> str:
+        """The call's arguments in a few words."""
+        if self.kind is not QuestionKind.APPROVAL:
+            return calls.short(self.arguments, self.tool_rule)
+        known = calls.settled(self.params)
+        return calls.short({**known, **self.arguments}, self.params.get("rule") or {})
+
+    @property
     def question(self) -> OpenQuestion:
         """As the lifecycle takes it."""
         return OpenQuestion(
@@ -78,7 +91,7 @@ class InboxItem:
         )
 
 
-_READ = {"asked": foreign, "arguments": object_of}
+_READ = {"asked": foreign, "arguments": calls.begun, "tool_rule": object_of}
 _COUNT = statements.one("count_mine", int)
 _MINE_OF_TASK = statements.many("mine_of_task", int)
 _MINE = statements.many("inbox_mine", InboxItem, convert=_READ)
@@ -102,16 +115,16 @@ def questions(person: Person, queue: str, *, approve: bool, limit: int = SHOWN) 
     """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
     params = _params(person, approve)
     if queue == "mine":
-        return tuple(_MINE(**params, most=limit))
+        return tuple(_MINE(**params, arguments=calls.BEGINNING, most=limit))
     if queue == "all":
-        return tuple(_ALL(**params, most=limit))
+        return tuple(_ALL(**params, arguments=calls.BEGINNING, most=limit))
     assert queue == "decided"
-    return tuple(_DECIDED(**params, most=limit))
+    return tuple(_DECIDED(**params, arguments=calls.BEGINNING, most=limit))
 
 
 def question(person: Person, question_id: int, *, approve: bool) -> InboxItem | None:
     """One question of the person's tenant, open or not."""
-    return _ONE(**_params(person, approve), question=question_id)
+    return _ONE(**_params(person, approve), arguments=_ALL_OF_IT, question=question_id)
 
 
 def votes(question_id: int) -> tuple[Vote, ...]:

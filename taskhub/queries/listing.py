@@ -10,9 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
+from taskhub.core import calls
 from taskhub.core.states import State
+from taskhub.queries.foreign import object_of
 from taskhub.store import statements
 from taskhub.store.models import AuthContext, Tool
 
@@ -58,14 +60,15 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """One line of a list. `summary` is a short text of the arguments; `waiting_for` is
-    `people`, `client` or empty.
+    """One line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: which of them the tool's
+    policy names now; `waiting_for` is `people`, `client` or empty.
     """
 
     id: int
     public_id: str
     tool_name: str
-    summary: str
+    given: str
+    tool_rule: dict[str, Any]
     client: str
     context_id: int
     state: State
@@ -79,6 +82,16 @@ class TaskRow:
     ended_at: datetime | None
     last_polled_at: datetime | None
     waiting_for: str
+
+    @property
+    def summary(self) -> str:
+        """A short text of the arguments."""
+        return summarized(self.given[:SUMMARY])
+
+    @property
+    def called(self) -> str:
+        """The arguments in a few words, those first that tell calls of the tool apart."""
+        return calls.short(calls.begun(self.given), self.tool_rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +146,7 @@ def task_list(
         return (), task_page(tenant_id, wanted, before=before)
     above = _above(wanted)
     found = _FOUND(**_conditions(tenant_id, wanted, above), **_tab(wanted), most=PAGE_ROWS + 1)
-    rows = _LISTED(ids=found.ids[:PAGE_ROWS], summary=SUMMARY)
+    rows = _LISTED(ids=found.ids[:PAGE_ROWS], given=calls.BEGINNING)
     page = _paged(tenant_id, rows, above, full=len(found.ids) > PAGE_ROWS)
     counts = {tab: getattr(found, tab) for tab in TABS}
     return _tab_counts(counts, {wanted.tab: found.chosen} if wanted.tab in PARTS else {}), page
@@ -144,7 +157,7 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
     where it is and whether there is anything below it."""
     above = _above(wanted, before)
     given = {**_conditions(tenant_id, wanted, above), **_tab(wanted)}
-    found = _PAGE(**given, before=before, summary=SUMMARY, most=limit + 1)
+    found = _PAGE(**given, before=before, given=calls.BEGINNING, most=limit + 1)
     return _paged(tenant_id, found[:limit], above, full=len(found) > limit)
 
 
@@ -229,9 +242,9 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
     }
 
 
-_PAGE = statements.many("task_page", TaskRow, convert={"summary": summarized})
+_PAGE = statements.many("task_page", TaskRow, convert={"tool_rule": object_of})
 _FOUND = statements.one("found_tasks", _Found)
-_LISTED = statements.many("listed_tasks", TaskRow, convert={"summary": summarized})
+_LISTED = statements.many("listed_tasks", TaskRow, convert={"tool_rule": object_of})
 _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])

@@ -12,6 +12,8 @@ from pytest_django import DjangoAssertNumQueries
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, QuestionKind, Role
 from taskhub.lifecycle.workers import heartbeat
+from taskhub.queries.inbox import question as one_question
+from taskhub.queries.inbox import questions
 from taskhub.store.models import Decision, Question, Server, Task
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
@@ -19,7 +21,7 @@ from tests.factories import make_context, make_person, make_question, make_serve
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
 
-INBOX_QUERIES = 6
+INBOX_QUERIES = 7
 
 EVERYTHING = {
     "type": "object",
@@ -448,7 +450,7 @@ def test_after_a_decision_comes_the_next_of_the_same_queue_and_what_was_decided_
     response = operator.post(target, {"action": "decline"}, follow=True)
     assert response.redirect_chain == [(f"/inbox/{following[1].pk}/{queue}", 302)]
     said = response.content.decode()
-    assert f"{decided[0].tool_name} for agent-a: Declined. The tool was told." in said
+    assert f"{decided[0].tool_name} (hello) for agent-a: Declined. The tool was told." in said
     assert f'href="/tasks/{decided[0].public_id}/">See its task' in said
     # Nothing is after the last one: the one before it.
     response = operator.post(f"/inbox/{following[1].pk}/answer{queue}", {"action": "decline"}, headers=HTMX)
@@ -484,3 +486,53 @@ def test_the_inbox_costs_the_same_at_1_and_30_questions(
         asked(context, server)
     with django_assert_num_queries(INBOX_QUERIES):
         operator.get("/inbox/")
+
+
+def deploys(context: Any, server: Any, **policy: Any) -> list[tuple[TaskRecord, Question]]:
+    """Two calls of one tool; the second goes to another place, by a name that hides something."""
+    tool = make_tool(server, "deploy", approval=True, approval_when={"environment": "production"}, **policy)
+    calls: list[dict[str, Any]] = [
+        {"version": "2.1.6", "service": "billing", "api_key": "hunter2", "note": "x" * 9_000},
+        {"version": "3", "service": "<b>web\u202e", "at": "https://ada:hunter2@host/"},
+    ]
+    made = [make_task(context, tool, arguments={**call, "environment": "production"}) for call in calls]
+    return [(task, Question.objects.get(task_id=task.id)) for task in made]
+
+
+def test_two_calls_of_one_tool_are_told_apart_wherever_they_stand(
+    context: Any, server: Any, tenant: Any, sign_in: Login
+) -> None:
+    (task, question), (_, hidden) = deploys(context, server, approval_quorum=2)
+    mia = sign_in(make_person(Role.APPROVER, tenant))
+    for url in ("/inbox/", "/inbox/?queue=all", "/"):
+        page = " ".join(mia.get(url).content.decode().split())
+        row = page[page.index('<b>deploy</b> <span class="mono"><bdi>production · 2.1.6 · billing') :]
+        assert re.search(r"agent-a · demo ·.*?0 of 2 approvals · due <time", row[:1_500])
+        assert '· &lt;b&gt;web<span class="sign"' in page
+        assert "https://•••@host/" in page
+        if url == "/":
+            assert "hunter2" not in page
+    page = mia.get(f"/tasks/{task.public_id}/?view=wire").content.decode()
+    head = " ".join(page[: page.index('id="task"')].split())
+    assert "<title>deploy production · 2.1.6 · billing · xxx" in head
+    assert 'deploy <span class="mono called"><bdi>production · 2.1.6 · billing · xxx' in head
+    head = mia.get(f"/inbox/{hidden.pk}/").content.decode()
+    assert re.search(r"<title>\s*deploy production · version &quot;3&quot; · .*web\[U\+202E\]", head)
+    said = mia.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, headers=HTMX).content.decode()
+    assert "deploy (production · 2.1.6 · billing · xxx" in said
+    assert re.search(r"<title>deploy production · .*web\[U\+202E\].* · Inbox · TaskHub</title>", said)
+
+
+def test_a_row_of_the_inbox_reads_the_beginning_of_the_arguments_only(
+    context: Any, server: Any, tenant: Any, sign_in: Login
+) -> None:
+    tool = make_tool(server, "deploy", approval=True, approval_when={"environment": "production"})
+    make_task(context, tool, arguments={"blob": "x" * 500_000, "environment": "production"})
+    person = make_person(Role.APPROVER, tenant)
+    (item,) = questions(person, "mine", approve=True)
+    assert len(str(item.arguments)) < 5_000
+    assert item.called.startswith("production · xxx")
+    whole = one_question(person, item.id, approve=True)
+    assert whole is not None
+    assert len(whole.arguments["blob"]) == 500_000
+    assert whole.called == item.called

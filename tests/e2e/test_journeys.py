@@ -86,7 +86,7 @@ def test_keys_pressed_twice_decide_one_call_and_the_next_in_line_is_shown(
         page.keyboard.press("a")
         page.keyboard.press("Enter")
         page.wait_for_url(f"/inbox/{following}/")
-        expect(page.locator("#notices")).to_contain_text("deploy for agent-a: Approved.")
+        expect(page.locator("#notices")).to_contain_text(") for agent-a: Approved.")
         expect(page.locator("html")).to_have_attribute("data-pressed", "no button")
         expect(page.locator("#decision")).to_have_attribute("action", f"/inbox/{following}/decide")
         state = "SELECT state FROM question WHERE id = ANY (%s) ORDER BY id"

@@ -149,7 +149,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     if pk is not None:
         chosen: InboxItem | None = _item(request, pk)
     else:
-        chosen = items[0] if items else None
+        chosen = _item(request, items[0].id) if items else None
     context: dict[str, Any] = {
         "here": _address(pk, queue),
         "queue": queue,
@@ -290,7 +290,8 @@ def _settled(request: ConsoleRequest, item: InboxItem, outcome: Outcome, words: 
         tell = messages.info
         item = _item(request, item.id)
         words = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
-    tell(request, f"{item.tool_name} for {item.client}: {words}", extra_tags=item.public_id)
+    call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
+    tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)
     queue = _queue(request)
     following = _next(request, item, "mine" if queue == "decided" else queue)
     address = _address(following, queue)

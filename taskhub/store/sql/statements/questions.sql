@@ -24,8 +24,9 @@ EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :us
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
-q.kind, q.state, q.params::text AS asked, coalesce(t.arguments_json, t.arguments::json) AS arguments, q.audience,
-q."group", q.quorum,
+q.kind, q.state, q.params::text AS asked,
+left(coalesce(t.arguments_json::text, t.arguments::text), :arguments) AS arguments, o.approval_when AS tool_rule,
+q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
 q.opened_at, q.closed_at, q.due_at, {mine} AS mine, {decided_by_me} AS decided_by_me, t.message,
 coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict
@@ -47,23 +48,26 @@ SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
 -- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, task bigint) -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
 
--- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+-- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
+--     -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND {mine}
 ORDER BY q.opened_at, q.id LIMIT :most;
 
--- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+-- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
+--     -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.state = 'open'
 ORDER BY q.opened_at, q.id LIMIT :most;
 
--- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, most int) -> list[InboxItem]
+-- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
+--     -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
 ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 
--- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, question bigint)
---     -> InboxItem | None
+-- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, arguments int,
+--     question bigint) -> InboxItem | None
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;
 

@@ -151,8 +151,8 @@ t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
 */
 
 /* fragment: task_row
-t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :summary) AS summary,
-c.name AS client, t.context_id,
+t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :given) AS given,
+(SELECT o.approval_when FROM tool AS o WHERE o.id = t.tool_id) AS tool_rule, c.name AS client, t.context_id,
 t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at,
 CASE WHEN t.state <> 'input_required' THEN ''
@@ -161,7 +161,7 @@ CASE WHEN t.state <> 'input_required' THEN ''
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, before bigint, summary int, most int)
+--     text text, state text, error boolean, failed boolean, people boolean, before bigint, given int, most int)
 --     -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
@@ -189,7 +189,7 @@ SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
        array(SELECT i.id FROM hit AS i WHERE i.chosen ORDER BY i.id DESC LIMIT :most) AS ids
 FROM hit AS h;
 
--- read: listed_tasks(ids bigint[], summary int) -> list[TaskRow]
+-- read: listed_tasks(ids bigint[], given int) -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE t.id = any(:ids) ORDER BY t.id DESC;
@@ -238,8 +238,9 @@ SELECT count(*) FROM (
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client,
-       coalesce(t.arguments_json, t.arguments::json) AS arguments, t.worker, t.lease_until, t.crashes, t.max_attempts,
-       t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at, t.last_polled_at, t.idempotency_key,
+       coalesce(t.arguments_json, t.arguments::json) AS arguments, o.approval_when AS tool_rule, t.worker,
+       t.lease_until, t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at,
+       t.last_polled_at, t.idempotency_key,
        t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,

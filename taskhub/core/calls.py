@@ -1,0 +1,159 @@
+"""What a call is called where many stand in a row: its arguments in a few words, so that two of one tool can be told
+apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+from taskhub.core.secrets import HIDDEN, masked
+from taskhub.lib import jsonx
+
+BEGINNING: Final = 4_000
+"""Characters of a call's arguments, as JSON, that a list reads."""
+LONGEST_VALUE: Final = 40
+LONGEST: Final = 80
+_SEARCHED: Final = 1_000
+"""Characters of a text that are searched for secrets before it is cut to `LONGEST_VALUE`."""
+_CONSIDERED: Final = 200
+"""Arguments among which the shortest are sought."""
+_MEMBERS: Final = 5
+"""Values of an array or object that are written, and arguments beyond those of a rule."""
+_DEPTH: Final = 2
+_BETWEEN: Final = " · "
+_CUT: Final = "…"
+
+_decoder = json.JSONDecoder()
+
+
+def begun(text: str) -> dict[str, Any]:
+    """The arguments of which `text` is the JSON, or its beginning: those that stand there whole, and what there is
+    of a text that does not."""
+    try:
+        found = json.loads(text)
+    except RecursionError:
+        return {}
+    except ValueError:
+        return dict(jsonx.repaired(_members(text)))
+    return found if isinstance(found, dict) else {}
+
+
+def settled(params: dict[str, Any]) -> dict[str, Any]:
+    """Of the arguments that the rule of an approval names, those that are what it names, given or by default.
+    `params` are those of the question."""
+    rule, because = (params.get(part) for part in ("rule", "because"))
+    if not isinstance(rule, dict) or not isinstance(because, dict):
+        return {}
+    return {name: value for name, value in rule.items() if because.get(name) == "is"}
+
+
+def short(arguments: dict[str, Any], rule: Iterable[str] = ()) -> str:
+    """The arguments on one line: those that `rule` names, then the shortest others, as long as there is room. A text
+    stands for itself, any other value behind its name. What sounds like a secret is hidden. It is text of strangers,
+    to be shown as such."""
+    first = [name for name in rule if name in arguments]
+    words = [_word(name, arguments[name]) for name in first]
+    others = [
+        (name, value)
+        for name, value in islice(arguments.items(), _CONSIDERED)
+        if name not in first and value not in (None, "", [], {}) and masked(name, "") != HIDDEN
+    ]
+    words += [_word(*other) for other in sorted(others, key=_size)[:_MEMBERS]]
+    told = ""
+    for word in words:
+        longer = f"{told}{_BETWEEN}{word}" if told else word
+        if told and len(longer) > LONGEST:
+            return f"{told}{_BETWEEN}{_CUT}"
+        told = longer
+    return told
+
+
+def _members(text: str) -> dict[str, Any]:
+    """Of an object whose JSON breaks off."""
+    found: dict[str, Any] = {}
+    at = _past(text, 0, "{")
+    try:
+        while at:
+            name, at = _decoder.raw_decode(text, at)
+            at = _past(text, at, ":")
+            if text.startswith('"', at):
+                found[name], at = _text(text, at)
+            else:
+                value, at = _decoder.raw_decode(text, at)
+                if at == len(text):
+                    break  # a number that may go on
+                found[name] = value
+            at = _past(text, at, ",")
+    except (ValueError, RecursionError):
+        pass
+    return found
+
+
+def _text(text: str, at: int) -> tuple[str, int]:
+    """The string that begins there, perhaps broken off: also in the middle of an escape."""
+    try:
+        return _decoder.raw_decode(text, at)
+    except ValueError:
+        for cut in range(6):
+            try:
+                return _decoder.raw_decode(f'{text[: len(text) - cut]}"', at)[0], len(text)
+            except ValueError:
+                continue
+        raise
+
+
+def _past(text: str, at: int, sign: str) -> int:
+    """Behind the sign and what is blank around it; 0 where another stands there, or nothing."""
+    rest = text[at : at + 10].lstrip()
+    if not rest.startswith(sign):
+        return 0
+    at = text.index(sign, at) + 1
+    while text[at : at + 1].isspace():
+        at += 1
+    return at
+
+
+def _size(argument: tuple[str, Any]) -> tuple[bool, int]:
+    name, value = argument
+    if isinstance(value, str):
+        return False, len(value)
+    if isinstance(value, (dict, list)):
+        return True, 0
+    return False, len(name) + 1 + len(json.dumps(value))
+
+
+def _word(name: str, value: Any) -> str:
+    if isinstance(value, str) and not _reads_like_another(value):
+        word = _cut(masked(name, value[:_SEARCHED]))
+        return word if word != HIDDEN else f"{_cut(name, LONGEST_VALUE // 2)} {HIDDEN}"
+    return f"{_cut(name, LONGEST_VALUE // 2)} {_cut(_shown(name, value, _DEPTH))}"
+
+
+def _shown(name: str, value: Any, depth: int) -> str:
+    if isinstance(value, str):
+        return json.dumps(masked(name, value[:_SEARCHED]), ensure_ascii=False)
+    if not isinstance(value, (dict, list)):
+        return HIDDEN if masked(name, "") == HIDDEN else json.dumps(value)
+    left, right = "{}" if isinstance(value, dict) else "[]"
+    if not depth:
+        return f"{left}{_CUT}{right}" if value else left + right
+    if isinstance(value, dict):
+        some = islice(value.items(), _MEMBERS)
+        inside = [f"{key[:LONGEST_VALUE]}: {_shown(key, one, depth - 1)}" for key, one in some]
+    else:
+        inside = [_shown(name, one, depth - 1) for one in value[:_MEMBERS]]
+    return f"{left}{', '.join([*inside, _CUT] if len(value) > _MEMBERS else inside)}{right}"
+
+
+def _reads_like_another(text: str) -> bool:
+    """Whether it is JSON of something else, such as a number."""
+    try:
+        return not isinstance(json.loads(text[:_SEARCHED]), str)
+    except (ValueError, RecursionError):
+        return not text.strip()  # nothing to be seen
+
+
+def _cut(text: str, most: int = LONGEST_VALUE) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}{_CUT}"

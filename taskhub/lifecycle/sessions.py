@@ -29,7 +29,7 @@ STREAM_SECONDS = 86_400
 """How long a stream that nobody serves can be taken up again."""
 
 _START = statements.none("start_session")
-_END = statements.none("end_session")
+_END = statements.many("end_session", int)
 _LOG_LEVEL = statements.none("set_log_level")
 _FOLLOW = statements.rowcount("follow_resource")
 _UNFOLLOW = statements.none("unfollow_resource")
@@ -61,8 +61,8 @@ def start_session(
 
 
 def end_session(session_id: int, public_id: str) -> None:
-    """Nothing goes through it any more; its tasks go on (B25-07)."""
-    _END(session=session_id, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id)))
+    """Nothing goes through it any more; its tasks go on (B25-07), and what it was asked is asked elsewhere now."""
+    announce(*_END(session=session_id, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id))))
 
 
 def set_log_level(session_id: int, level: str) -> None:
@@ -183,7 +183,7 @@ class _Delivered(NamedTuple):
 
 _PUT = statements.none("put_questions")
 _DELIVER = statements.many("deliver", _Delivered)
-_WITHDRAW = statements.many("withdraw", tuple[Sent, bool])
+_WITHDRAW = statements.many("withdraw", tuple[Sent, bool, int])
 _CLOSE = statements.none("close_request")
 _ASK_FURTHER = statements.many("ask_further", int)
 _HURRY = statements.many("hurry", int)
@@ -222,9 +222,9 @@ def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0
     )
 
 
-def withdraw(place: Place) -> list[tuple[Sent, bool]]:
+def withdraw(place: Place) -> list[tuple[Sent, bool, int]]:
     """Requests on this stream whose question somebody else has closed, each once, and whether it was
-    sent: one that was to be sent later was not."""
+    sent (one that was to be sent later was not), and its task."""
     return _WITHDRAW(stream=place.id)
 
 

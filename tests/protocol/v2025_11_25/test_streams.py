@@ -296,7 +296,7 @@ def test_a_changed_list_of_tools_is_told_once(session: SessionClient) -> None:
             }
 
 
-@pytest.mark.req("B25-13", "B25-15")
+@pytest.mark.req("B25-13", "B25-15", "T25-11")
 def test_a_question_answered_elsewhere_is_withdrawn(hub: RunningHub, session: SessionClient) -> None:
     with session.listen() as events:
         assert events.event() is not None
@@ -305,5 +305,6 @@ def test_a_question_answered_elsewhere_is_withdrawn(hub: RunningHub, session: Se
         assert session.call("tasks/cancel", {"taskId": task_id}).result["status"] == "cancelled"
         found = events.until("notifications/cancelled")
         assert found["params"]["requestId"] == request["id"]
+        assert found["params"]["_meta"] == request["params"]["_meta"], "T25-11"
         assert session.respond(request, {"action": "accept", "content": {"confirm": True}}) == 202
     assert hub.sql("SELECT state FROM task WHERE public_id = %s", [task_id]) == [("cancelled",)]

@@ -165,6 +165,24 @@ def test_a_question_goes_to_the_older_stream_as_soon_as_the_newer_is_gone(sessio
         older.until("response")
 
 
+@pytest.mark.req("B25-07", "T25-38")
+def test_what_a_session_that_ends_was_asked_is_asked_of_its_successor_at_once(
+    session: SessionClient, start: Start
+) -> None:
+    task_id = session.create("confirm_delete", {"filename": "handed on"})
+    successor = start(caps=EVERYTHING)
+    with session.listen() as own:
+        request = own.until("elicitation/create")
+        with successor.open("tasks/result", {"taskId": task_id}) as waiting:
+            assert waiting.event() is not None
+            begun = time.monotonic()
+            assert session.delete() == 204
+            assert waiting.until("elicitation/create") == request
+            assert time.monotonic() - begun < 5, "well before anybody looks by the clock"
+            successor.respond(request, {"action": "decline"})
+            waiting.until("response")
+
+
 @pytest.mark.req("T25-32")
 def test_a_plain_call_that_is_cancelled_leaves_the_task_whose_handle_is_out(session: SessionClient) -> None:
     meta = {KEY: "plain and cancelled"}

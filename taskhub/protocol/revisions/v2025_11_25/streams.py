@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import CATALOGUE, context_topic, session_topic
@@ -231,9 +231,15 @@ class _Served:
         if not self.at.request:
             return []
         found = []
-        for sent, delivered in await self.hub.lanes.run(withdraw, self.at.place):
+        for sent, delivered, task_id in await self.hub.lanes.run(withdraw, self.at.place):
             if delivered:
-                params = {"requestId": request_name(sent.id), "reason": "The question was closed elsewhere"}
+                params: dict[str, Any] = {
+                    "requestId": request_name(sent.id),
+                    "reason": "The question was closed elsewhere",
+                }
+                task = await self.hub.lanes.run(task_by_id, task_id)
+                if task is not None and (tied := shown.related(task)) is not None:
+                    params["_meta"] = tied
                 found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
             if sent.method.startswith("tasks/") and hosted.cancels(self.session):
                 # Its answer matters to nobody: the id is no request's (CH-10).

@@ -15,11 +15,21 @@ CROSS JOIN LATERAL (
 --     capabilities jsonb, most int) -> None
 SELECT start_session_v1(:public_id, :tenant, :context, :version, :client_info, :capabilities, :most);
 
--- write: end_session(session bigint, channel text, hint text) -> None
+-- write: end_session(session bigint, channel text, hint text) -> list[int]
+-- Its streams are served no more, from here on and not when the process that has them notices; returns the tasks whose
+-- open questions they held, so that others who wait for these are asked at once.
 WITH ended AS (
     UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL RETURNING id
+),
+told AS (
+    SELECT pg_notify(:channel, :hint) FROM ended
+),
+left_behind AS (
+    UPDATE stream AS s SET attached = false FROM ended AS e WHERE s.session_id = e.id AND s.attached RETURNING s.id
 )
-SELECT pg_notify(:channel, :hint) FROM ended;
+SELECT DISTINCT o.task_id
+FROM left_behind AS l JOIN outbound AS o ON o.stream_id = l.id CROSS JOIN told
+WHERE o.state = 'open';
 
 -- write: set_log_level(session bigint, level text) -> None
 UPDATE session SET log_level = :level WHERE id = :session;
@@ -128,11 +138,11 @@ ON CONFLICT (question_id, step) DO NOTHING;
 -- write: deliver(stream bigint, attach int, first boolean, after bigint, methods text[]) -> list[_Delivered]
 SELECT r_id AS id, r_method AS method, r_params AS params FROM deliver_v2(:stream, :attach, :first, :after, :methods);
 
--- write: withdraw(stream bigint) -> list[tuple[Sent, bool]]
+-- write: withdraw(stream bigint) -> list[tuple[Sent, bool, int]]
 UPDATE outbound AS o SET state = 'withdrawn', closed_at = clock_timestamp()
 FROM question AS q
 WHERE o.stream_id = :stream AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open'
-RETURNING o.id, o.method, o.params::text AS params_json, o.sent_at IS NOT NULL;
+RETURNING o.id, o.method, o.params::text AS params_json, o.sent_at IS NOT NULL, o.task_id;
 
 -- write: close_request(outbound bigint) -> None
 UPDATE outbound SET state = 'answered', closed_at = clock_timestamp() WHERE id = :outbound AND state = 'open';

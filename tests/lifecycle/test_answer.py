@@ -126,7 +126,7 @@ def test_the_task_waits_until_every_question_has_its_answer(world: World) -> Non
     now = kit.look(task_id)
     assert (now.state, now.message, [q.key for q in now.questions]) == (
         State.INPUT_REQUIRED,
-        "1 more answers needed",
+        "1 more answer needed",
         ["a"],
     )
     answer(task_id, ACCEPT, key="a", actor=world.actor)

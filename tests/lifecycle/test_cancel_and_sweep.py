@@ -13,6 +13,7 @@ from taskhub.core.states import State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.answer import Outcome, answer_question
 from taskhub.lifecycle.cancel import request_cancel
+from taskhub.lifecycle.sessions import cancel_now
 from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS, purge, sweep
 from taskhub.queries.tasks import owned_task
 from taskhub.store.models import Attempt, Event, Question, Task
@@ -41,6 +42,16 @@ def test_a_queued_task_is_cancelled_at_once(world: World) -> None:
     assert now.cancel_requested_at is not None
     assert kit.claim() == []
     assert kit.actions(task.id) == ["task.created", "task.cancelled"]
+
+
+@pytest.mark.parametrize("cancel", [request_cancel, cancel_now])
+def test_what_ran_a_round_is_not_cancelled_before_it_ran(world: World, cancel: Callable[..., object]) -> None:
+    unrun, ran = kit.create(world), kit.create(world)
+    cancel(unrun.id, actor=world.actor)
+    kit.ask(kit.claim_one(), make_question())
+    cancel(ran.id, actor=world.actor)
+    assert kit.look(unrun.id).message == "Cancelled before it ran"
+    assert kit.look(ran.id).message == "Cancelled while it waited to go on"
 
 
 def test_a_parked_question_is_withdrawn_by_a_cancellation(world: World) -> None:

@@ -123,7 +123,8 @@ BEGIN
             PERFORM th_wake_workers();
         END IF;
     ELSE
-        UPDATE task SET message = th_words('more_answers', left_open::text) WHERE id = p_task;
+        UPDATE task SET message = CASE WHEN left_open = 1 THEN th_words('more_answer')
+                                   ELSE th_words('more_answers', left_open::text) END WHERE id = p_task;
     END IF;
     RETURN 'answered';
 END $$;

@@ -269,6 +269,12 @@ LANGUAGE sql AS $$
     WHERE task_id = p_id AND number = p_epoch AND ended_at IS NULL
 $$;
 
+-- What is said of a task that is cancelled while nobody runs it: one that has asked, or whose worker was lost, did run.
+CREATE OR REPLACE FUNCTION th_cancelled_idle(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT th_words(CASE WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('asked', 'lost'))
+                         THEN 'cancelled_between' ELSE 'cancelled_unstarted' END)
+$$;
+
 -- Records the wish. A task nobody runs ends at once; a running one is told through its lease.
 -- Returns the state after: 'unknown' when there is no such task.
 CREATE OR REPLACE FUNCTION request_cancel_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
@@ -287,7 +293,7 @@ BEGIN
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
         UPDATE task SET state = 'cancelled', cancel_requested_at = clock_timestamp(), ended_at = clock_timestamp(),
-               message = th_words('cancelled_unstarted'), upstream_state = NULL WHERE id = p_id;
+               message = th_cancelled_idle(p_id), upstream_state = NULL WHERE id = p_id;
         RETURN 'cancelled';
     END IF;
     UPDATE task SET cancel_requested_at = clock_timestamp(), message = th_words('cancel_requested') WHERE id = p_id;
@@ -312,8 +318,7 @@ BEGIN
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     UPDATE task SET state = 'cancelled', ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL,
            cancel_requested_at = coalesce(held.cancel_requested_at, clock_timestamp()),
-           message = th_words(CASE WHEN held.lease_until IS NULL THEN 'cancelled_unstarted'
-                                   ELSE 'cancelled_running' END)
+           message = CASE WHEN held.lease_until IS NULL THEN th_cancelled_idle(p_id) ELSE th_words('cancelled_running') END
     WHERE id = p_id;
     PERFORM th_close_attempt(p_id, held.lease_epoch, 'cancelled', '');
     RETURN '';

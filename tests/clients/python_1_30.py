@@ -213,8 +213,8 @@ async def polled(session: ClientSession, task: t.Task, until: str) -> t.GetTaskR
 
 async def a_task(session: ClientSession, person: Person) -> t.Task:
     """Create, poll, result, result again; progress under a token that outlives the call."""
-    task = await started(session, "countdown", COUNTDOWN, ttl=300_000, meta={"progressToken": "steps"})
-    expect("ttl", task.ttl, 300_000)
+    task = await started(session, "countdown", COUNTDOWN, ttl=7_200_000, meta={"progressToken": "steps"})
+    expect("ttl", task.ttl, 7_200_000)
     await refused("an early cancel of nothing", session.experimental.cancel_task("nonsense"), -32602)
     result = await finished(session, task)  # waits
     assert result.structuredContent is not None

@@ -61,7 +61,7 @@ def _of_2025(hub: RunningHub, told: Transcript) -> None:
     with SessionClient(hub.base, hub.tokens["agent-a"], caps=FORMS, transcript=told) as session:
         told.name(str(session.session_id), "SESSION")
         told.say("A call asks to be a task, and is one at once:")
-        task_id = told.name(session.create("confirm_delete", {"filename": "a.txt"}, ttl=3_600_000), "TASK")
+        task_id = told.name(session.create("confirm_delete", {"filename": "a.txt"}, ttl=7_200_000), "TASK")
         session.transcript = None
         session.until(task_id, "input_required")
         session.transcript = told

@@ -40,9 +40,19 @@ def test_a_handle_is_nested_and_carries_no_result(session: SessionClient) -> Non
         assert re.fullmatch(r"[A-Za-z0-9_-]{32}", found["taskId"])
         assert found["pollInterval"] > 0
         assert isinstance(result["_meta"]["io.modelcontextprotocol/model-immediate-response"], str)
-        if task.get("ttl") == 60_000:
-            assert found["ttl"] == 60_000
         session.until(found["taskId"], "completed")
+
+
+@pytest.mark.req("T25-16")
+@pytest.mark.parametrize("ttl", [1_000, 60_000, 7_200_000])
+def test_the_ttl_of_the_handle_is_what_holds(hub: RunningHub, session: SessionClient, ttl: int) -> None:
+    told = session.tool("slow_compute", {"seconds": 0.2}, task={"ttl": ttl}).result["task"]
+    assert told["ttl"] >= ttl
+    assert session.until(told["taskId"], "completed")["ttl"] == told["ttl"]
+    (kept,) = hub.sql(
+        "SELECT extract(epoch FROM expires_at - created_at)::float FROM task WHERE public_id = %s", [told["taskId"]]
+    )[0]
+    assert kept * 1_000 == pytest.approx(told["ttl"], abs=1_000)
 
 
 @pytest.mark.parametrize(
@@ -146,10 +156,10 @@ def test_the_first_ttl_is_long_where_a_person_may_be_asked(hub: RunningHub, sess
         ttl: int = found["ttl"]
         return ttl
 
-    week = 7 * 86_400_000
+    week, least = 7 * 86_400_000, (900 + 3_600) * 1_000
     changes = {"approval": ("true", "false"), "question_audience": ("'either'", "NULL")}
     for column, (set_to, before) in changes.items():
-        for value, known in ((set_to, week), (before, 60_000)):
+        for value, known in ((set_to, week), (before, least)):
             hub.sql(f"UPDATE tool SET {column} = {value} WHERE name = 'confirm_delete'")
             hub.sql("SELECT pg_notify('taskhub', 'c')")
             wait_until(lambda known=known: told({"ttl": 60_000}) == known, f"{column} = {value} to count")

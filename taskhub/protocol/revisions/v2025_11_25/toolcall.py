@@ -26,6 +26,11 @@ PATIENCE_SECONDS = 0.1
 PEOPLE_TTL_MS = 604_800_000
 """The least time to live of a task that may have to wait for a person: its tool's policy has an approval, or names who
 answers what it asks. Some clients count from the first `ttl` and give up when it is over, though it is lengthened."""
+TTL_MS = 86_400_000
+"""Where the caller names none."""
+READ_MS = 3_600_000
+"""However a task ends, its result can be read for so long (store/sql/functions/guards.sql). The least `ttl` has room
+for the longest run and for this, so that what is told first need not be lengthened when the task ends."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -57,10 +62,9 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     if tool.mode is TaskMode.NEVER:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
     details = _details(request, tool, arguments)
+    details["ttl_ms"] = max(TTL_MS if ttl is None else ttl, tool.run_seconds * 1_000 + READ_MS)
     if tool.approval or tool.question_audience is not None:
-        ttl = max(ttl or 0, PEOPLE_TTL_MS)
-    if ttl is not None:
-        details["ttl_ms"] = ttl
+        details["ttl_ms"] = max(details["ttl_ms"], PEOPLE_TTL_MS)
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
     if not task.handle:  # an idempotency key found a call that was made without one
         await hub.lanes.run(hand_out, task.id)

@@ -137,7 +137,8 @@ def test_a_question_closed_elsewhere_is_withdrawn_once(session: Session) -> None
     sent(place)
     assert sessions.withdraw(place) == []
     sessions.cancel_now(task.pk, actor=_actor(session))
-    assert [(found.id, sent) for found, sent in sessions.withdraw(place)] == [(request.pk, True)]
+    withdrawn = [(found.id, sent, task_id) for found, sent, task_id in sessions.withdraw(place)]
+    assert withdrawn == [(request.pk, True, task.pk)]
     assert sessions.withdraw(place) == []
 
 

@@ -165,6 +165,20 @@ def test_a_question_goes_to_the_older_stream_as_soon_as_the_newer_is_gone(sessio
         older.until("response")
 
 
+@pytest.mark.req("T25-38", "B25-15")
+def test_a_session_that_only_looks_alive_keeps_no_question_from_the_next(session: SessionClient, start: Start) -> None:
+    task_id = session.create("confirm_delete", {"filename": "half-dead"})
+    successor = start(caps=EVERYTHING)
+    with session.open("tasks/result", {"taskId": task_id}) as left:  # nobody reads it any more, and nothing tells so
+        request = left.until("elicitation/create")
+        begun = time.monotonic()
+        with successor.open("tasks/result", {"taskId": task_id}) as waiting:
+            assert waiting.until("elicitation/create") == request
+            assert time.monotonic() - begun < 5
+            successor.respond(request, {"action": "accept", "content": {"confirm": True}})
+            assert waiting.until("response")["result"]["content"][0]["text"] == "Deleted half-dead"
+
+
 @pytest.mark.req("B25-07", "T25-38")
 def test_what_a_session_that_ends_was_asked_is_asked_of_its_successor_at_once(
     session: SessionClient, start: Start

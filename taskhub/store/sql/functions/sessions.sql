@@ -24,9 +24,10 @@ $$;
 -- opened: the newest stream of a task, or of a session, is where the client listens, and a stream whose
 -- process was killed looks served for a while. Not what the session's own stream has sent already: a
 -- client that then asks for the result would be asked twice. After p_after only: what a stream that is
--- taken up again has sent before. Another session of the same caller is asked only where no stream of the
--- first is served, and only by p_methods, which its client can answer. No row: the stream has ended, or is
--- served elsewhere.
+-- taken up again has sent before. Another session of the same caller is asked where no stream of the first
+-- is served, or when it asks for the result: the first may only look alive. It is asked only by p_methods,
+-- which its client can answer, and not about a task that the client of the first hosts. No row: the stream
+-- has ended, or is served elsewhere.
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
 -- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
 -- something is due later, in how many seconds.
@@ -68,7 +69,8 @@ BEGIN
     IF p_first THEN
         UPDATE outbound o SET stream_id = p_stream, sent_at = NULL FROM stream s
         WHERE o.state = 'open' AND o.task_id = ANY (tasks) AND s.id = o.stream_id AND s.id <> p_stream
-          AND s.session_id = mine.session_id
+          AND (s.session_id = mine.session_id
+               OR mine.kind = 'result' AND o.method = ANY (p_methods) AND o.method NOT LIKE 'tasks/%')
           AND (mine.kind <> 'listen' OR s.kind = 'listen')
           AND NOT (mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id = mine.session_id
                    AND o.sent_at IS NOT NULL AND th_served(s));

@@ -123,6 +123,31 @@ function age() {
     if (element.textContent !== text) element.textContent = text;
   }
 }
+// Clocks of what goes on; who wants little motion has them moved on every ten seconds.
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const SPANS = [
+  ["d", 86400, "h", 3600],
+  ["h", 3600, "min", 60],
+  ["min", 60, "s", 1],
+];
+function span(seconds) {
+  const found = SPANS.find(([, size]) => seconds >= size);
+  if (!found) return `${seconds} s`;
+  const [unit, size, small, below] = found;
+  const rest = Math.floor((seconds % size) / below);
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${small}` : ""}`;
+}
+function run() {
+  const now = Date.now();
+  for (const element of document.querySelectorAll("time[data-since]")) {
+    const text = span(Math.max(0, Math.floor((now - Date.parse(element.dateTime)) / 1000)));
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+let seconds = 0;
 setInterval(() => {
-  if (!document.hidden) age();
+  if (document.hidden) return;
+  age();
+  seconds += 1;
+  if (!calm.matches || seconds % 10 === 0) run();
 }, 1000);

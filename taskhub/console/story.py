@@ -114,23 +114,54 @@ class Timeline:
     ended: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Time:
+    """A moment in a sentence: shown as the time since then, which runs, or (`spent=False`) as `ago` has it."""
+
+    at: datetime
+    spent: bool = True
+
+
+Told = tuple[str | Time, ...]
+"""A sentence in parts."""
+
 LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
 """A stretch without events longer than this share of the whole is folded."""
 FOLD_WIDTH: Final = 0.2
 FOLD_FROM: Final = 10.0
 """Seconds: what is over sooner is drawn to scale."""
+PACE_FROM: Final = 10.0
+"""Seconds that a tool has to run before its progress tells when it will end."""
+FURTHEST: Final = 10 * 365 * 86_400.0
+"""Seconds: no pace is told beyond."""
+NEAR: Final = 80
+"""Percent of its limit of time after which a run that tells no progress is said to meet it."""
 
 
-def why(detail: TaskDetail, now: datetime) -> str:
+def why(detail: TaskDetail, now: datetime) -> Told:
     """One or two sentences: why the task is where it is, and what will move it."""
     task = detail.task
-    if task.state is State.QUEUED:
-        return _why_queued(detail, now)
     if task.state is State.WORKING:
         return _why_working(detail, now)
     if task.state is State.INPUT_REQUIRED:
-        return " ".join(_why_waiting(question, now) for question in detail.questions if question.state == "open")
+        open_ones = [_why_waiting(question) for question in detail.questions if question.state is QuestionState.OPEN]
+        return tuple(part for told in open_ones for part in (*told, " "))
+    return (_why_queued(detail, now) if task.state is State.QUEUED else _why_ended(detail, now),)
+
+
+def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
+    """In how many seconds a run that goes on in silence is said to meet its limit; `None` where that was said, or
+    its progress tells more."""
+    stops = _stops_at(detail, now)
+    if stops is None or _ends_at(detail) is not None:
+        return None
+    left = (stops - now).total_seconds() - (1 - NEAR / 100) * detail.run_seconds
+    return int(left) + 1 if left > 0 else None
+
+
+def _why_ended(detail: TaskDetail, now: datetime) -> str:
+    task = detail.task
     took = duration((task.ended_at or now) - task.created_at)
     if task.state is State.FINISHED:
         rejected = next((v for q in detail.questions for v in q.votes if v.verdict == "reject"), None)
@@ -181,38 +212,79 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
     return ""
 
 
-def _why_working(detail: TaskDetail, now: datetime) -> str:
+def _why_working(detail: TaskDetail, now: datetime) -> Told:
     attempt = detail.attempts[-1] if detail.attempts else None
-    running = f" for {duration(now - attempt.started_at)}" if attempt else ""
+    running: Told = (" for ", Time(attempt.started_at)) if attempt else ()
     number = f", attempt {attempt.number}" if attempt and attempt.number > 1 else ""
-    text = f"Running on {detail.worker}{running}{number}."
+    told: Told = (f"Running on {detail.worker}", *running, f"{number}.")
     if detail.task.cancel_requested_at:
-        since = duration(now - detail.task.cancel_requested_at)
-        return f"{text} Cancel was requested {since} ago; the worker is stopping the tool."
+        asked = Time(detail.task.cancel_requested_at, spent=False)
+        return (*told, " Cancel was requested ", asked, "; the worker is stopping the tool.")
     if detail.lease_until and detail.lease_until < now:
         after = "run again" if detail.at_least_once else "be marked as failed"
-        return f"{text} The worker has gone silent; the task will {after} at the next sweep."
-    return text
+        return (*told, f" The worker has gone silent; the task will {after} at the next sweep.")
+    return (*told, _limit(detail, now))
 
 
-def _why_waiting(question: Asked, now: datetime) -> str:
-    since = duration(now - question.opened_at)
-    due = ""
+def _limit(detail: TaskDetail, now: datetime) -> str:
+    """That the run will meet its limit of time, where that is to be expected."""
+    stops = _stops_at(detail, now)
+    if stops is None:
+        return ""
+    ends = _ends_at(detail)
+    near = (stops - now).total_seconds() <= (1 - NEAR / 100) * detail.run_seconds
+    if not near if ends is None else ends <= stops:
+        return ""
+    pace = "" if ends is None else f" At this pace it would take until {_at(ends, now)}."
+    return f"{pace} It is stopped at its limit of {duration(detail.run_seconds)}, at {_at(stops, now)}."
+
+
+def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
+    """When the run that goes on has lasted as long as it may. The time in which people were asked, while the tool
+    went on, does not count."""
+    if detail.task.state is not State.WORKING or not detail.attempts:
+        return None
+    begun = detail.attempts[-1].started_at
+    waited = [(q.closed_at or now) - q.opened_at for q in detail.questions if q.live and q.opened_at >= begun]
+    return begun + timedelta(seconds=detail.run_seconds) + sum(waited, timedelta())
+
+
+def _ends_at(detail: TaskDetail) -> datetime | None:
+    """When the tool will have done all if it goes on as until now; `None` where its progress does not tell."""
+    last = next((line for line in reversed(detail.lines) if line.progress is not None), None)
+    if last is None or not last.progress or last.progress != detail.task.progress or not last.total:
+        return None
+    begun = detail.attempts[-1].started_at
+    spent = (last.at - begun).total_seconds()
+    share = last.progress / last.total
+    if spent < PACE_FROM or not share > 0:
+        return None
+    return begun + timedelta(seconds=min(spent / share, FURTHEST))
+
+
+def _at(moment: datetime, now: datetime) -> str:
+    moment = moment.astimezone(UTC)
+    return f"{moment:%H:%M} UTC" if moment - now < timedelta(hours=20) else f"{moment:%d %b %H:%M} UTC"
+
+
+def _why_waiting(question: Asked) -> Told:
+    since = Time(question.opened_at)
+    due: Told = (".",)
     if question.due_at:
-        due = f" Without an answer it fails in {duration(max(question.due_at - now, timedelta()))}."
+        due = (". Without an answer it fails ", Time(question.due_at, spent=False), ".")
     if question.kind is QuestionKind.APPROVAL:
         left = question.quorum - question.approvals
         from_ = f" from group {question.group}" if question.group else ""
         more = "one approval" if left == 1 and question.quorum == 1 else f"{left} more approval{'s' * (left != 1)}"
         count = f" ({question.approvals} of {question.quorum})" if question.quorum > 1 else ""
-        return f"Waiting {since} for {more}{from_}{count}.{due}"
+        return ("Waiting ", since, f" for {more}{from_}{count}", *due)
     by = {
         Audience.CLIENT: "the client",
         Audience.OPERATOR: "a person",
         Audience.EITHER: "the client or a person",
     }[question.audience]
     group = f" in group {question.group}" if question.group else ""
-    return f"Waiting {since} for {WORDS[question.kind].noun} by {by}{group}.{due}"
+    return ("Waiting ", since, f" for {WORDS[question.kind].noun} by {by}{group}", *due)
 
 
 def moments(events: Sequence[EventRow]) -> tuple[Moment, ...]:

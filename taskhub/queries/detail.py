@@ -129,6 +129,7 @@ class TaskDetail:
     running_there: int
     ahead: int
     rerun_of_id: int | None
+    log_lines: int
     rerun_of: Relative | None = None
     reruns: tuple[Relative, ...] = ()
     questions: tuple[Asked, ...] = ()
@@ -160,8 +161,9 @@ _ASKED = statements.many("task_questions", Asked, without=("votes",), convert={"
 _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 
-def task_detail(tenant_id: int, public_id: str) -> TaskDetail | None:
-    """The task if it belongs to the tenant. Of long histories the newest events and log lines."""
+def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail | None:
+    """The task if it belongs to the tenant. Of long histories the newest events and log lines, of the latter without
+    the newest `skip`."""
     found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
     if found is None:
         return None
@@ -174,7 +176,7 @@ def task_detail(tenant_id: int, public_id: str) -> TaskDetail | None:
         questions=_asked(task_id),
         attempts=tuple(reversed(_ATTEMPTS(task=task_id, most=EVENTS))),
         events=tuple(reversed(_EVENTS(task=task_id, most=EVENTS))),
-        lines=tuple(reversed(_LINES(task=task_id, most=LINES))),
+        lines=tuple(reversed(_LINES(task=task_id, skip=skip, most=LINES))),
     )
 
 

@@ -514,7 +514,7 @@ def test_two_calls_of_one_tool_are_told_apart_wherever_they_stand(
             assert "hunter2" not in page
     page = mia.get(f"/tasks/{task.public_id}/?view=wire").content.decode()
     head = " ".join(page[: page.index('id="task"')].split())
-    assert "<title>deploy production · 2.1.6 · billing · xxx" in head
+    assert "<title> deploy production · 2.1.6 · billing · xxx" in head
     assert 'deploy <span class="mono called"><bdi>production · 2.1.6 · billing · xxx' in head
     head = mia.get(f"/inbox/{hidden.pk}/").content.decode()
     assert re.search(r"<title>\s*deploy production · version &quot;3&quot; · .*web\[U\+202E\]", head)

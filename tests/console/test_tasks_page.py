@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.workers import heartbeat
 from taskhub.queries import listing
 from taskhub.queries.tasks import task_by_id
-from taskhub.store.models import Event, Server, Task
+from taskhub.store.models import Attempt, Event, Question, Server, Task, TaskLog
 from tests.console.conftest import Login
 from tests.factories import (
     WORKER,
@@ -34,6 +35,7 @@ HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 8
 DETAIL_QUERIES = 12
+STOPPED = "It is stopped at its limit of 15 min, at {1:%H:%M} UTC."
 
 
 @pytest.fixture
@@ -383,7 +385,7 @@ def test_cancel_asks_first_and_then_records_who(operator: Any, context: Any, ser
 def test_cancelling_a_running_task_is_a_wish(operator: Any, context: Any, server: Any) -> None:
     task = make_task(context, make_tool(server), state="working")
     page = operator.post(f"/tasks/{task.public_id}/cancel", follow=True).content.decode()
-    assert "Cancel requested. The task ends when the worker has stopped the tool." in page
+    assert re.search(r"Cancel was requested <time [^>]*>[^<]*</time>; the worker is stopping the tool\.", page)
     found = task_by_id(task.id)
     assert found is not None
     assert found.state is State.WORKING
@@ -484,3 +486,101 @@ def test_a_decision_is_offered_only_to_those_who_may_make_it(
     question = inside.get("/inbox/").context["chosen"]
     inside.post(f"/inbox/{question.id}/decide", {"verdict": "approve"})
     assert ">Decide<" not in inside.get(url).content.decode()
+
+
+def text_of(page: str) -> str:
+    """What a reader sees, on one line."""
+    return " ".join(re.sub(r"<[^>]*>", "", page).split())
+
+
+def test_the_log_says_which_lines_it_leaves_out_and_leads_to_them(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    run.note(claim_task(task), [LogLine("info", f"line {n}.") for n in range(1, 501)])
+    page = operator.get(f"/tasks/{task.public_id}/?view=log").content.decode()
+    assert ("line 200." in page, "line 201." in page, "line 500." in page) == (False, True, True)
+    assert "Lines 201–500 of 500" in text_of(page)
+    assert 'Log <span class="n">500</span>' in page
+    assert 'href="?view=log&amp;skip=300"' in page
+    page = operator.get(f"/tasks/{task.public_id}/?view=log&skip=300").content.decode()
+    assert ("line 1." in page, "line 200." in page, "line 201." in page) == (True, True, False)
+    assert "Lines 1–200 of 500" in text_of(page)
+    assert "skip=600" not in page
+    assert operator.get(f"/tasks/{task.public_id}/?view=log&skip=x").status_code == 200
+    assert "not kept" not in page
+
+
+def test_the_log_says_that_later_lines_were_not_kept(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    claim = claim_task(task)
+    run.note(claim, [LogLine("info", "line")] * run.LINES_KEPT)
+    run.note(claim, [LogLine("info", "one more")])
+    page = operator.get(f"/tasks/{task.public_id}/?view=log").content.decode()
+    assert "one more" not in page
+    assert "2,000 lines of a task are kept: what the tool said after them is not here." in text_of(page)
+
+
+def test_a_wish_to_cancel_is_told_where_its_end_is_seen(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    claim = claim_task(task)
+    page = operator.post(f"/tasks/{task.public_id}/cancel", {"reason": ""}, follow=True).content.decode()
+    told = page[page.index('id="notices"') : page.index('class="content"')]
+    assert "Cancel requested" not in told  # it would stand there when the task has ended
+    assert "Cancel was requested" in page
+    run.settle_cancel(claim, message="stopped", actor=WORKER)
+    page = operator.get(f"/tasks/{task.public_id}/", headers=HTMX).content.decode()
+    assert "Cancelled" in page
+    assert "Cancel requested" not in page
+    assert "Cancel was requested" not in page
+
+
+def test_how_long_a_task_runs_or_waits_is_a_clock_that_runs(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    claim_task(task)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert re.search(r"Running on worker-1 for <time [^>]*data-since>\d+ m?s</time>\.", page)
+    assert re.search(r"<dt>So far</dt>\s*<dd><time [^>]*data-since>", page)
+    asked = make_task(context, make_tool(server), state="input_required")
+    Question.objects.filter(task_id=asked.id).update(due_at=datetime.now(UTC) + timedelta(hours=23, minutes=30))
+    page = operator.get(f"/tasks/{asked.public_id}/").content.decode()
+    assert re.search(r"Waiting <time [^>]*data-since>[^<]*</time> for an answer by a person\.", page)
+    assert re.search(r"Without an answer it fails <time [^>]*data-ago>in 23 h</time>\.", page)
+
+
+@pytest.mark.parametrize(
+    ("ran", "progress", "words"),
+    [
+        (60, None, ""),
+        (60, (1, 40), f"At this pace it would take until {{0:%H:%M}} UTC. {STOPPED}"),
+        (60, (1, 10), ""),
+        (5, (1, 1_000), ""),
+        (60, (1, None), ""),
+        (60, (0, 10), ""),
+        (730, None, STOPPED),
+        (730, (9, 10), ""),
+    ],
+)
+def test_a_run_that_will_meet_its_limit_says_so(
+    operator: Any, context: Any, server: Any, ran: int, progress: tuple[int, int | None] | None, words: str
+) -> None:
+    task = make_task(context, make_tool(server))
+    claim = claim_task(task)
+    if progress is not None:
+        run.note(claim, [LogLine("progress", "", *progress)])
+    now = datetime.now(UTC)
+    begun = now - timedelta(seconds=ran)
+    Attempt.objects.filter(task_id=task.id).update(started_at=begun)
+    page = text_of(operator.get(f"/tasks/{task.public_id}/").content.decode())
+    done, of = progress or (0, None)
+    told = TaskLog.objects.get(task_id=task.id).at if progress else now
+    ends = begun + (told - begun) * of / done if of and done else now
+    assert words.format(ends, begun + timedelta(seconds=900)) in page
+    assert ("is stopped at its limit" in page) is bool(words)
+
+
+def test_a_run_that_is_silent_looks_again_when_its_limit_comes_near(operator: Any, context: Any, server: Any) -> None:
+    task = make_task(context, make_tool(server))
+    claim_task(task)
+    page = operator.get(f"/tasks/{task.public_id}/").content.decode()
+    assert re.search(r'hx-trigger="\s*load delay:7[12]\ds, hint-task-', page)
+    Attempt.objects.filter(task_id=task.id).update(started_at=datetime.now(UTC) - timedelta(seconds=730))
+    assert "load delay" not in operator.get(f"/tasks/{task.public_id}/").content.decode()

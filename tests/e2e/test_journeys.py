@@ -158,11 +158,12 @@ def test_open_form_survives_what_happens_around_it(hub: RunningHub, visits: Visi
 
 
 def test_cancel_asks_first_and_stops_the_tool(visits: Visits, agent: Client) -> None:
-    task = agent.create("countdown", LONG)
+    task = agent.create("countdown", {"seconds": 600, "steps": 1})
     page = visits.of("operator")
     go(page, f"/tasks/{task}/")
     badge = page.locator("#task .now .badge").first
     expect(badge).to_have_text("Working")
+    expect(page.locator("#task .why time")).to_have_text(re.compile(r"^\d+ s$"))  # "2.7 s" where no clock runs
     opener = page.get_by_role("link", name="Cancel …")
     dialog = page.get_by_role("dialog", name="Cancel this task?")
     opener.click()
@@ -175,6 +176,7 @@ def test_cancel_asks_first_and_stops_the_tool(visits: Visits, agent: Client) -> 
     dialog.get_by_role("button", name="Cancel the task").click()
     expect(badge).to_have_text("Cancelled")
     expect(opener).to_have_count(0)
+    expect(page.locator("main")).not_to_contain_text("Cancel requested")
     assert agent.until(task, "cancelled")["status"] == "cancelled"
     go(page, f"/tasks/{task}/?view=timeline")
     asked = moment(page, "Cancel requested")

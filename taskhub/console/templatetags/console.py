@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -111,6 +112,24 @@ def ago(at: datetime | None, empty: str = "never") -> SafeString:
         at.strftime("%Y-%m-%d %H:%M:%S"),
         relative(seconds),
     )
+
+
+@register.simple_tag
+def since(at: datetime) -> SafeString:
+    """How long ago `at` is, as a clock that runs: live.js moves it on."""
+    return format_html(
+        '<time datetime="{}" title="since {} UTC" data-since>{}</time>',
+        at.astimezone(UTC).isoformat(timespec="milliseconds"),
+        at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+        duration(max(datetime.now(UTC) - at, timedelta())),
+    )
+
+
+@register.simple_tag
+def told(parts: Iterable[Any]) -> SafeString:
+    """A sentence of `story`, whose moments are clocks."""
+    shown = (foreign(p) if isinstance(p, str) else since(p.at) if p.spent else ago(p.at) for p in parts)
+    return mark_safe("".join(shown))  # noqa: S308 - each part is
 
 
 @register.simple_tag

@@ -26,6 +26,7 @@ from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
 from taskhub.lifecycle.cancel import request_cancel
 from taskhub.lifecycle.rerun import rerun_task
+from taskhub.lifecycle.run import LINES_KEPT
 from taskhub.protocol import registry
 from taskhub.queries import detail, inbox, listing
 
@@ -111,8 +112,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
             messages.info(request, f"The task ended first: it is {state}. Nothing was changed.")
-        else:
-            messages.success(request, "Cancel requested. The task ends when the worker has stopped the tool.")
+        # Else the page tells of the wish until the task has ended; a message would stand there after it.
     return redirect("task-detail", public_id=public_id)
 
 
@@ -142,8 +142,8 @@ def _for_me(person: Person, task_id: int, asked: list[detail.Asked]) -> list[det
     return [question for question in asked if question.id in mine]
 
 
-def _found(person: Person, public_id: str) -> detail.TaskDetail:
-    found = None if "\0" in public_id else detail.task_detail(person.tenant_id, public_id)
+def _found(person: Person, public_id: str, *, skip: int = 0) -> detail.TaskDetail:
+    found = None if "\0" in public_id else detail.task_detail(person.tenant_id, public_id, skip=skip)
     if found is None:
         raise NotFound("There is no such task, or it is not yours to see.")
     return found
@@ -151,17 +151,20 @@ def _found(person: Person, public_id: str) -> detail.TaskDetail:
 
 def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     person, now = request.person, datetime.now(UTC)
-    found = _found(person, public_id)
+    skip = min(whole(request.GET.get("skip", "")) or 0, LINES_KEPT) if request.GET.get("view") == "log" else 0
+    found = _found(person, public_id, skip=skip)
     task = found.task
     section = request.GET.get("view", "summary")
     open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
     people = any(q.audience != "client" for q in open_questions)
+    near = story.near_limit_in(found, now)
     paused = task.state is State.QUEUED and not found.server_enabled
     context: dict[str, Any] = {
         "detail": found,
         "task": task,
         "section": section if section in SECTIONS else "summary",
         "why": story.why(found, now),
+        "again": "" if near is None or task.cancel_requested_at else f"load delay:{near}s, ",
         "waiting_for": ("people" if people else "client") if open_questions else "",
         "open_questions": open_questions,
         "ended": task.state in TERMINAL,
@@ -178,7 +181,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             ("summary", "Summary", None),
             ("timeline", "Timeline", len(found.events)),
             ("questions", "Questions", len(found.questions)),
-            ("log", "Log", len(found.lines)),
+            ("log", "Log", found.log_lines),
             ("wire", "Wire", None),
         ],
     }
@@ -193,6 +196,8 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
             }
         case "timeline":
             context |= {"timeline": story.timeline(found, now), "moments": story.moments(found.events)}
+        case "log":
+            context["log"] = _log(found, skip)
         case "wire":
             context["wire"] = _wire(registry.shown(task))
     return context
@@ -206,6 +211,20 @@ def _tabs(chosen: str) -> dict[str, str]:
             words[chosen] = PART_WORDS[chosen]
         words[tab] = word
     return words
+
+
+def _log(found: detail.TaskDetail, skipped: int) -> dict[str, Any]:
+    """Which of the stored lines are shown; `skipped` newer ones are not."""
+    earlier = max(found.log_lines - skipped - len(found.lines), 0)
+    return {
+        "first": earlier + min(len(found.lines), 1),
+        "last": earlier + len(found.lines),
+        "earlier": earlier,
+        "skipped": skipped,
+        "next": skipped + len(found.lines),
+        "full": found.log_lines >= LINES_KEPT,
+        "kept": LINES_KEPT,
+    }
 
 
 def _wire(shown: Any) -> str:

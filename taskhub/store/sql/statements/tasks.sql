@@ -255,7 +255,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
                WHERE b.state = 'queued' AND b.runnable_at <= t.runnable_at AND b.id <> t.id
                ORDER BY b.runnable_at, b.id LIMIT :most) AS older
            JOIN tool AS u ON u.id = older.tool_id WHERE u.server_id = s.id) ELSE 0 END AS ahead,
-       t.rerun_of_id
+       t.rerun_of_id, (SELECT count(*) FROM task_log AS l WHERE l.task_id = t.id) AS log_lines
 FROM task_view AS v
 JOIN task AS t ON t.id = v.id
 JOIN tool AS o ON o.id = t.tool_id
@@ -278,9 +278,9 @@ FROM attempt AS a WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
 SELECT e.id, e.at, e.action, e.actor, e.door, e.address, e.reason, e.before, e.after
 FROM event AS e WHERE e.task_id = :task ORDER BY e.id DESC LIMIT :most;
 
--- read fresh: newest_lines(task bigint, most int) -> list[StoredLine]
+-- read fresh: newest_lines(task bigint, skip int, most int) -> list[StoredLine]
 SELECT l.id, l.level, l.text, l.progress, l.total, l.at
-FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most;
+FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most OFFSET :skip;
 
 -- read fresh: task_questions(task bigint, most int) -> list[Asked]
 SELECT q.id, q.key, q.kind, q.state, q.params::text AS asked, q.audience, q."group", q.quorum, q.live, q.response,

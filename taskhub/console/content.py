@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from taskhub.lib import jsonx
@@ -21,6 +21,12 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 MAX_IMAGE: Final = 2_000_000
 MAX_TEXT: Final = 200_000
+FOLD_CHARACTERS: Final = 20_000
+"""So much of a result, of its raw form, and of arguments is on a task's page; all of it is in the download."""
+FOLD_LINES: Final = 200
+"""And so many lines of it."""
+FOLD_BLOCKS: Final = 100
+"""And so many blocks, or names of an object."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -57,8 +63,53 @@ class Outcome:
     """A result as drawn: its blocks, the structured part as table rows, and the raw JSON."""
 
     blocks: tuple[Block, ...]
-    structured: Any
+    structured: str | None
     raw: str
+    cut: bool
+    """Whether some of it is left out, in one form or the other."""
+
+
+class _Room:
+    """What of a page is left for texts that follow one another."""
+
+    def __init__(self) -> None:
+        self._characters, self._lines = FOLD_CHARACTERS, FOLD_LINES
+        self.cut = False
+        self.images = MAX_IMAGE
+
+    @property
+    def left(self) -> bool:
+        """Whether there is any."""
+        return self._lines > 0 and self._characters > 0
+
+    def take(self, text: str) -> str:
+        """The beginning of `text` that fits."""
+        if not text:
+            return ""
+        if not self.left:
+            self.cut = True
+            return ""
+        kept = text[: self._characters]
+        lines = kept.split("\n")
+        kept = "\n".join(lines[: self._lines])
+        self.cut = self.cut or len(kept) < len(text)
+        self._characters -= len(kept)
+        self._lines -= min(len(lines), self._lines)
+        return kept
+
+    def block(self, shown: Block) -> Block | None:
+        """As much of it as fits; nothing where nothing does."""
+        if shown.kind == "image":
+            self.images -= len(shown.source)
+            if self.images < 0:
+                self.cut = True
+                return None
+        label, text = self.take(shown.label), self.take(shown.text)
+        source = shown.source if shown.kind == "image" else self.take(shown.source)
+        if (shown.label or shown.text or shown.source) and not (label or text or source):
+            return None
+        whole = (label, text, source) == (shown.label, shown.text, shown.source)
+        return shown if whole else replace(shown, label=label, text=text, source=source, cut=False)
 
 
 def outcome(result_json: str | None) -> Outcome | None:
@@ -68,11 +119,32 @@ def outcome(result_json: str | None) -> Outcome | None:
     result = json.loads(result_json)
     content = result.get("content")
     blocks = tuple(block(item) for item in content) if isinstance(content, list) else ()
-    structured = result.get("structuredContent")
+    structured, room = result.get("structuredContent"), _Room()
     # Servers repeat the structured part as text for older clients; once is enough here.
     if structured is not None:
         blocks = tuple(b for b in blocks if not (b.kind == "json" and _same(b.text, structured)))
-    return Outcome(blocks=blocks, structured=structured, raw=visible_json(result))
+    room.cut = len(blocks) > FOLD_BLOCKS
+    shown = tuple(one for each in blocks[:FOLD_BLOCKS] if (one := room.block(each)) is not None)
+    text = None if structured is None else room.take(visible_json(structured))
+    raw, kept = folded(visible_json(result))
+    return Outcome(blocks=shown, structured=text, raw=raw, cut=room.cut or kept)
+
+
+def folded(text: str) -> tuple[str, bool]:
+    """As much of it as a task's page shows, and whether that is not all."""
+    room = _Room()
+    return room.take(text), room.cut
+
+
+def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[str, str, bool, bool]], bool]:
+    """As much of the rows as a task's page shows, and whether that is not all."""
+    room, shown = _Room(), []
+    for name, text, short, like_another in found[:FOLD_BLOCKS]:
+        if not room.left:
+            break
+        kept = room.take(name), room.take(text)
+        shown.append((*kept, short and kept == (name, text), like_another))
+    return shown, room.cut or len(shown) < len(found)
 
 
 def block(item: Any) -> Block:

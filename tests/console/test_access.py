@@ -31,6 +31,8 @@ MATRIX = [
     ("GET", "/disk", {}, SEE),
     ("GET", "/tasks/", {}, SEE),
     ("GET", "/tasks/{done}/", {}, SEE),
+    ("GET", "/tasks/{done}/result", {}, SEE),
+    ("GET", "/tasks/{done}/arguments", {}, SEE),
     ("GET", "/tasks/{live}/cancel", {}, OPERATE),
     ("POST", "/tasks/{live}/cancel", {}, OPERATE),
     ("GET", "/tasks/{done}/rerun", {}, OPERATE),

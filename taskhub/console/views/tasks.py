@@ -94,6 +94,25 @@ def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return partial_or_page(request, "console/task.html", "task", _task_context(request, public_id))
 
 
+@require_safe
+@page("task.view")
+def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpResponse:
+    """The result, or the arguments, as they are stored, whole and to be saved: what its page shows of them, for whoever
+    may see the page.
+    """
+    found = _found(request.person, public_id)
+    text = found.task.result_json if what == "result" else json.dumps(found.arguments, ensure_ascii=False)
+    if text is None:
+        raise NotFound("This task has no result.")
+    # Half an emoji, which JSON may hold, is spelled out there as well.
+    data = text.encode(errors="backslashreplace")
+    response = HttpResponse(data, content_type="application/json")
+    # What a tool answered is never a page of this address, whatever it reads like.
+    response["Content-Disposition"] = f'attachment; filename="task-{public_id[:8]}-{what}.json"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @page("task.cancel")
 def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
@@ -187,9 +206,12 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     }
     match context["section"]:
         case "summary":
+            rows, more_rows = content.folded_rows(content.rows(found.arguments))
+            arguments_json, more = content.folded(visible_json(found.arguments))
             context |= {
-                "rows": content.rows(found.arguments),
-                "arguments_json": visible_json(found.arguments),
+                "rows": rows,
+                "arguments_json": arguments_json,
+                "arguments_cut": more_rows or more,
                 "outcome": content.outcome(task.result_json),
                 "error": json.loads(task.error_json) if task.error_json else None,
                 "timeline": story.timeline(found, now),
@@ -199,7 +221,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         case "log":
             context["log"] = _log(found, skip)
         case "wire":
-            context["wire"] = _wire(registry.shown(task))
+            context["wire"], context["wire_cut"] = content.folded(_wire(registry.shown(task)))
     return context
 
 

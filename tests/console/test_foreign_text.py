@@ -191,5 +191,5 @@ def test_a_link_of_a_result_shows_where_it_leads(tenant: Tenant, admin: Client) 
     made = furnish(tenant)
     html = admin.get(f"/tasks/{made['done'].public_id}/").content.decode()
     assert 'href="https://xn--gthub-n2e.com/x"' in html
-    assert '<b class="mono">xn--gthub-n2e.com</b>' in html
+    assert '<b class="mono host">xn--gthub-n2e.com</b>' in html
     assert html.count('target="_blank"') == 1

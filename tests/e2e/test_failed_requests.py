@@ -221,6 +221,31 @@ def test_a_sign_in_that_ended_keeps_what_was_typed(visits: Visits, hub: RunningH
     assert counted(hub, question) == 1
 
 
+def test_a_long_host_is_shown_whole_and_widens_nothing(visits: Visits, hub: RunningHub, agent: Client) -> None:
+    made = agent.create("visit", {}, caps=TASKS)
+    number = waiting(hub, made)
+    host = ".".join(["a" * 60] * 4)[:240] + ".evil.example"
+    with psycopg.connect(hub.url_of(hub.database), autocommit=True) as connection:
+        connection.execute("ALTER TABLE question DISABLE TRIGGER USER")
+        connection.execute(
+            "UPDATE question SET params = (params::jsonb || jsonb_build_object('url', %s::text))::json WHERE id = %s",
+            [f"https://{host}/{'path' * 50}", number],
+        )
+        connection.execute("ALTER TABLE question ENABLE TRIGGER USER")
+    page = visits.of("approver")
+    go(page, f"/inbox/{number}/")
+    link = page.get_by_role("link", name=f"Open {host}")
+    shot(page, "long-host")
+    width = page.evaluate("document.documentElement.clientWidth")
+    for element in (link, page.locator("b.host")):
+        expect(element).to_contain_text(host)
+        box = element.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    agent.cancel(made)
+
+
 def test_news_do_not_lead_away_from_a_form_that_was_begun(
     visits: Visits, hub: RunningHub, question: int, agent: Client
 ) -> None:

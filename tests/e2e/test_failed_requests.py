@@ -62,6 +62,12 @@ def stays(page: Page) -> None:
     expect(page.get_by_role("button", name="Approve")).to_be_enabled()
 
 
+def drafts(page: Page) -> int:
+    """How many forms' texts the tab keeps."""
+    found: int = page.evaluate("Object.keys(sessionStorage).filter((key) => key.startsWith('draft:')).length")
+    return found
+
+
 def counted(hub: RunningHub, question: int) -> int:
     found: int = hub.sql("SELECT count(*) FROM decision WHERE question_id = %s", [question])[0][0]
     return found
@@ -219,6 +225,46 @@ def test_a_sign_in_that_ended_keeps_what_was_typed(visits: Visits, hub: RunningH
     press(page)
     expect(page.locator("#notices")).to_contain_text("Approved. The tool runs now.")
     assert counted(hub, question) == 1
+
+
+def test_what_was_typed_before_the_sign_in_ended_is_back_after_it(
+    visits: Visits, hub: RunningHub, question: int
+) -> None:
+    """Also for whoever leaves the page, or loads it anew, and signs in there."""
+    page = visits.window()
+    visits.sign_in(page, "approver", f"/inbox/{question}/")
+    go(page, f"/inbox/{question}/")
+    page.get_by_label("Reason").fill(REASON)
+    page.context.clear_cookies(name="sessionid")
+    visits.sign_in(page, "approver", f"/inbox/{question}/")
+    stays(page)
+    expect(page.locator("#decision")).to_contain_text("What you had typed here is back.")
+    shot(page, "draft")
+    # Somebody else at the same browser finds nothing of it, and takes it away.
+    page.context.clear_cookies(name="sessionid")
+    visits.sign_in(page, "admin", f"/inbox/{question}/")
+    expect(page.get_by_label("Reason")).to_have_value("")
+    assert drafts(page) == 0
+    page.get_by_label("Reason").fill("Another reason")
+    page.reload()
+    expect(page.get_by_label("Reason")).to_have_value("Another reason")
+    page.get_by_label("Reason").fill("")
+    assert drafts(page) == 0
+    page.get_by_label("Reason").fill("Another reason")
+    press(page)
+    expect(page.locator("#notices")).to_contain_text("Approved. The tool runs now.")
+    assert drafts(page) == 0
+
+
+def test_signing_out_leaves_nothing_of_what_was_typed(visits: Visits, hub: RunningHub, question: int) -> None:
+    page = visits.window()
+    visits.sign_in(page, "approver", f"/inbox/{question}/")
+    go(page, f"/inbox/{question}/")
+    page.get_by_label("Reason").fill(REASON)
+    assert drafts(page) == 1
+    page.evaluate("document.querySelector('form[data-sign-out]').requestSubmit()")
+    page.wait_for_url(re.compile("/accounts/"))
+    assert drafts(page) == 0
 
 
 def test_a_long_host_is_shown_whole_and_widens_nothing(visits: Visits, hub: RunningHub, agent: Client) -> None:

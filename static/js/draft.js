@@ -1,0 +1,106 @@
+// What somebody has typed under a question is put back when they come to it again, as after a sign-in that had ended.
+// It stays in this tab (sessionStorage), under the person's name, until it is sent, they sign out, or somebody else
+// signs in here.
+const PREFIX = "draft:";
+const MOST = 20; // questions
+const LONGEST = 100_000; // characters of one
+const { person } = document.body.dataset;
+const keyOf = (form) => `${PREFIX}${person}:${new URL(form.action, location.href).pathname}`;
+const formOf = (element) => (person ? (element?.closest?.("form[data-draft]") ?? null) : null);
+
+function kept() {
+  return Object.keys(sessionStorage).filter((key) => key.startsWith(PREFIX));
+}
+// A browser that keeps nothing loses what was typed, and nothing else.
+function tried(step) {
+  try {
+    return step();
+  } catch {
+    return null;
+  }
+}
+function forget(keep = () => false) {
+  tried(() => {
+    for (const key of kept()) if (!keep(key)) sessionStorage.removeItem(key);
+  });
+}
+
+const fieldsOf = (form) =>
+  [...form.elements].filter(
+    (field) =>
+      field.name &&
+      !["hidden", "password", "file", "submit", "button"].includes(field.type) &&
+      field.matches("input, textarea, select"),
+  );
+
+// What differs from the form as it was drawn: [name, value of the box, what is in it].
+function typed(form) {
+  return fieldsOf(form).flatMap((field) => {
+    if (field.matches("[type=checkbox], [type=radio]"))
+      return field.checked === field.defaultChecked ? [] : [[field.name, field.value, field.checked]];
+    if (field.matches("select"))
+      return [[field.name, null, [...field.selectedOptions].map((option) => option.value)]];
+    return field.value === field.defaultValue ? [] : [[field.name, null, field.value]];
+  });
+}
+
+function keep(form) {
+  tried(() => {
+    const found = JSON.stringify(typed(form));
+    const key = keyOf(form);
+    sessionStorage.removeItem(key);
+    if (found === "[]" || found.length > LONGEST) return;
+    for (const old of kept().slice(0, Math.max(0, kept().length - MOST + 1))) sessionStorage.removeItem(old);
+    sessionStorage.setItem(key, found);
+  });
+}
+
+function putBack() {
+  const form = formOf(document.querySelector("form[data-draft]"));
+  if (!form || form.dataset.draft === "seen") return;
+  form.dataset.draft = "seen";
+  // A form that came back with what is wrong in it holds what was typed.
+  if (form.querySelector("[aria-invalid=true]")) return;
+  const found = tried(() => JSON.parse(sessionStorage.getItem(keyOf(form)) ?? "[]"));
+  if (!Array.isArray(found)) return;
+  let any = false;
+  for (const [name, value, held] of found) {
+    for (const field of fieldsOf(form).filter((one) => one.name === name)) {
+      if (field.matches("[type=checkbox], [type=radio]")) {
+        if (field.value !== value) continue;
+        any = any || field.checked !== held;
+        field.checked = held;
+      } else if (field.matches("select")) {
+        for (const option of field.options) {
+          any = any || option.selected !== held.includes(option.value);
+          option.selected = held.includes(option.value);
+        }
+      } else {
+        any = any || field.value !== held;
+        field.value = held;
+      }
+    }
+  }
+  const said = form.querySelector("[data-draft-said]");
+  if (said) said.hidden = !any;
+}
+
+if (person) {
+  forget((key) => key.startsWith(`${PREFIX}${person}:`));
+  putBack();
+}
+for (const kind of ["input", "change"])
+  document.addEventListener(kind, (event) => {
+    const form = formOf(event.target);
+    if (form) keep(form);
+  });
+document.addEventListener("htmx:afterSettle", putBack);
+document.addEventListener("htmx:beforeOnLoad", (event) => {
+  const { xhr, requestConfig } = event.detail;
+  const form = formOf(event.target);
+  if (!form || requestConfig.verb === "get" || xhr.status >= 300 || xhr.getResponseHeader("HX-Redirect")) return;
+  tried(() => sessionStorage.removeItem(keyOf(form)));
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.matches("form[data-sign-out]")) forget();
+});

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import SubprocessError
 
+import psycopg
 from django.conf import settings
 from django.core.management.base import CommandError
-from django.db import OperationalError, ProgrammingError, connection
+from django.db import DatabaseError, OperationalError, ProgrammingError, connection
 from psycopg.errors import UndefinedFunction, UndefinedTable
 
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.lockfile import LockHeld
 from taskhub.cli.sockets import NotPrivate
+from taskhub.core.errors import Unavailable
+from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
 
 
@@ -31,9 +34,24 @@ def refuse_newer() -> None:
 
 
 @contextmanager
-def need_database() -> Iterator[None]:
+def need_database(*, failed: int = 1) -> Iterator[None]:
     """A reachable database. The embedded one is started for the duration if `up` does not run it.
-    Raises `CommandError` with one clear line."""
+    Raises `CommandError` with one clear line, also for what stops what is done with it: a database that went away, or
+    is full. It ends the command with the exit code `failed`."""
+    try:
+        with _database():
+            yield
+    except CommandError as error:
+        raise CommandError(str(error), returncode=error.returncode if error.returncode != 1 else failed) from None
+    except (Unavailable, psycopg.Error, DatabaseError) as error:
+        known = explained(error)
+        if not isinstance(known, Unavailable):
+            raise
+        raise CommandError(known.message, returncode=failed) from None
+
+
+@contextmanager
+def _database() -> Iterator[None]:
     started: Embedded | None = None
     if settings.EMBEDDED_DATABASE:
         if not (settings.DATA_DIR / "pg" / "PG_VERSION").exists():
@@ -51,7 +69,7 @@ def need_database() -> Iterator[None]:
     try:
         connection.ensure_connection()
     except OperationalError as error:
-        raise CommandError(f"The database is away: {str(error).strip().splitlines()[0]}") from None
+        raise CommandError(_unreachable(error)) from None
     try:
         check_newer()
         yield
@@ -67,3 +85,10 @@ def need_database() -> Iterator[None]:
         if started is not None:
             connection.close()
             started.stop()
+
+
+def _unreachable(error: OperationalError) -> str:
+    """A server that answers and refuses is not away: what it said tells what to do, as of a wrong password."""
+    said = str(error).strip().splitlines()[0]
+    _, fatal, why = said.partition("FATAL:")
+    return f"The database refuses us: {why.strip()}" if fatal else f"The database is away: {said}"

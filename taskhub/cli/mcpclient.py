@@ -26,7 +26,9 @@ Heard = Callable[[dict[str, Any]], None]
 
 
 class Away(CommandError):
-    """The hub cannot be asked now; whether it heard the request is not known."""
+    """The hub cannot be asked now; whether it heard the request is not known. If it `answered`, it said so itself."""
+
+    answered = False
 
 
 class Nobody(Away):
@@ -170,7 +172,9 @@ def _result(message: Any, status: int) -> dict[str, Any]:
     found = message if isinstance(message, dict) else {}
     if isinstance(error := found.get("error"), dict):
         if error.get("code") == UNAVAILABLE:
-            raise Away(f"{error.get('message')} ({UNAVAILABLE})", returncode=2)
+            away = Away(f"{error.get('message')} ({UNAVAILABLE})", returncode=2)
+            away.answered = True
+            raise away
         raise CommandError(f"{error.get('message')} ({error.get('code')})", returncode=2)
     if not isinstance(result := found.get("result"), dict):
         raise CommandError(f"The server answered {status} and no JSON-RPC: is this an MCP endpoint?")

@@ -4,6 +4,7 @@ one, and it works."""
 from __future__ import annotations
 
 import io
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,9 +12,11 @@ from pathlib import Path
 import pytest
 from django.contrib.auth import authenticate
 from django.core.management.base import CommandError
+from django.db import connection
 
-from taskhub.identity.principals import person_of, principal_of
+from taskhub.identity.principals import default_tenant, person_of, principal_of
 from taskhub.queries.servers import target_of
+from taskhub.store import room
 from taskhub.store.models import AccessToken, Event, Membership, Server
 from tests.cli.shell import Command, run
 from tests.support.client import Client
@@ -232,3 +235,43 @@ def test_a_server_that_is_none_is_refused_in_one_line() -> None:
     with pytest.raises(CommandError, match=r"^[^\n]+$"):
         run("server", "set", "ftp://acme.example")
     assert not Server.objects.exists()
+
+
+# --- a full disk
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("token", "create", "agent"), 1),
+        (("person", "add", "someone", "--role", "viewer"), 1),
+        (("audit", "verify"), 2),
+    ],
+    ids=["token", "person", "audit"],
+)
+def test_a_full_disk_is_told_in_a_line(words: tuple[str, ...], code: int) -> None:
+    default_tenant()
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(
+            "CREATE FUNCTION pg_temp.no_room() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
+        )
+        cursor.execute("CREATE TRIGGER no_room BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION pg_temp.no_room()")
+    try:
+        with pytest.raises(CommandError, match=r"^The database's disk is full: nothing new can be stored\. ") as told:
+            run(*words)
+    finally:
+        room.note_room()
+    assert told.value.returncode == code
+
+
+@pytest.mark.parametrize(("words", "code"), [(("audit", "verify"), 2), (("doctor",), 1)], ids=["audit", "doctor"])
+def test_what_postgres_says_to_who_may_not_come_in_is_told(tmp_path: Path, words: tuple[str, ...], code: int) -> None:
+    url = re.sub(r"//[^@/]*@", "//nobody:geheim@", os.environ["DATABASE_URL"])
+    assert "nobody" in url
+    with Command(tmp_path, *words, environment={"DATABASE_URL": url, "SECRET_KEY": "k" * 40}) as command:
+        line = command.refusal()
+    assert line == 'CommandError: The database refuses us: role "nobody" does not exist'
+    assert command.code() == code

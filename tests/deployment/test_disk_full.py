@@ -62,11 +62,16 @@ def hub(disk: SmallDisk) -> Iterator[RunningHub]:
 
 
 def doctor(hub: RunningHub) -> tuple[int, str]:
+    running = begun(hub, "doctor")
+    out, _ = running.communicate()
+    return running.returncode, out
+
+
+def begun(hub: RunningHub, *words: str) -> subprocess.Popen[str]:
     known = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data)}
-    done = subprocess.run(
-        [sys.executable, "manage.py", "doctor"], cwd=ROOT, env=known, check=False, capture_output=True, text=True
-    )
-    return done.returncode, done.stdout
+    command = [sys.executable, "manage.py", *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, env=known, stdout=pipe, stderr=pipe, text=True)
 
 
 def test_a_full_disk_is_told_in_words_and_the_hub_goes_on_when_there_is_room(hub: RunningHub, disk: SmallDisk) -> None:
@@ -97,10 +102,16 @@ def test_a_full_disk_is_told_in_words_and_the_hub_goes_on_when_there_is_room(hub
         assert FULL in ready("/readyz?full")["problems"]
         code, out = doctor(hub)
         assert (code, f"FAIL disk: {FULL}" in out) == (1, True), out
+        calling = begun(hub, "call", "echo", f"text={os.urandom(30_000).hex()}", "--url", hub.base)
+        assert calling.stderr is not None
+        first = next(line for line in calling.stderr if not line[:4].isdigit())
+        assert first == f"  {FULL} Try again later. (50300); trying again for up to 60 s …\n"
         wait_until(lambda: FULL in hub.log.read_text(), "a line of the log", SOON)
         assert "The database is away" not in hub.log.read_text()
         disk.free()
         wait_until(lambda: stored(client).status_code == 200, "room", SOON)
+        _, after = calling.communicate(timeout=SOON)
+        assert (calling.returncode, after) == (0, "  The hub is back\n")
         wait_until(lambda: STRIP not in person.read("/disk"), "no strip", SOON)
         assert STRIP not in person.read("/tasks/")
         assert ready("/readyz?full") == {"status": "ready", "problems": []}

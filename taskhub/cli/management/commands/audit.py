@@ -37,6 +37,7 @@ REPORT_SECONDS = 1.0
 LONG_SECONDS = 5.0
 """What takes longer is said before it begins."""
 
+NOT_READ = 2
 NOT_ALL_READ = 3
 KEEP_MONTHS = 12
 ACTOR = Actor(name="manage.py", door=Door.CLI)
@@ -44,6 +45,7 @@ ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 class Command(BaseCommand):
     """Exit 0 when every event fits its seal, or everything due is archived; 1 with the first bad event, or the reason;
+    2 when the database is away or full, so that nothing can be said of the log;
     3 when nothing was found, and not everything was read though nobody asked for less."""
 
     help = "Compare the audit log with its seals, or write its oldest part to a file that proves itself."
@@ -157,7 +159,7 @@ class Command(BaseCommand):
 
     def _verify_log(self, *, full: bool, since_mark: bool) -> None:
         """Seal what is new, then verify all, or what was asked for."""
-        with need_database():
+        with need_database(failed=NOT_READ):
             found = seal_state()
             while seal_events():
                 pass
@@ -190,7 +192,7 @@ class Command(BaseCommand):
             nonlocal told
             if time.monotonic() - told >= REPORT_SECONDS:
                 told = time.monotonic()
-                self._line(f"{part:.0%}: {events:,} events in {seals:,} seals, {told - begun:.0f} s")
+                self._line(f"{part:.0%}: {_many(events, 'event')} in {_many(seals, 'seal')}, {told - begun:.0f} s")
 
         try:
             return work(report)
@@ -204,8 +206,8 @@ class Command(BaseCommand):
 
 
 def _good(verdict: Verdict) -> Iterator[str]:
-    read = f"{verdict.events} events in {verdict.seals} seals, read in {_duration(verdict.seconds)}"
-    open_ = f"{verdict.unsealed} events are not sealed yet"
+    read = f"{_read(verdict)}, read in {_duration(verdict.seconds)}"
+    open_ = f"{_many(verdict.unsealed, 'event')} {'is' if verdict.unsealed == 1 else 'are'} not sealed yet"
     if verdict.earlier is None:
         yield f"Intact: {read}; {open_}."
     else:
@@ -223,17 +225,29 @@ def _bad(verdict: Verdict) -> Iterator[str]:
     since = f" since {_when(earlier.at)}" if earlier else ""
     if verdict.problem:
         yield f"AUDIT BROKEN: {verdict.problem}"
-        yield f"{verdict.events} events in {verdict.seals} seals before it{since} are intact."
+        are = "is" if verdict.events == 1 else "are"
+        yield f"{_read(verdict)} before it{since} {are} intact."
     else:
         yield f"AUDIT NOT PROVEN: {verdict.unproven}."
-        yield f"{verdict.events} events in {verdict.seals} seals{since} were read, and fit their seals."
+        if verdict.events:
+            were, their = ("was", "its seal") if verdict.events == 1 else ("were", "their seals")
+            yield f"{_read(verdict)}{since} {were} read, and fit{'s' if verdict.events == 1 else ''} {their}."
     if earlier:
         yield _not_read(earlier)
 
 
+def _many(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def _read(verdict: Verdict) -> str:
+    return f"{_many(verdict.events, 'event')} in {_many(verdict.seals, 'seal')}"
+
+
 def _not_read(earlier: Mark) -> str:
     return (
-        f"Below it {earlier.events} events in {earlier.seals} seals were not read again, last verified in full"
+        f"Below it {_many(earlier.events, 'event')} in {_many(earlier.seals, 'seal')}"
+        f" {'was' if earlier.events == 1 else 'were'} not read again, last verified in full"
         f" {_when(earlier.full_at)} (--full reads them)."
     )
 
@@ -253,7 +267,7 @@ def _moved(verdict: Verdict, moved: Moved) -> str:
 
 
 def _size(plan: Plan) -> str:
-    return f"{plan.events:,} events in {plan.seals:,} seals"
+    return f"{_many(plan.events, 'event')} in {_many(plan.seals, 'seal')}"
 
 
 def _duration(seconds: float) -> str:

@@ -110,10 +110,12 @@ class Follower:
             except Away as error:
                 assert self._client.contact is not None, "only a hub that was heard is followed"
                 if time.monotonic() - self._client.contact > AWAY_SECONDS:
-                    text = f"No contact with the hub for {AWAY_SECONDS:.0f} s: {error}. {self.lookup()}"
+                    lacking = "No result from" if error.answered else "No contact with"
+                    text = f"{lacking} the hub for {AWAY_SECONDS:.0f} s: {error}. {self.lookup()}"
                     raise CommandError(text, returncode=2) from None
                 if not tries:
-                    _say(self._console, f"  The hub is away; trying again for up to {AWAY_SECONDS:.0f} s …")
+                    why = error if error.answered else "The hub is away"
+                    _say(self._console, f"  {why}; trying again for up to {AWAY_SECONDS:.0f} s …")
                 time.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
                 tries += 1
             else:
@@ -184,6 +186,8 @@ class Command(BaseCommand):
             except Nobody as error:  # the first word: one that was heard before is followed
                 how = f"Is a hub running there? `{runner()} up` starts one; --url names another."
                 raise CommandError(f"{error}. {how}") from None
+            except Away as error:  # Django prints the name of the class
+                raise CommandError(str(error), returncode=error.returncode) from None
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)
 

@@ -236,7 +236,7 @@ def _limit(detail: TaskDetail, now: datetime) -> str:
     if not near if ends is None else ends <= stops:
         return ""
     pace = "" if ends is None else f" At this pace it would take until {_at(ends, now)}."
-    return f"{pace} It is stopped at its limit of {duration(detail.run_seconds)}, at {_at(stops, now)}."
+    return f"{pace} It will be stopped at its limit of {duration(detail.run_seconds)}, at {_at(stops, now)}."
 
 
 def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:

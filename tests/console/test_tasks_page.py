@@ -37,7 +37,7 @@ HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 8
 DETAIL_QUERIES = 12
-STOPPED = "It is stopped at its limit of 15 min, at {1:%H:%M} UTC."
+STOPPED = "It will be stopped at its limit of 15 min, at {1:%H:%M} UTC."
 
 
 @pytest.fixture
@@ -576,7 +576,7 @@ def test_a_run_that_will_meet_its_limit_says_so(
     told = TaskLog.objects.get(task_id=task.id).at if progress else now
     ends = begun + (told - begun) * of / done if of and done else now
     assert words.format(ends, begun + timedelta(seconds=900)) in page
-    assert ("is stopped at its limit" in page) is bool(words)
+    assert ("be stopped at its limit" in page) is bool(words)
 
 
 def test_a_run_that_is_silent_looks_again_when_its_limit_comes_near(operator: Any, context: Any, server: Any) -> None:

@@ -10,13 +10,13 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from taskhub.queries.audit import verifications
-from taskhub.queries.health import disk_is_full, failed_chores, live_workers
+from taskhub.queries.health import disk_is_full, failed_chores, live_workers, only_reads
 from taskhub.queries.seals import misplaced, seal_state, unsealed
 from taskhub.queries.servers import lost
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server
-from taskhub.store.room import FULL
+from taskhub.store.room import FULL, ONLY_READS
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,8 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
     ]
     full = disk_is_full()
     found.append(("disk", not full, FULL if full else "a megabyte can be written"))
+    reads = only_reads()
+    found.append(("writes", not reads, ONLY_READS if reads else "the database takes them"))
     executor = MigrationExecutor(connection)
     pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
     found.append(("migrations", not pending, f"{len(pending)} pending" if pending else "up to date"))

@@ -11,7 +11,7 @@ from django.db.models import Count
 from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
 from taskhub.queries.workers import queue
-from taskhub.store import room, statements
+from taskhub.store import room, session, statements
 from taskhub.store.models import Server, Task, Tenant, Worker
 
 ALIVE = timedelta(seconds=30)
@@ -46,6 +46,11 @@ def disk_is_full() -> bool:
     return False
 
 
+def only_reads() -> bool:
+    """Whether the database takes no writes: it is a standby, or was told so."""
+    return session.found(["transaction_read_only"])["transaction_read_only"] == "on"
+
+
 def disk_known_full() -> bool:
     """The same, as far as this process has met it; asks the database only then, and seldom."""
     return disk_is_full() if room.due() else room.full()
@@ -72,6 +77,8 @@ def all_ready() -> list[str]:
         return problems
     if disk_is_full():
         problems.append(room.FULL)
+    if only_reads():
+        problems.append(room.ONLY_READS)
     if not live_workers():
         problems.append("no worker is alive: run manage.py worker")
     unseen = Server.objects.filter(enabled=True, state="unknown").count()

@@ -99,8 +99,12 @@ def raise_for(error: Exception) -> None:
     lost = isinstance(cause, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
         cause, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)
     )
-    # Another server has become the primary, and this one reads only: as good as gone.
-    lost = lost or isinstance(cause, psycopg.errors.ReadOnlySqlTransaction)
+    if isinstance(cause, psycopg.errors.ReadOnlySqlTransaction):
+        room.note_only_reads()
+        # Perhaps another server has become the primary: the next connection finds it.
+        if not connection.in_atomic_block:
+            connection.close()
+        raise Unavailable(f"{room.ONLY_READS} Try again later.", retry_after=room.RETRY_SECONDS) from error
     if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
         if not connection.in_atomic_block:
             connection.close()

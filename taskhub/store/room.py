@@ -1,4 +1,4 @@
-"""Whether the database's disk is full, as far as this process knows.
+"""Whether the database takes what is written, as far as this process knows: its disk may be full, or it only reads.
 
 Postgres cannot be asked how much room there is. A write that found none is noted here; whether that is still so, a
 read finds out that needs a temporary file of its own, of a megabyte (`queries.health.disk_is_full`).
@@ -18,7 +18,11 @@ RETRY_SECONDS: Final = 10
 LOOK_SECONDS: Final = 5.0
 """Between two looks whether there is room again, while somebody wants to know."""
 
+ONLY_READS: Final = "The database only reads: nothing new can be stored."
+"""A standby, or one that was told so (`default_transaction_read_only`), as providers do when a disk is full."""
+
 _full = False
+_only_reads = False
 _looked_at = float("-inf")
 
 
@@ -36,6 +40,22 @@ def note_room() -> None:
     if _full:
         logger.warning("The database's disk has room again.")
     _full = False
+
+
+def note_only_reads() -> None:
+    """A write was refused, or a session began that would refuse it."""
+    global _only_reads
+    if not _only_reads:
+        logger.error("%s Reads go on.", ONLY_READS)
+    _only_reads = True
+
+
+def note_writes() -> None:
+    """A session began that takes writes."""
+    global _only_reads
+    if _only_reads:
+        logger.warning("The database takes what is written again.")
+    _only_reads = False
 
 
 def full() -> bool:

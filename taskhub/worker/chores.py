@@ -22,6 +22,8 @@ FAILED_SECONDS: Final = 60.0
 Chore = Callable[[], Awaitable[object]]
 
 
+_waiting: dict[str, str] = {}
+"""By chore why it was not done last."""
 _failed: dict[tuple[str, type[Exception]], Seldom] = {}
 
 
@@ -78,11 +80,17 @@ async def _guarded(what: str, do: Chore) -> Exception | None:
     except asyncio.CancelledError:
         raise
     except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
-        logger.warning("%s: %s", what, error)
+        # When it begins or changes, not each second.
+        if _waiting.get(what) != str(error):
+            logger.warning("%s: %s", what, error)
+        _waiting[what] = str(error)
     except Exception as error:
         # Whoever waits for the chore is told each time; the log, which it would flood, is not.
         again = _failed.setdefault((what, type(error)), Seldom(FAILED_SECONDS))
         if again():
             logger.exception("%s failed", what)
         return error
+    else:
+        if _waiting.pop(what, None) is not None:
+            logger.warning("%s: goes on", what)
     return None

@@ -46,7 +46,7 @@ class Slots:
         self._runner = runner
         self._lanes = runner.lanes
         self._tell = tell
-        self._seldom = Seldom(10.0)
+        self._seldom = Seldom(60.0)
         self._awake = asyncio.Event()
         self._since: datetime | None = None
         self._whole_at = 0.0

@@ -10,6 +10,7 @@ from functools import partial
 from taskhub.core.errors import Unavailable
 from taskhub.core.relays import Failed, RelayClaim, RelayOutcome
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.seldom import Seldom
 from taskhub.lifecycle.relays import claim_relays, finish_relay
 from taskhub.upstream.pool import give_up
 from taskhub.upstream.relay import INTERNAL_ERROR, run_relay
@@ -30,6 +31,7 @@ class Relays:
     def __init__(self, name: str, servers: Servers, lanes: Lanes) -> None:
         self._name = name
         self._servers = servers
+        self._seldom = Seldom(60.0)
         self._lanes = lanes
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -78,7 +80,8 @@ class Relays:
         try:
             claimed = await self._lanes.run(claim_relays, worker=self._name, free=free)
         except Unavailable as error:
-            logger.warning("cannot claim requests: %s", error)
+            if self._seldom():
+                logger.warning("cannot claim requests: %s", error)
             return
         for claim in claimed:
             self._busy[claim.server_id] += 1

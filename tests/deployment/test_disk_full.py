@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.processes
 
 DEMO = "python:taskhub.demo.server:server"
 FULL = "The database's disk is full: nothing new can be stored."
+ONLY_READS = "The database only reads: nothing new can be stored."
 STRIP = "The database’s disk is full: nothing new can be stored."
 SOON = 60.0
 
@@ -119,4 +120,47 @@ def test_a_full_disk_is_told_in_words_and_the_hub_goes_on_when_there_is_room(hub
         assert "ok   disk: a megabyte can be written" in out
         again = client.create("countdown", {"seconds": 1, "steps": 2})
         assert client.until(again, "completed", seconds=SOON)["status"] == "completed"
+        _it_only_reads(hub, client, task, stored, ready)
     assert "ended (" not in hub.log.read_text()
+
+
+def _it_only_reads(
+    hub: RunningHub,
+    client: Client,
+    task: str,
+    stored: Callable[[Client], httpx2.Response],
+    ready: Callable[[str], dict[str, Any]],
+) -> None:
+    """As a standby does, or what a provider makes of a full database. On the hub of the full disk: another costs."""
+
+    def make(state: str) -> None:
+        writes = "-c default_transaction_read_only=off"
+        with psycopg.connect(hub.url_of(hub.database), autocommit=True, options=writes) as postgres:
+            name = sql.Identifier(hub.database)
+            postgres.execute(
+                sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = {}").format(name, sql.SQL(state))
+            )
+            postgres.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    before = len(hub.log.read_text())
+    make("on")
+    refused = {"code": 50300, "message": f"{ONLY_READS} Try again later."}
+    wait_until(lambda: stored(client).json().get("error") == refused, "a refusal", SOON)
+    assert client.get(task).result["status"] == "completed"
+    assert ONLY_READS in ready("/readyz?full")["problems"]
+    code, out = doctor(hub)
+    assert (code, f"FAIL writes: {ONLY_READS}" in out) == (1, True), out
+    for _ in range(20):
+        assert stored(client).status_code == 503
+    make("off")
+    wait_until(lambda: stored(client).status_code == 200, "writes", SOON)
+    wait_until(lambda: ready("/readyz?full")["problems"] == [], "a ready hub", SOON)
+    wait_until(lambda: "takes what is written again" in hub.log.read_text()[before:], "a line of its end", SOON)
+    log = hub.log.read_text()[before:]
+    # A line of each process of the hub.
+    assert 1 <= log.count(f"{ONLY_READS} Reads go on.") <= 4, log
+    assert "Traceback" not in log
+    assert len(log.splitlines()) < 60, log

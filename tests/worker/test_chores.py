@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from taskhub.core.errors import Unavailable
 from taskhub.core.records import LogLine
 from taskhub.lib.lanes import Lanes
 from taskhub.lifecycle import seal
@@ -199,3 +200,26 @@ async def test_lines_that_cannot_be_stored_are_said_to_be_lost(caplog: pytest.Lo
     await notes.flush()
     broken.close()
     assert [record.getMessage() for record in caplog.records] == ["task tsk_x: 1 lines lost, perhaps of others too"]
+
+
+async def test_a_chore_that_the_database_keeps_waiting_says_so_when_it_begins_and_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tries = 0
+    enough = asyncio.Event()
+
+    async def waits() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise Unavailable("The database is away")
+        if tries == 6:
+            enough.set()
+
+    mine = Chores(lambda what, error: None)
+    mine.every("a patient chore", 0.01, waits)
+    async with asyncio.timeout(10):
+        await enough.wait()
+    await mine.end()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["a patient chore: The database is away", "a patient chore: goes on"]

@@ -11,6 +11,7 @@ from psycopg import IsolationLevel
 from psycopg.errors import ConnectionTimeout
 
 from taskhub.lib.lanes import seconds_left
+from taskhub.store import room
 from taskhub.store.deadline import Overdue, Punctual, deadline, note_unanswered
 from taskhub.store.session import begin
 
@@ -39,6 +40,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         except BaseException:
             made.close()
             raise
+        _note_writes(made)
         return made
 
     def ensure_connection(self) -> None:
@@ -60,6 +62,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if raw.overdue:
             raise OperationalError("no answer to the health check") from Overdue()
         return usable
+
+
+def _note_writes(made: Punctual) -> None:
+    """Whether this session takes writes, as Postgres reports it with each connection."""
+    reported = {made.pgconn.parameter_status(name) for name in (b"default_transaction_read_only", b"in_hot_standby")}
+    if b"on" in reported:
+        room.note_only_reads()
+    elif None not in reported:  # a pooler may keep it to itself
+        room.note_writes()
 
 
 def _patience(given: Any) -> Any:

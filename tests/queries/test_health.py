@@ -143,8 +143,8 @@ def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None
         make_server(tenant, name)
     assert [what for what, _, _ in doctor.checks(True)] == [
         "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
-        "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores", "audit seals",
-        "audit log", "server a", "server b",
+        "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores",
+        "audit seals", "audit log", "server a", "server b",
     ]  # fmt: skip
 
 

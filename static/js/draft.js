@@ -38,8 +38,7 @@ function typed(form) {
   return fieldsOf(form).flatMap((field) => {
     if (field.matches("[type=checkbox], [type=radio]"))
       return field.checked === field.defaultChecked ? [] : [[field.name, field.value, field.checked]];
-    if (field.matches("select"))
-      return [[field.name, null, [...field.selectedOptions].map((option) => option.value)]];
+    if (field.matches("select")) return [[field.name, null, [...field.selectedOptions].map((option) => option.value)]];
     return field.value === field.defaultValue ? [] : [[field.name, null, field.value]];
   });
 }

@@ -33,6 +33,9 @@ class _Broken:
     def __init__(self, error: Exception) -> None:
         self.error = error
 
+    def vain(self, asked: float) -> None:
+        """Nobody waits in vain."""
+
     async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise self.error
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from taskhub.core.errors import NotFound, Refused
 from taskhub.core.records import Actor, NewTask, TaskRecord
 from taskhub.core.states import TERMINAL, State
 from taskhub.lifecycle.create import create_task
 from taskhub.queries.catalogue import tool_by_id
 from taskhub.store.models import Task
-
-
-def _arguments(task: Task) -> dict[str, Any]:
-    found: dict[str, Any] | None = task.arguments if task.arguments_json is None else task.arguments_json
-    assert found is not None  # the guard: one of both is there
-    return found
 
 
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
@@ -40,7 +32,7 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
             tenant_id=tenant_id,
             context_id=old.context_id,
             tool=tool,
-            arguments=_arguments(old),
+            arguments=old.arguments,
             revision=old.revision,
             client_info=old.client_info,
             client_capabilities=old.client_capabilities,

@@ -174,7 +174,7 @@ class Sent:
 
 
 class _Delivered(NamedTuple):
-    """What `deliver_v2` says: first of the stream (in `method` and `params`), then a request in each row."""
+    """What `deliver` says: first of the stream (in `method` and `params`), then a request in each row."""
 
     id: int
     method: str
@@ -210,7 +210,7 @@ class Delivery:
 
 
 def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0) -> Delivery | None:
-    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver_v2."""
+    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver."""
     found = _DELIVER(stream=place.id, attach=place.attach, first=first, after=after, methods=list(methods))
     if not found:
         return None

@@ -241,8 +241,8 @@ def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _As
         raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
     if not isinstance(sealed, list) or sealed[:2] != [incoming.principal.context_id, _digest(request)]:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another request")
-    _, _, server_id, own, *requests = sealed  # one sealed by an earlier version does not say what was asked
-    return _Asked(int(server_id), own, requests[0] if requests else {})
+    _, _, server_id, own, requests = sealed
+    return _Asked(int(server_id), own, requests)
 
 
 async def _relayed(

@@ -1,10 +1,8 @@
 """The functions, views and triggers of the database: `store/sql/functions/*.sql`, each as it is live now, edited
 in place. `migrate` loads them once every migration is applied, in one transaction, when their text has changed.
 
-What a process calls keeps its name as long as it keeps its signature. Another signature is another name: the new
-one is added, the old one moves to `stays.sql`, in terms of the new where that is possible, so that processes
-of the release before work on until they are restarted; a release later its name moves to `gone.sql`. A change
-that no older code survives raises `WORKS_WITH`.
+What a process calls keeps its name as long as it keeps its signature, so that processes of the release before work on
+until they are restarted. What a release that changes a signature does is in `docs/dev/release.md`.
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.words import WORDS
 from taskhub.store.deadline import unhurried
 
-VERSION: Final = 19
+VERSION: Final = 1
 """Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""
 
-WORKS_WITH: Final = 17
+WORKS_WITH: Final = 1
 """The oldest code that works on a database of this version: that of the release before."""
 
 _FILES: Final = Path(__file__).resolve().parent / "sql" / "functions"
-_LAST: Final = ("gone.sql", "triggers.sql")
+_TRIGGERS: Final = "triggers.sql"
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
 _LOCK: Final = 7_225_941_807_011_217
@@ -43,7 +41,7 @@ class NewerSchemaError(Exception):
 
 def trigger_names() -> frozenset[str]:
     """All triggers there should be."""
-    return frozenset(_TRIGGER.findall(_text("triggers.sql")))
+    return frozenset(_TRIGGER.findall(_text(_TRIGGERS)))
 
 
 def load() -> bool:
@@ -51,7 +49,7 @@ def load() -> bool:
     Does nothing while a migration is still to be applied, or where a newer release has been."""
     if not _fully_migrated():
         return False
-    functions, triggers = _digest(_functions()), _digest(_text("triggers.sql"))
+    functions, triggers = _digest(_functions()), _digest(_text(_TRIGGERS))
     with unhurried(connection), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         cursor.execute("SELECT version, functions, triggers FROM schema_state")
@@ -64,8 +62,7 @@ def load() -> bool:
         cursor.execute(_functions())
         if loaded[1] != triggers:
             _drop_triggers(cursor)
-            cursor.execute(_text("triggers.sql"))
-        cursor.execute(_text("gone.sql"))
+            cursor.execute(_text(_TRIGGERS))
         cursor.execute(
             "UPDATE schema_state SET version = %s, works_with = %s, functions = %s, triggers = %s, live = %s,"
             " loaded_at = clock_timestamp()",
@@ -82,7 +79,7 @@ def difference() -> str:
         version, functions, triggers, live = cursor.fetchone()
         if version > VERSION:
             return "they are those of a newer version"
-        if (version, functions, triggers) != (VERSION, _digest(_functions()), _digest(_text("triggers.sql"))):
+        if (version, functions, triggers) != (VERSION, _digest(_functions()), _digest(_text(_TRIGGERS))):
             return "they are not those of this version: run `manage.py migrate`"
         return "" if live == _live(cursor) else "somebody has changed them by hand"
 
@@ -139,8 +136,8 @@ def _text(name: str) -> str:
 
 @cache
 def _functions() -> str:
-    """Of all files but the last ones, and the hub's sentences as a function."""
-    names = sorted(file.name for file in _FILES.glob("*.sql") if file.name not in _LAST)
+    """Of all files but that of the triggers, and the hub's sentences as a function."""
+    names = sorted(file.name for file in _FILES.glob("*.sql") if file.name != _TRIGGERS)
     return "\n".join([_words(), *(_text(name) for name in names)])
 
 

@@ -79,7 +79,7 @@ def test_arguments_arrive_as_the_schema_types_them_and_a_task_ends_with_its_text
     assert calls["typed"].outcome() == (0, "Computed 007 in 0.6 s\n")
     task_id, *_, last = calls["typed"].err.splitlines()
     assert last.split() == ["completed", "completed"]
-    stored = hub.sql("SELECT arguments_json FROM task WHERE public_id = %s", [task_id.removeprefix("task ")])
+    stored = hub.sql("SELECT arguments FROM task WHERE public_id = %s", [task_id.removeprefix("task ")])
     assert stored == [({"seconds": 0.6, "label": "007"},)]
 
 

@@ -34,7 +34,7 @@ def started(hub: RunningHub, base: str, directory: Path, tool: str, *options: st
 
 def tasks(hub: RunningHub, directory: Path) -> list[tuple[str, str]]:
     """Id and state of all tasks of such calls."""
-    found = hub.sql("SELECT public_id, state FROM task WHERE arguments_json::text LIKE %s", [f"%{directory / 'file'}%"])
+    found = hub.sql("SELECT public_id, state FROM task WHERE arguments::text LIKE %s", [f"%{directory / 'file'}%"])
     return [(str(public_id), str(state)) for public_id, state in found]
 
 

@@ -180,9 +180,9 @@ def test_the_demo_tells_its_story(demo: Server) -> None:
     assert run("seed") == (0, f"{len(seeding.STORY)} demo tasks are there\n", "")
     tasks = Task.objects.order_by("id")
     story = [(name, tool, arguments) for name, tool, arguments in seeding.STORY]
-    assert list(tasks.values_list("context__name", "tool_name", "arguments_json")) == story
+    assert list(tasks.values_list("context__name", "tool_name", "arguments")) == story
     # The two deployments to production wait for ops, the one to staging does not; the last is cancelled.
-    asked = Question.objects.filter(kind="approval", group="ops").values_list("task__arguments_json", flat=True)
+    asked = Question.objects.filter(kind="approval", group="ops").values_list("task__arguments", flat=True)
     assert sorted(arguments["version"] for arguments in asked) == ["0.9.0", "1.4.2"]
     assert [task.pk for task in tasks if task.state == "cancelled"] == [tasks.reverse()[0].pk]
 

@@ -403,7 +403,7 @@ def test_rerun_makes_a_linked_task_with_the_same_call(operator: Any, context: An
     response = operator.post(f"/tasks/{task.public_id}/rerun", follow=True)
     new = Task.objects.get(rerun_of_id=task.id)
     assert response.redirect_chain[-1][0] == f"/tasks/{new.public_id}/"
-    assert (new.arguments_json, new.context_id, new.tool_id) == ({"a": [1, {"b": None}]}, context.pk, new.tool_id)
+    assert (new.arguments, new.context_id, new.tool_id) == ({"a": [1, {"b": None}]}, context.pk, new.tool_id)
     assert f'href="/tasks/{task.public_id}/"' in response.content.decode()
     assert f'href="/tasks/{new.public_id}/"' in operator.get(f"/tasks/{task.public_id}/").content.decode()
     for _ in range(22):  # however often the new one is run again, its own origin stays in sight

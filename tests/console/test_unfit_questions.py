@@ -90,7 +90,7 @@ def stored(tenant: Any, params: str, **changes: Any) -> tuple[TaskRecord, Questi
     asked = jsonx.encode(questions([question])).decode().replace('"@"', params)
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT ask_v2(%s, %s::int, %s::json, 's', 'Waiting', false, NULL, %s)",
+            "SELECT ask(%s, %s::int, %s::json, 's', 'Waiting', false, NULL, %s)",
             (claim.task_id, claim.epoch, asked, who(WORKER)),
         )
     return task, Question.objects.defer("params").get(task_id=task.id)

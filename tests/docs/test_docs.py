@@ -218,18 +218,6 @@ def test_every_refusal_of_the_database_is_explained() -> None:
     assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
 
 
-def test_old_functions_that_stay_and_those_that_are_gone_are_named() -> None:
-    page_of = page("run/upgrade.md")
-    stay = re.findall(r"^CREATE OR REPLACE FUNCTION (\w+)", (FUNCTIONS / "stays.sql").read_text(), re.MULTILINE)
-    assert [cells[0].strip("`") for cells in rows(page_of, "Stays for this release")] == stay
-    sentence = re.search(r"^Gone are (.*?):", page_of, re.MULTILINE | re.DOTALL)
-    assert sentence
-    dropped = re.search(r"DROP FUNCTION IF EXISTS ([^;]*);", (FUNCTIONS / "gone.sql").read_text())
-    assert dropped
-    called = {name for name in re.findall(r"\w+", dropped[1]) if not name.startswith("th_")}
-    assert set(re.findall(r"`(\w+)`", sentence[1])) == called
-
-
 # Roles, limits, words ---------------------------------------------------------------------
 
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from importlib import import_module
 
 import psycopg
 import pytest
-from django.apps import apps
 from django.contrib.auth.models import User
-from django.contrib.sessions.backends.db import SessionStore as Plain
-from django.contrib.sessions.models import Session as PlainRow
 from django.db import connection
 from django.test import Client
 
@@ -22,7 +18,6 @@ from tests.push.kit import cookie_of
 from tests.store import raw as sql
 
 pytestmark = pytest.mark.django_db
-conversion = import_module("taskhub.store.migrations.0014_sign_ins")
 
 
 @pytest.fixture
@@ -109,18 +104,3 @@ def test_who_is_let_in_again_signs_in_again(mia: Person) -> None:
     User.objects.filter(pk=mia.user_id).update(is_active=False)
     User.objects.filter(pk=mia.user_id).update(is_active=True)
     assert not lets_in(cookie)
-
-
-def test_the_upgrade_keeps_people_signed_in_and_forgets_the_plain_keys(mia: Person) -> None:
-    cookie = cookie_of(mia)
-    row = SignIn.objects.get()
-    PlainRow.objects.create(session_key=cookie, session_data=row.session_data, expire_date=row.expire_date)
-    stranger = Plain()
-    stranger["nobody"] = True
-    stranger.create()
-    row.delete()
-    assert not lets_in(cookie)
-    conversion.digest_keys(apps, None)
-    assert lets_in(cookie)
-    assert SignIn.objects.get().user_id == mia.user_id
-    assert not PlainRow.objects.exists()

@@ -20,7 +20,7 @@ class Mutant:
 
 
 LATE = Mutant(
-    "finish_tasks_v1",
+    "finish_tasks",
     r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER",
     "WHERE t.lease_epoch = g.epoch ORDER",
 )
@@ -28,33 +28,29 @@ NO_TERMINAL_GUARD = Mutant("task_guard", r"IF OLD\.ended_at IS NOT NULL AND", "I
 
 MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may finish": [
-        Mutant("finish_tasks_v1", r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER", "ORDER"),
+        Mutant("finish_tasks", r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER", "ORDER"),
     ],
-    "a zombie may fault": [Mutant("fault_v1", r"AND lease_epoch = p_epoch AND", "AND")],
-    "a zombie may release": [Mutant("release_v1", r"AND lease_epoch = p_epoch AND", "AND")],
-    "a closed question takes answers": [
-        Mutant("answer_v2", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")
-    ],
+    "a zombie may fault": [Mutant("fault", r"AND lease_epoch = p_epoch AND", "AND")],
+    "a zombie may release": [Mutant("release", r"AND lease_epoch = p_epoch AND", "AND")],
+    "a closed question takes answers": [Mutant("answer", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
     "a key is everybody's": [
-        Mutant("create_tasks_v3", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
+        Mutant("create_tasks", r"t\.context_id = i\.context AND t\.idempotency_key", "t.idempotency_key"),
     ],
-    "a key hides other arguments": [Mutant("create_tasks_v3", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
+    "a key hides other arguments": [Mutant("create_tasks", r"t\.arguments_digest <> decode\(i\.digest, 'hex'\) OR")],
     "a result after the cancellation": [LATE],
     "a result after the cancellation, and no guard": [LATE, NO_TERMINAL_GUARD],
-    "a cancellation of ended tasks": [Mutant("request_cancel_v1", r"held\.ended_at IS NOT NULL OR")],
+    "a cancellation of ended tasks": [Mutant("request_cancel", r"held\.ended_at IS NOT NULL OR")],
     "a cancellation leaves its questions open": [
-        Mutant("request_cancel_v1", r"UPDATE question.*?state = 'open';", ""),
+        Mutant("request_cancel", r"UPDATE question.*?state = 'open';", ""),
     ],
-    "a claim keeps its epoch": [Mutant("claim_tasks_v5", r"lease_epoch = lease_epoch \+ 1, ")],
+    "a claim keeps its epoch": [Mutant("claim_tasks", r"lease_epoch = lease_epoch \+ 1, ")],
     "a released task that was to be cancelled waits for ever": [
-        Mutant("release_v1", r"IF held\.cancel_requested_at IS NOT NULL THEN", "IF false THEN"),
+        Mutant("release", r"IF held\.cancel_requested_at IS NOT NULL THEN", "IF false THEN"),
     ],
-    "every lost task runs again": [
-        Mutant("sweep_v1", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")
-    ],
-    "asking does not change the state": [Mutant("ask_v2", r"SET state = 'input_required', message", "SET message")],
-    "an answer leaves the task waiting": [Mutant("answer_v2", r"IF left_open = 0 THEN", "IF false THEN")],
+    "every lost task runs again": [Mutant("sweep", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")],
+    "asking does not change the state": [Mutant("ask", r"SET state = 'input_required', message", "SET message")],
+    "an answer leaves the task waiting": [Mutant("answer", r"IF left_open = 0 THEN", "IF false THEN")],
     "the version may stand still": [
         Mutant("task_guard", r"NEW\.version := OLD\.version \+ 1;", "NEW.version := OLD.version;"),
     ],

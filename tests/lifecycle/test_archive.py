@@ -60,7 +60,7 @@ def ago(days: int) -> datetime:
 
 def parts() -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT name FROM event_parts_v1()")
+        cursor.execute("SELECT name FROM event_parts()")
         return [name for (name,) in cursor.fetchall()]
 
 
@@ -109,7 +109,7 @@ def log(transactional_db: None) -> Iterator[World]:
             raw.execute(f'DROP TABLE "{name}"'.encode())
         raw.execute("CREATE TABLE event_1 (LIKE event INCLUDING DEFAULTS)")
         raw.execute(f"ALTER TABLE event_1 OWNER TO {connection.settings_dict['USER']}".encode())
-        raw.execute("SELECT event_part_guard_v1('event_1')")
+        raw.execute("SELECT event_part_guard('event_1')")
         raw.execute("ALTER TABLE event ATTACH PARTITION event_1 FOR VALUES FROM (MINVALUE) TO (100000000)")
         raw.execute("SELECT setval('event_id_seq', 1, false)")
 
@@ -255,7 +255,7 @@ def test_the_oldest_part_goes_into_a_file_and_both_are_intact(old: World, tmp_pa
 
 def test_each_event_is_in_the_file_as_it_was(old: World, tmp_path: Path) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT event_line_v1(e) FROM event e WHERE e.id < %s ORDER BY e.xid, e.id", [BEGINS])
+        cursor.execute("SELECT event_line(e) FROM event e WHERE e.id < %s ORDER BY e.xid, e.id", [BEGINS])
         expected = [line for (line,) in cursor.fetchall()]
     lines = gzip.decompress((tmp_path / archive(tmp_path).file).read_bytes()).decode().splitlines()
     assert [line for line in lines if line.startswith("[")][: len(expected)] == expected
@@ -394,7 +394,7 @@ def test_what_is_ahead_cannot_be_changed(straddling: Archived, change: str) -> N
 def test_what_is_ahead_goes_with_its_own_part(straddling: Archived, log: World, tmp_path: Path) -> None:
     sealed_all()
     with connection.cursor() as cursor:
-        cursor.execute("SELECT setval('event_id_seq', (SELECT to_id FROM event_parts_v1() WHERE name = 'event_2'))")
+        cursor.execute("SELECT setval('event_id_seq', (SELECT to_id FROM event_parts() WHERE name = 'event_2'))")
     kit.create(log)
     turn()
     sealed_all()
@@ -420,7 +420,7 @@ def test_seals_go_with_an_archive_only(old: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["event_2", "event_3", "task", "nothing"])
 def test_only_the_oldest_part_can_be_dropped_and_not_while_it_is_written_to(old: World, part: str) -> None:
     with sql.connect() as raw, pytest.raises(psycopg.Error, match="is not the oldest part"):
-        raw.execute("SELECT event_part_drop_v1(%s, 0)", (part,))
+        raw.execute("SELECT event_part_drop(%s, 0)", (part,))
 
 
 def test_the_record_of_an_archive_cannot_be_changed_or_left_out(old: World, tmp_path: Path) -> None:

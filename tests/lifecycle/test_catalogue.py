@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from taskhub.core.errors import Refused
 from taskhub.core.records import TaskMode
@@ -14,14 +12,12 @@ from taskhub.lifecycle import catalogue as servers
 from taskhub.lifecycle import policies
 from taskhub.lifecycle.catalogue import connect_server, store_snapshot
 from taskhub.queries.catalogue import catalogue, forget_catalogues
-from taskhub.store import models
 from taskhub.store.models import Event, Server, Tool
 from taskhub.upstream.catalogue import vetted
 from tests.factories import WORKER, make_server, make_tenant
 
 pytestmark = pytest.mark.django_db
 
-SQL = Path(models.__file__).resolve().parents[1] / "migrations" / "sql"
 FORBIDDEN = {"execution": {"taskSupport": "forbidden"}}
 """What the TypeScript SDK writes on every tool."""
 SAID: dict[str, tuple[dict[str, Any], TaskMode]] = {
@@ -81,14 +77,6 @@ def test_a_tool_that_was_read_differently_is_read_anew_though_nothing_changed_at
     assert listing(server)
     assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
     assert not listing(server)
-
-
-def test_an_upgrade_reads_the_stored_tools_anew_before_their_servers_are_back(server: Server) -> None:
-    listing(server)
-    as_it_was_read_before(server)
-    with connection.cursor() as cursor:
-        cursor.execute((SQL / "0010_tool_modes.sql").read_text())
-    assert modes(server) == {name: mode for name, (_, mode) in SAID.items()}
 
 
 def test_a_derived_name_changes_no_server() -> None:

@@ -121,7 +121,7 @@ def test_one_refused_creation_does_not_touch_the_others_of_its_batch(world: Worl
     assert (known.existed, known.task.id) == (True, earlier.id)
     assert isinstance(plain, Created)
     assert isinstance(keyed, Created)
-    assert Task.objects.get(pk=plain.task.id).arguments_json == {"n": 7}
+    assert Task.objects.get(pk=plain.task.id).arguments == {"n": 7}
     assert Task.objects.get(pk=keyed.task.id).idempotency_key == "a"
     assert Task.objects.count() == 3
 

@@ -337,17 +337,3 @@ def test_a_program_calls_as_long_as_the_person_behind_it_may(transactional_db: N
     else:
         assert taken == []
         assert kit.look(task.id).message == "Not run: its client has been locked out"
-
-
-def test_an_approval_of_before_definitions_were_kept_holds_for_an_unchanged_tool(transactional_db: None) -> None:
-    world = kit.make_world(approval=True)
-    same, changed = kit.create(world), kit.create(world)
-    with kit.superuser_past_the_guards() as raw:
-        raw.execute("UPDATE question SET definition = NULL, definition_digest = NULL")
-    for number, task in enumerate((same, changed)):
-        approve(task.id, f"ana-{number}")
-    change_tool(world, changed_at=datetime(2020, 1, 1, tzinfo=UTC))
-    assert kit.claim_one().task_id == same.id
-    change_tool(world, changed_at=datetime.now(UTC))
-    assert kit.claim() == []
-    assert kit.look(changed.id).state is State.INPUT_REQUIRED

@@ -53,7 +53,7 @@ def server_of(world: World) -> int:
 
 def heap_up(world: World, count: int = BACKLOG) -> None:
     """That many more tasks like the client's first one, each a moment older than the one before."""
-    columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments_json, arguments_digest"
+    columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest"
     with kit.superuser_past_the_guards() as raw:
         raw.execute(
             f"INSERT INTO task (public_id, runnable_at, state, {columns})"

@@ -198,7 +198,7 @@ def test_an_event_and_its_leaf_replaced_together_lack_the_signature(sealed: Worl
     victim = second.event_ids[0]
     tamper("UPDATE event SET actor = 'somebody else' WHERE id = %s", victim)
     tamper(
-        "UPDATE seal SET leaves = (SELECT event_digest_v1(e) FROM event e WHERE e.id = %s)"
+        "UPDATE seal SET leaves = (SELECT event_digest(e) FROM event e WHERE e.id = %s)"
         " || substr(leaves, 33) WHERE id = %s",
         victim,
         second.pk,

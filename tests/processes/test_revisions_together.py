@@ -112,7 +112,7 @@ View = tuple[str, Callable[[], str]]
 def _id_of(hub: RunningHub, filename: str) -> str:
     def look() -> str:
         found = hub.sql(
-            "SELECT public_id FROM task WHERE arguments_json ->> 'filename' = %s AND state = 'input_required'",
+            "SELECT public_id FROM task WHERE arguments ->> 'filename' = %s AND state = 'input_required'",
             [filename],
         )
         return str(found[0][0]) if found else ""

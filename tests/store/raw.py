@@ -73,7 +73,7 @@ def task(raw: Raw, of: Owner | None = None, state: State = State.QUEUED, *, born
         "tool_id": of.tool,
         "tool_name": "echo",
         "revision": "2026-07-28",
-        "arguments_json": json.dumps({"text": "hello"}),
+        "arguments": json.dumps({"text": "hello"}),
         "arguments_digest": bytes(32),
         "state": born,
         "ttl_ms": 60_000,

@@ -121,9 +121,8 @@ def test_only_the_time_to_live_of_an_ended_task_may_still_move(raw: Raw) -> None
         ("tool_id", "tool_id + 1"),
         ("tool_name", "'other'"),
         ("revision", "'2025-11-25'"),
-        ("arguments_json", '\'{"text":"other"}\''),
-        ("arguments_json", '\'{ "text":"hello"}\''),
-        ("arguments", '\'{"text":"hello"}\''),
+        ("arguments", '\'{"text":"other"}\''),
+        ("arguments", '\'{ "text":"hello"}\''),
         ("arguments_digest", "sha256('x')"),
         ("created_at", "created_at - interval '1 second'"),
         ("idempotency_key", "'other'"),
@@ -136,22 +135,6 @@ def test_what_a_task_is_never_changes(raw: Raw, column: str, value: str) -> None
     task = sql.task(raw)
     with refused("TH001"):
         raw.execute(f"UPDATE task SET {column} = {value} WHERE id = {task}")
-
-
-@pytest.mark.parametrize(
-    "change", ["arguments = '{}'", "arguments = NULL, arguments_json = '{}'", "arguments_json = '{}'"]
-)
-def test_the_arguments_of_a_task_of_before_never_change_either(raw: Raw, change: str) -> None:
-    task = sql.task(raw, arguments_json=None, arguments='{"text":"hello"}')
-    with refused("TH001"):
-        raw.execute(f"UPDATE task SET {change} WHERE id = {task}")
-
-
-@pytest.mark.parametrize(("now", "before"), [(None, None), ("{}", "{}")])
-def test_a_task_has_arguments_in_one_place(raw: Raw, now: str | None, before: str | None) -> None:
-    of = sql.owner(raw)
-    with refused("TH001"):
-        sql.task(raw, of, arguments_json=now, arguments=before)
 
 
 @pytest.mark.parametrize("bad", ["short", "x" * 21, "x" * 65, "with space in the middle", "snowman-☃-snowman-snowman"])

@@ -81,21 +81,9 @@ def test_a_trigger_that_no_file_names_goes_and_one_that_is_changed_is_made_anew(
     assert value("SELECT count(DISTINCT tgname) FROM pg_trigger WHERE tgname = ANY (%s)", [*names]) == len(names)
 
 
-def test_a_function_of_an_earlier_release_goes_once_it_is_named_as_gone(files: dict[str, str]) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE FUNCTION claim_tasks_v0(p_limit int) RETURNS int LANGUAGE sql AS 'SELECT 1'")
-    edit(files, "gone.sql", "DROP FUNCTION IF EXISTS ", "DROP FUNCTION IF EXISTS claim_tasks_v0, ")
-    edit(files, "people.sql", "-- Whoever changes", "-- Whoever now changes")
-    assert functions.load() is True
-    assert value("SELECT count(*) FROM pg_proc WHERE proname = 'claim_tasks_v0'") == 0
-
-
-def test_no_file_brings_back_what_is_gone_and_none_overloads_another() -> None:
+def test_each_function_has_a_name_of_its_own() -> None:
     names = functions._FUNCTION.findall(functions._functions())
     assert len(names) == len(set(names))
-    gone = re.findall(r"\w+_v\d+|th_\w+", functions._text("gone.sql"))
-    assert gone
-    assert not set(gone) & set(names)
     live = "SELECT array_agg(proname::text) FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prokind = 'f'"
     assert set(names) == {name for name in value(live) if not name.startswith("procrastinate")}
 
@@ -110,7 +98,7 @@ def test_code_that_meets_a_newer_schema_changes_nothing_and_says_so(files: dict[
         cursor.execute("UPDATE schema_state SET works_with = version")
     with pytest.raises(functions.NewerSchemaError, match=f"schema {functions.VERSION + 1}; this one knows"):
         functions.check_newer()
-    assert "'p')" in source_of("announce_people_v1")
+    assert "'p')" in source_of("announce_people")
 
 
 def test_nothing_is_loaded_while_a_migration_is_still_to_be_applied(files: dict[str, str]) -> None:

@@ -113,9 +113,8 @@ class RunningHub:
             str(self.data),
             "--port",
             str(self.port),
+            "--verbose",  # what its parts log is in `log` as well
         ]
-        if "--verbose" in (source / "taskhub/cli/management/commands/up.py").read_text():  # of the release before, not
-            command.append("--verbose")  # what its parts log is in `log` as well
         for spec in servers:
             command += ["--server", spec]
         with self.log.open("wb") as log:

@@ -23,8 +23,7 @@ class Task(models.Model):
     tool = models.ForeignKey(Tool, models.PROTECT, db_index=False)
     tool_name = models.CharField(max_length=160)
     revision = models.CharField(max_length=32)
-    arguments_json = JsonText(null=True)
-    arguments = models.JSONField(null=True)  # of tasks from before there was arguments_json
+    arguments = JsonText()
     arguments_digest = models.BinaryField(max_length=32)
     tool_digest = models.BinaryField(max_length=32, null=True)
     answers = models.JSONField(null=True)

@@ -24,7 +24,7 @@ def _slow(seconds: float, label: str = "", **params: Any) -> dict[str, Any]:
 
 
 def _state(hub: RunningHub, label: str) -> str:
-    found = hub.sql("SELECT state FROM task WHERE arguments_json ->> 'label' = %s ORDER BY id DESC LIMIT 1", [label])
+    found = hub.sql("SELECT state FROM task WHERE arguments ->> 'label' = %s ORDER BY id DESC LIMIT 1", [label])
     return str(found[0][0])
 
 

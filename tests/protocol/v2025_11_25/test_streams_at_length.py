@@ -122,7 +122,7 @@ def test_a_call_is_refused_for_want_of_room_before_it_runs_and_not_after(hub: Ru
         refused = sessions[0].call("tools/call", call)
         assert (refused.status, refused.error["code"]) == (200, 42900)
         assert int(refused.headers["retry-after"]) > 0
-    assert hub.sql("SELECT count(*) FROM task WHERE arguments_json ->> 'label' = 'no room'") == [(0,)]
+    assert hub.sql("SELECT count(*) FROM task WHERE arguments ->> 'label' = 'no room'") == [(0,)]
     wait_until(lambda: sessions[0].call("tools/call", call).status == 200, "room again")
     sessions[0].call("tasks/cancel", {"taskId": task_id})
 

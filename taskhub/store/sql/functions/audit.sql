@@ -80,20 +80,20 @@ $$;
 
 -- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: a later column gets a later
 -- function. STABLE, as what it calls is, or it would not be inlined: it is computed for every event there is.
-CREATE OR REPLACE FUNCTION event_line_v1(e event) RETURNS text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION event_line(e event) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
         e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text
 $$;
 
-CREATE OR REPLACE FUNCTION event_digest_v1(e event) RETURNS bytea LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION event_digest(e event) RETURNS bytea LANGUAGE sql STABLE AS $$
     SELECT sha256(convert_to(jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
         e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
 $$;
 
 -- The parts of the log, oldest first; the ids of one are from `from_id` on and below `to_id`.
-CREATE OR REPLACE FUNCTION event_parts_v1() RETURNS TABLE (name text, from_id bigint, to_id bigint)
+CREATE OR REPLACE FUNCTION event_parts() RETURNS TABLE (name text, from_id bigint, to_id bigint)
 LANGUAGE sql STABLE AS $$
     SELECT c.relname::text, coalesce(substring(bound FROM $x$FROM \('?(-?\d+)$x$)::bigint, -9223372036854775808),
            substring(bound FROM $x$TO \('?(-?\d+)$x$)::bigint
@@ -103,7 +103,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- TRUNCATE of a part is not TRUNCATE of the table.
-CREATE OR REPLACE FUNCTION event_part_guard_v1(part text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION event_part_guard(part text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER event_no_truncate BEFORE TRUNCATE ON %I'
                    ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
@@ -111,7 +111,7 @@ END $$;
 
 -- Two parts of `size` ids above the one that is written to, made while nobody waits for them. With the month's first
 -- look, and `fewest` events in its part, what is written from now on goes to the next. Returns that part's name.
-CREATE OR REPLACE FUNCTION event_part_turn_v1(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION event_part_turn(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     last bigint;
     part record;
@@ -121,22 +121,22 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock(7225941807011218);
     last := (SELECT last_value FROM event_id_seq);
-    WHILE (SELECT count(*) FROM event_parts_v1() p WHERE p.from_id > last) < 2 LOOP
-        SELECT p.* INTO top FROM event_parts_v1() p ORDER BY p.to_id DESC LIMIT 1;
+    WHILE (SELECT count(*) FROM event_parts() p WHERE p.from_id > last) < 2 LOOP
+        SELECT p.* INTO top FROM event_parts() p ORDER BY p.to_id DESC LIMIT 1;
         made := 'event_' || substring(top.name FROM '\d+$')::int + 1;
         EXECUTE format('CREATE TABLE %I (LIKE event INCLUDING DEFAULTS)', made);
-        PERFORM event_part_guard_v1(made);
+        PERFORM event_part_guard(made);
         -- Unlike PARTITION OF, this lets others write meanwhile.
         EXECUTE format('ALTER TABLE event ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', made, top.to_id,
                        top.to_id + size);
     END LOOP;
-    SELECT p.* INTO part FROM event_parts_v1() p WHERE last >= p.from_id AND last < p.to_id;
+    SELECT p.* INTO part FROM event_parts() p WHERE last >= p.from_id AND last < p.to_id;
     -- Not twice, and never close to the end, where the next id may be above it already: it would be taken again.
     IF last < part.to_id - size / 100 AND EXISTS (
         SELECT 1 FROM (SELECT e.id, e.at FROM event e WHERE e.id >= part.from_id ORDER BY e.id LIMIT 1) AS first
         WHERE last - first.id >= fewest - 1
           AND date_trunc('month', first.at, 'UTC') < date_trunc('month', clock_timestamp(), 'UTC')) THEN
-        SELECT p.* INTO next FROM event_parts_v1() p WHERE p.from_id = part.to_id;
+        SELECT p.* INTO next FROM event_parts() p WHERE p.from_id = part.to_id;
         PERFORM setval('event_id_seq', next.from_id, false);
         RETURN next.name;
     END IF;
@@ -145,12 +145,12 @@ END $$;
 
 -- Away with the oldest part, whose events are in an archive, and with the seals that are there as well. The last of
 -- these stays, for the next to follow.
-CREATE OR REPLACE FUNCTION event_part_drop_v1(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION event_part_drop(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     oldest record;
 BEGIN
     PERFORM pg_advisory_xact_lock(7225941807011218);
-    SELECT p.* INTO oldest FROM event_parts_v1() p ORDER BY p.from_id LIMIT 1;
+    SELECT p.* INTO oldest FROM event_parts() p ORDER BY p.from_id LIMIT 1;
     IF oldest.name IS DISTINCT FROM part OR (SELECT last_value FROM event_id_seq) < oldest.to_id THEN
         RAISE EXCEPTION '% is not the oldest part of the log, or written to', part USING ERRCODE = 'TH008';
     END IF;
@@ -159,7 +159,7 @@ BEGIN
 END $$;
 
 -- Seals go when the log says that an archive has them, and not otherwise.
-CREATE OR REPLACE FUNCTION seal_stays_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION seal_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
                                           WHERE e.tenant_id IS NULL AND e.action = 'audit.archived') THEN
@@ -170,7 +170,7 @@ END $$;
 
 -- Which cluster this is: `initdb` and `pg_upgrade` make another, a copy of the files is the same one. Empty where the
 -- provider lets nobody ask.
-CREATE OR REPLACE FUNCTION cluster_v1() RETURNS text LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION cluster() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT c.system_identifier FROM pg_control_system() c)::text;
 EXCEPTION WHEN insufficient_privilege THEN
@@ -179,7 +179,7 @@ END $$;
 
 -- An event's place in the log is its transaction's id and, since the database was moved into a cluster that counts
 -- from the beginning, so many more. The column's default says how many, so that a dump takes it along.
-CREATE OR REPLACE FUNCTION event_shift_v1() RETURNS bigint LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
     FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = 'event'::regclass AND a.attname = 'xid'
@@ -188,7 +188,7 @@ $$;
 -- After a move: what is written from now on gets a place behind all that was sealed or written in the cluster before.
 -- So do `late` events, which were written here with places that are sealed already; theirs is all that changes, and no
 -- seal has held them yet. What has an id up to `top` was there before.
-CREATE OR REPLACE FUNCTION event_moved_v1(sealed_to bigint, top bigint)
+CREATE OR REPLACE FUNCTION event_moved(sealed_to bigint, top bigint)
 RETURNS TABLE (shift bigint, late bigint, first bigint, last bigint) LANGUAGE plpgsql AS $$
 DECLARE
     behind bigint;
@@ -198,9 +198,9 @@ BEGIN
     SELECT greatest(sealed_to, (SELECT max(s.to_xid) FROM seal s), max(e.xid) + 1) INTO behind
     FROM event e WHERE e.xid >= sealed_to;
     SELECT count(*), min(e.id), max(e.id), greatest(0, behind - least(
-        min(e.xid), pg_current_xact_id()::text::bigint + event_shift_v1()))
+        min(e.xid), pg_current_xact_id()::text::bigint + event_shift()))
     INTO late, first, last, more FROM event e WHERE e.xid < sealed_to AND e.id > top;
-    shift := event_shift_v1() + more;
+    shift := event_shift() + more;
     IF behind > 4611686018427387904 THEN
         RAISE EXCEPTION 'no cluster counts to %', behind USING ERRCODE = 'TH008';
     END IF;

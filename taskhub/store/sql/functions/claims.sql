@@ -2,8 +2,7 @@
 
 -- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
 -- is full. p_per_context counts over all workers, p_share over the slots of this one.
--- The index has who holds a task, and nothing that changes while it runs. What asked before an upgrade has a worker and
--- no lease.
+-- The index has who holds a task, and nothing that changes while it runs.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
@@ -19,7 +18,7 @@ $$;
 -- Whether calls of this client may run: nobody locked it out, and behind a program that a person signed in
 -- there still are the person, their role, their consent and the program. (`identity.principals._of_oauth` says
 -- the same of its tokens.)
-CREATE OR REPLACE FUNCTION th_may_call_v1(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
         SELECT FROM auth_user u
         JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
@@ -31,11 +30,10 @@ $$;
 
 -- Of tasks that a worker is about to take, keeps those from running that must not run as they are: asks for approval
 -- (again) where the tool has changed since people or a rule let the call through, and faults the others with the
--- reason. An approval holds for the definition that was shown with it; one from before definitions were kept, for
--- a tool that has not changed since it was asked. A rule that let a call through did so by the definition of that
--- moment. The caller holds their locks; returns which they were. Every batch passes here, so the long way to a
--- client's rights is gone only where they hang on a person.
-CREATE OR REPLACE FUNCTION th_hold_back_v1(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+-- reason. An approval holds for the definition that was shown with it. A rule that let a call through did so by the
+-- definition of that moment. The caller holds their locks; returns which they were. Every batch passes here, so the
+-- long way to a client's rights is gone only where they hang on a person.
+CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
     before record;
@@ -58,14 +56,12 @@ BEGIN
                    ELSE 'approved_tool_changed' END AS reason
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
         LEFT JOIN LATERAL (
-            SELECT q.id, CASE WHEN q.definition_digest IS NULL THEN o.changed_at > q.opened_at
-                              ELSE q.definition_digest <> decode(o.digest, 'hex') END AS outdated
-            FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
-            -- Not `q.id`, of which there is an index: a claim sorts nothing where it need not (claim_tasks_v5), and
+            SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+            -- Not `q.id`, of which there is an index: a claim sorts nothing where it need not (claim_tasks), and
             -- would read in its order every question there ever was.
             ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
         CROSS JOIN LATERAL (
-            SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call_v1(c) ELSE c.disabled_at IS NULL END AS call,
+            SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
                    -- A call that nobody approved goes to the server, which knows best what it has.
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
@@ -85,7 +81,7 @@ BEGIN
             CROSS JOIN LATERAL (SELECT count(*) AS n FROM question
                                 WHERE task_id = unfit.id AND kind = 'approval') AS asked
             WHERE o.id = unfit.tool_id;
-            PERFORM th_open_questions_v2(unfit.id, unfit.tenant_id, json_build_array(json_build_object(
+            PERFORM th_open_questions(unfit.id, unfit.tenant_id, json_build_array(json_build_object(
                 'key', before.key, 'kind', 'approval', 'params', before.params, 'audience', 'operator',
                 'group', before."group", 'quorum', before.quorum)), false);
             UPDATE task SET state = 'input_required',
@@ -120,13 +116,13 @@ END $$;
 -- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
 -- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
 -- what was locked or committed late.
-CREATE OR REPLACE FUNCTION claim_tasks_v5(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
-                                          p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
-                                          p_who text)
+CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
+                                       p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
+                                       p_who text)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
-               server_enabled boolean, context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
+               context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
                r_held_back bigint[])
 -- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
 -- scan, and what is wanted in the order of an index is read from that one and not sorted. (Such a plan, then 19,000
@@ -252,15 +248,15 @@ BEGIN
             INTO batch, fitting, more, full_contexts;
         END IF;
         IF NOT again AND cardinality(paused) > 0 THEN
-            -- By their ids alone, and first, as in th_hold_back_v1.
+            -- By their ids alone, and first, as in th_hold_back.
             WITH taken AS MATERIALIZED (SELECT t.id, t.tool_id FROM task t WHERE t.id = ANY (batch))
             SELECT coalesce(array_agg(w.id), '{}') INTO paused_calls
             FROM taken w JOIN tool o ON o.id = w.tool_id WHERE o.server_id = ANY (paused);
             batch := ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (paused_calls));
         END IF;
         IF cardinality(batch) > 0 THEN
-            -- Calls may have waited for days: some may not run any more (th_hold_back_v1).
-            held_back := held_back || th_hold_back_v1(batch);
+            -- Calls may have waited for days: some may not run any more (th_hold_back).
+            held_back := held_back || th_hold_back(batch);
             UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                    lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
             WHERE task.id = ANY (batch) AND task.id <> ALL (held_back);
@@ -296,14 +292,14 @@ BEGIN
     INSERT INTO attempt (task_id, number, worker, started_at)
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
-        -- By their ids alone, and first, as in th_hold_back_v1.
+        -- By their ids alone, and first, as in th_hold_back.
         WITH taken AS MATERIALIZED (
-            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments_json, w.arguments, w.answers,
+            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
-               coalesce(t.arguments_json::text, t.arguments::text),
+               t.arguments::text,
                -- the answer given last to each question of the tool
                coalesce((
                    SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q
@@ -312,14 +308,14 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, t.answers::text, s.enabled, t.context_id, more,
+               t.run_seconds, t.answers::text, t.context_id, more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;
 
 -- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
 -- that is not in the answer is no longer this worker's.
-CREATE OR REPLACE FUNCTION renew_leases_v1(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
+CREATE OR REPLACE FUNCTION renew_leases(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
     UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
     FROM unnest(p_ids, p_epochs) AS held(id, epoch)

@@ -18,9 +18,6 @@ BEGIN
         IF NEW.public_id !~ '^[A-Za-z0-9_-]{22,64}$' THEN
             RAISE EXCEPTION 'public_id must be 22 to 64 url-safe characters' USING ERRCODE = 'TH001';
         END IF;
-        IF num_nonnulls(NEW.arguments_json, NEW.arguments) <> 1 THEN
-            RAISE EXCEPTION 'a task has arguments, once' USING ERRCODE = 'TH001';
-        END IF;
         RETURN NEW;
     END IF;
     IF (NEW.id, NEW.public_id, NEW.tenant_id, NEW.context_id, NEW.tool_id, NEW.tool_name, NEW.revision,
@@ -28,8 +25,8 @@ BEGIN
        IS DISTINCT FROM
        (OLD.id, OLD.public_id, OLD.tenant_id, OLD.context_id, OLD.tool_id, OLD.tool_name, OLD.revision,
         OLD.arguments_digest, OLD.tool_digest, OLD.created_at)
-       OR NEW.arguments_json::text IS DISTINCT FROM OLD.arguments_json::text
-       OR NEW.arguments IS DISTINCT FROM OLD.arguments OR NEW.answers IS DISTINCT FROM OLD.answers
+       OR NEW.arguments::text IS DISTINCT FROM OLD.arguments::text
+       OR NEW.answers IS DISTINCT FROM OLD.answers
        OR NEW.idempotency_key IS DISTINCT FROM OLD.idempotency_key THEN
         RAISE EXCEPTION 'identity, owner, tool and arguments of a task never change' USING ERRCODE = 'TH001';
     END IF;
@@ -158,7 +155,7 @@ BEGIN
 END $$;
 
 -- A tenant that has an admin who may sign in keeps one, whoever changes what: the console, a shell or by hand.
-CREATE OR REPLACE FUNCTION keep_an_admin_v1(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION keep_an_admin(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     -- One at a time in each tenant: of two admins who lock each other out, the second finds nobody left. A change
     -- and no mere lock, so that a transaction with an older view of the rows fails instead of not noticing.
@@ -169,17 +166,17 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION membership_keeps_admin_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION membership_keeps_admin() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     -- A disabled admin was no help before either.
     IF EXISTS (SELECT 1 FROM auth_user WHERE id = OLD.user_id AND is_active) THEN
-        PERFORM keep_an_admin_v1(OLD.tenant_id);
+        PERFORM keep_an_admin(OLD.tenant_id);
     END IF;
     RETURN NULL;
 END $$;
 
-CREATE OR REPLACE FUNCTION auth_user_keeps_admin_v1() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION auth_user_keeps_admin() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM keep_an_admin_v1(tenant_id) FROM membership WHERE user_id = OLD.id AND role = 'admin' ORDER BY tenant_id;
+    PERFORM keep_an_admin(tenant_id) FROM membership WHERE user_id = OLD.id AND role = 'admin' ORDER BY tenant_id;
     RETURN NULL;
 END $$;

@@ -2,7 +2,7 @@
 
 -- An approval is about the tool as it is defined at this moment: kept with it, to be shown, to be
 -- compared when the task is claimed, and named by the event of the decision.
-CREATE OR REPLACE FUNCTION th_open_questions_v2(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
+CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
                           definition, definition_digest)
@@ -18,7 +18,7 @@ $$;
 -- tool itself waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit
 -- questions opened here: an array of {key, response, verdict}. They are the client's decisions, stored and recorded
 -- like every other; where nothing is left open the task is runnable again.
-CREATE OR REPLACE FUNCTION ask_v2(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
+CREATE OR REPLACE FUNCTION ask(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
                        p_live boolean, p_given json, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -41,7 +41,7 @@ BEGIN
         PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
         RETURN true;
     END IF;
-    PERFORM th_open_questions_v2(p_id, owner.tenant_id, p_questions, p_live);
+    PERFORM th_open_questions(p_id, owner.tenant_id, p_questions, p_live);
     UPDATE task SET state = 'input_required', message = left(p_message, 1024), version = version + 1,
            upstream_state = CASE WHEN p_live THEN upstream_state ELSE p_upstream_state END,
            lease_until = CASE WHEN p_live THEN lease_until END, worker = CASE WHEN p_live THEN worker ELSE '' END
@@ -52,7 +52,7 @@ BEGIN
     FOR given IN SELECT g ->> 'key' AS key, g ->> 'response' AS response, g ->> 'verdict' AS verdict, c.name
                  FROM json_array_elements(coalesce(p_given, '[]')) g JOIN auth_context c ON c.id = owner.context_id
     LOOP
-        PERFORM answer_v2(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL,
+        PERFORM answer(p_id, given.key, given.response, given.verdict, th_words('came_along'), NULL,
             owner.context_id, NULL,
             json_build_object('name', given.name, 'door', 'client', 'context_id', owner.context_id)::text);
     END LOOP;
@@ -63,7 +63,7 @@ END $$;
 -- quorum), 'late' (the question was closed before), 'twice' (this person decided already) or
 -- 'unknown'. First valid answer wins: the task row is locked first by everybody. Its event names the digests
 -- of what was decided.
-CREATE OR REPLACE FUNCTION answer_v2(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
+CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -130,8 +130,8 @@ BEGIN
 END $$;
 
 -- The client answered a question with an error: the call fails with it (CH-05). Returns what
--- became of it: 'answered', 'late' or 'unknown', as answer_v2.
-CREATE OR REPLACE FUNCTION refuse_v1(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
+-- became of it: 'answered', 'late' or 'unknown', as answer.
+CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
     held record;

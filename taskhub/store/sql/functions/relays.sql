@@ -5,7 +5,7 @@
 -- One request for a worker. Refused, with a word that says why, when no worker lives or the context
 -- has p_most under way. Checking the references writes to logged tables, and a NOTIFY holds up every
 -- other one until its commit is on disk: this commit waits for no disk.
-CREATE OR REPLACE FUNCTION add_relay_v1(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
+CREATE OR REPLACE FUNCTION add_relay(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
                              p_capabilities text, p_seconds float8, p_most int)
 RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
@@ -25,7 +25,7 @@ BEGIN
 END $$;
 
 -- For each server, up to so many waiting requests become this worker's, oldest first.
-CREATE OR REPLACE FUNCTION claim_relays_v1(p_worker text, p_servers bigint[], p_free int[])
+CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
                seconds float8)
 LANGUAGE plpgsql AS $$
@@ -47,7 +47,7 @@ BEGIN
 END $$;
 
 -- Stores the outcome, unless its caller has left. Rings the caller.
-CREATE OR REPLACE FUNCTION finish_relay_v1(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
+CREATE OR REPLACE FUNCTION finish_relay(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -61,7 +61,7 @@ BEGIN
 END $$;
 
 -- Makes the interests of a holder last; tells the workers of new ones.
-CREATE OR REPLACE FUNCTION follow_v1(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
+CREATE OR REPLACE FUNCTION follow(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     fresh boolean;
@@ -83,7 +83,7 @@ BEGIN
 END $$;
 
 -- The server is being listened to for these: rings every stream that waited for it.
-CREATE OR REPLACE FUNCTION mark_followed_v1(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];
 BEGIN

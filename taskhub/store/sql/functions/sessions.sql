@@ -1,7 +1,7 @@
 -- Sessions of the 2025 wires, and what a stream is to send.
 
 -- A session for the context; beyond p_most live ones, the longest unused end.
-CREATE OR REPLACE FUNCTION start_session_v1(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
+CREATE OR REPLACE FUNCTION start_session(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
                                  p_client_info jsonb, p_client_capabilities jsonb, p_most int) RETURNS bigint
 LANGUAGE sql AS $$
     UPDATE session SET ended_at = clock_timestamp() WHERE id = ANY (ARRAY(
@@ -31,7 +31,7 @@ $$;
 -- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of
 -- those that wait for one task's result, only the newest is, so that nothing is said twice; and, where
 -- something is due later, in how many seconds.
-CREATE OR REPLACE FUNCTION deliver_v2(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
+CREATE OR REPLACE FUNCTION deliver(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
 RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     mine stream;

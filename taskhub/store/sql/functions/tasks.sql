@@ -64,7 +64,7 @@ FROM task t;
 -- Makes the tasks of p_wanted (what a task is born with; n numbers them) durable, in one statement
 -- for all of them. A key that its context used before makes nothing: the row names the earlier task
 -- and r_existed, or r_reused when that was another call.
-CREATE OR REPLACE FUNCTION create_tasks_v3(p_wanted json, p_who text)
+CREATE OR REPLACE FUNCTION create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -83,7 +83,7 @@ BEGIN
                 session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
                 keep_ms bigint)
         ), made AS (
-            INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments_json,
+            INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                               arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at,
                               poll_interval_ms, idempotency_key, client_info, client_capabilities, trace, rerun_of_id,
                               max_attempts, at_least_once, run_seconds, session_id, request_id, progress_token, handle,
@@ -110,7 +110,7 @@ BEGIN
         IF made.questions IS NULL THEN
             queued := true;
         ELSE
-            PERFORM th_open_questions_v2(made.id, made.tenant, made.questions, false);
+            PERFORM th_open_questions(made.id, made.tenant, made.questions, false);
         END IF;
         RETURN QUERY SELECT made.n, false, false, made.id, made.created_at;
     END LOOP;
@@ -126,7 +126,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION note_v1(p_id bigint, p_epoch int, p_lines jsonb, p_keep int) RETURNS boolean
+CREATE OR REPLACE FUNCTION note(p_id bigint, p_epoch int, p_lines jsonb, p_keep int) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     latest jsonb;
@@ -155,7 +155,7 @@ END $$;
 -- The tools of p_ended are done: an array of {id, epoch, result, is_error, message}. Returns the ids of
 -- the tasks that are finished now; one that is missing was not this worker's any more. One statement
 -- for all of them: opening the table's indexes and reading its CHECKs costs more than a row.
-CREATE OR REPLACE FUNCTION finish_tasks_v1(p_ended json, p_who text) RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION finish_tasks(p_ended json, p_who text) RETURNS SETOF bigint
 -- A plan made for an empty table must not hurt later.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -192,7 +192,7 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE OR REPLACE FUNCTION fault_v1(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
+CREATE OR REPLACE FUNCTION fault(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
@@ -210,7 +210,7 @@ BEGIN
 END $$;
 
 -- The worker stopped a task whose cancellation was asked for.
-CREATE OR REPLACE FUNCTION settle_cancel_v1(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
+CREATE OR REPLACE FUNCTION settle_cancel(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
@@ -228,7 +228,7 @@ END $$;
 
 -- Gives a task back: the server was not there, or the worker stops. A tool that had started and
 -- may not run twice is faulted instead, so that a person decides.
-CREATE OR REPLACE FUNCTION release_v1(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
+CREATE OR REPLACE FUNCTION release(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
                                       p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -277,7 +277,7 @@ $$;
 
 -- Records the wish. A task nobody runs ends at once; a running one is told through its lease.
 -- Returns the state after: 'unknown' when there is no such task.
-CREATE OR REPLACE FUNCTION request_cancel_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION request_cancel(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
 BEGIN
@@ -302,7 +302,7 @@ END $$;
 
 -- Ends the task as cancelled before it returns, also where a worker runs it: what the worker does from
 -- here on is dropped. Returns 'unknown', the state it had ended in before, or '' if this cancelled it.
-CREATE OR REPLACE FUNCTION cancel_now_v1(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION cancel_now(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
 BEGIN
@@ -325,7 +325,7 @@ BEGIN
 END $$;
 
 -- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
-CREATE OR REPLACE FUNCTION sweep_v1(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
+CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;

@@ -23,10 +23,10 @@ CREATE CONSTRAINT TRIGGER task_born_with_questions AFTER INSERT ON task
     EXECUTE FUNCTION input_required_check();
 CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE ON event FOR EACH ROW EXECUTE FUNCTION append_only();
 CREATE TRIGGER event_no_truncate BEFORE TRUNCATE ON event FOR EACH STATEMENT EXECUTE FUNCTION append_only();
-SELECT event_part_guard_v1(name) FROM event_parts_v1();
+SELECT event_part_guard(name) FROM event_parts();
 CREATE TRIGGER seal_append_only BEFORE UPDATE ON seal FOR EACH ROW EXECUTE FUNCTION append_only();
 CREATE TRIGGER seal_stays AFTER DELETE ON seal REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT EXECUTE FUNCTION seal_stays_v1();
+    FOR EACH STATEMENT EXECUTE FUNCTION seal_stays();
 CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON seal FOR EACH STATEMENT EXECUTE FUNCTION append_only();
 
 CREATE TRIGGER decision_append_only BEFORE UPDATE ON decision FOR EACH ROW EXECUTE FUNCTION append_only();
@@ -42,28 +42,28 @@ CREATE TRIGGER task_keep BEFORE UPDATE ON task FOR EACH ROW
     EXECUTE FUNCTION task_keep();
 
 CREATE TRIGGER auth_user_announced AFTER DELETE OR UPDATE OF is_active ON auth_user
-    FOR EACH STATEMENT EXECUTE FUNCTION announce_people_v1();
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_people();
 
 CREATE TRIGGER membership_announced AFTER DELETE OR UPDATE ON membership
-    FOR EACH STATEMENT EXECUTE FUNCTION announce_people_v1();
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_people();
 
 CREATE TRIGGER auth_user_signs_out AFTER UPDATE OF is_active, password ON auth_user
     FOR EACH ROW WHEN (OLD.is_active IS DISTINCT FROM NEW.is_active OR OLD.password IS DISTINCT FROM NEW.password)
-    EXECUTE FUNCTION end_sign_ins_v1();
+    EXECUTE FUNCTION end_sign_ins();
 
 CREATE TRIGGER membership_signs_out AFTER DELETE OR UPDATE OF tenant_id, user_id ON membership
-    FOR EACH ROW EXECUTE FUNCTION end_sign_ins_of_member_v1();
+    FOR EACH ROW EXECUTE FUNCTION end_sign_ins_of_member();
 
 CREATE TRIGGER sign_in_ended AFTER DELETE ON sign_in REFERENCING OLD TABLE AS ended
-    FOR EACH STATEMENT EXECUTE FUNCTION announce_sign_outs_v1();
+    FOR EACH STATEMENT EXECUTE FUNCTION announce_sign_outs();
 
 CREATE TRIGGER membership_loses_admin AFTER UPDATE ON membership
     FOR EACH ROW WHEN (OLD.role = 'admin' AND (OLD.role, OLD.tenant_id, OLD.user_id)
                        IS DISTINCT FROM (NEW.role, NEW.tenant_id, NEW.user_id))
-    EXECUTE FUNCTION membership_keeps_admin_v1();
+    EXECUTE FUNCTION membership_keeps_admin();
 
 CREATE TRIGGER membership_admin_leaves AFTER DELETE ON membership
-    FOR EACH ROW WHEN (OLD.role = 'admin') EXECUTE FUNCTION membership_keeps_admin_v1();
+    FOR EACH ROW WHEN (OLD.role = 'admin') EXECUTE FUNCTION membership_keeps_admin();
 
 CREATE TRIGGER auth_user_admin_disabled AFTER UPDATE OF is_active ON auth_user
-    FOR EACH ROW WHEN (OLD.is_active AND NOT NEW.is_active) EXECUTE FUNCTION auth_user_keeps_admin_v1();
+    FOR EACH ROW WHEN (OLD.is_active AND NOT NEW.is_active) EXECUTE FUNCTION auth_user_keeps_admin();

@@ -183,7 +183,7 @@ SELECT pg_try_advisory_xact_lock(:lock);
 -- write: sealable() -> tuple[int, int]
 -- From which transaction on, and up to where: nothing below the snapshot's xmin can still appear.
 SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0),
-       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift_v1();
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift();
 
 -- write: transaction_beyond(from_xid bigint, to_xid bigint, most int) -> int | None
 SELECT e.xid FROM event AS e
@@ -199,7 +199,7 @@ SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
         SELECT e.at FROM event AS e
         WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
     ),
-    (SELECT at FROM last WHERE to_xid > pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift_v1())
+    (SELECT at FROM last WHERE to_xid > pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift())
 )), 0)::float8;
 
 /* fragment: newest_move
@@ -221,7 +221,7 @@ waiting AS (
     WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
 ),
 farthest AS (SELECT e.id, e.xid FROM event AS e ORDER BY e.xid DESC, e.id DESC LIMIT 1)
-SELECT cluster_v1() AS cluster,
+SELECT cluster() AS cluster,
        coalesce((
            SELECT either.cluster FROM (
                SELECT m.id, m.mark ->> 'cluster' AS cluster FROM (SELECT {newest_mark}) AS m
@@ -231,10 +231,10 @@ SELECT cluster_v1() AS cluster,
            ORDER BY either.id DESC LIMIT 1
        ), '') AS known_in,
        coalesce((SELECT to_xid FROM last), 0) AS sealed_to, (SELECT at FROM last) AS sealed_at,
-       event_shift_v1() + greatest(
+       event_shift() + greatest(
            pg_snapshot_xmax(pg_current_snapshot())::text::bigint, pg_current_xact_id_if_assigned()::text::bigint + 1
        ) AS at_xid,
-       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift_v1() AS open_xid,
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift() AS open_xid,
        (SELECT id FROM farthest) AS farthest_id, coalesce((SELECT xid FROM farthest), 0) AS farthest_xid,
        (SELECT xid FROM waiting) AS waiting_xid, (SELECT at FROM waiting) AS waiting_since,
        coalesce(extract(EPOCH FROM clock_timestamp() - (SELECT at FROM waiting)), 0)::float8 AS waited,
@@ -249,7 +249,7 @@ SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 -- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint, to_id bigint) -> Leaves
 -- As one row: who seals or verifies has better things to do than to read thousands.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
-       string_agg(event_digest_v1(e), '' ORDER BY e.xid, e.id) AS digests
+       string_agg(event_digest(e), '' ORDER BY e.xid, e.id) AS digests
 FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id AND e.id <= :to_id;
 
 -- write: store_seal(from_xid bigint, to_xid bigint, count int, event_ids bigint[], leaves bytea, root bytea,
@@ -300,7 +300,7 @@ FROM (
 WHERE s.before < :events ORDER BY s.to_xid;
 
 -- read: event_digests(from_xid bigint, to_xid bigint, to_id bigint) -> list[tuple[int, bytes]]
-SELECT e.id, event_digest_v1(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id <= :to_id;
+SELECT e.id, event_digest(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id <= :to_id;
 
 -- read: top_sealed(most int) -> int | None
 -- The newest id that a seal names: ids and transactions run together, but for those in flight, so it is in the last.
@@ -308,7 +308,7 @@ SELECT max(named.id) FROM (SELECT s.event_ids FROM seal AS s ORDER BY s.to_xid D
 CROSS JOIN LATERAL unnest(s.event_ids) AS named (id);
 
 -- write: move_events(sealed_to bigint, top bigint) -> _Shifted
-SELECT m.shift, m.late, m.first, m.last FROM event_moved_v1(:sealed_to, :top) AS m;
+SELECT m.shift, m.late, m.first, m.last FROM event_moved(:sealed_to, :top) AS m;
 
 
 -- Parts and archives
@@ -318,7 +318,7 @@ SELECT newest.id AS archived_in, newest.after AS archived
 FROM (SELECT 1) AS one LEFT JOIN (SELECT {newest_archive}) AS newest ON true;
 
 -- write: turn_event_part(size bigint, fewest bigint) -> str | None
-SELECT event_part_turn_v1(:size, :fewest);
+SELECT event_part_turn(:size, :fewest);
 
 -- read: event_parts() -> list[_Part]
 -- `until`: of its last event, in the part that is written to as in the others.
@@ -326,7 +326,7 @@ SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) 
        (
            SELECT e.at FROM event AS e WHERE e.id >= p.from_id AND e.id < p.to_id ORDER BY e.id DESC LIMIT 1
        ) AS until
-FROM event_parts_v1() AS p ORDER BY p.from_id;
+FROM event_parts() AS p ORDER BY p.from_id;
 
 -- read: archive_cut(from_id bigint, to_id bigint) -> int | None
 -- The first seal with which all events of the part are sealed.
@@ -338,7 +338,7 @@ WHERE s.to_xid > (SELECT max(e.xid) FROM event AS e WHERE e.id >= :from_id AND e
 SELECT count(*), count(*) FILTER (WHERE e.xid < :below) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id;
 
 -- read: event_lines(from_xid bigint, to_xid bigint) -> list[tuple[int, str]]
-SELECT e.id, event_line_v1(e) FROM event AS e
+SELECT e.id, event_line(e) FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 
 -- write: take_time() -> None
@@ -346,4 +346,4 @@ WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
 
 -- write: drop_event_part(part text, sealed_below bigint) -> None
-SELECT event_part_drop_v1(:part, :sealed_below);
+SELECT event_part_drop(:part, :sealed_below);

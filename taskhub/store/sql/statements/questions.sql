@@ -2,10 +2,10 @@
 
 -- write: answer(task bigint, key text, response text, verdict text, reason text, user bigint, context bigint,
 --     final text, who text) -> Outcome
-SELECT answer_v2(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who);
+SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who);
 
 -- write: refuse(task bigint, key text, error text, message text, who text) -> Outcome
-SELECT refuse_v1(:task, :key, :error, :message, :who);
+SELECT refuse(:task, :key, :error, :message, :who);
 
 -- read: response_to(task bigint, key text) -> _Stored | None
 SELECT q.state, q.response FROM question AS q WHERE q.task_id = :task AND q.key = :key;
@@ -25,7 +25,7 @@ EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :us
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
 q.kind, q.state, q.params::text AS asked,
-left(coalesce(t.arguments_json::text, t.arguments::text), :arguments) AS arguments, o.approval_when AS tool_rule,
+left(t.arguments::text, :arguments) AS arguments, o.approval_when AS tool_rule,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
 q.opened_at, q.closed_at, q.due_at, {mine} AS mine, {decided_by_me} AS decided_by_me, t.message,

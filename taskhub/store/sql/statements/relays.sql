@@ -2,7 +2,7 @@
 
 -- write: add_relay(relay bigint, context bigint, server bigint, method text, params text, capabilities text,
 --     seconds float8, most int) -> str | None
-SELECT add_relay_v1(:relay, :context, :server, :method, :params, :capabilities, :seconds, :most);
+SELECT add_relay(:relay, :context, :server, :method, :params, :capabilities, :seconds, :most);
 
 -- write: take_outcome(relay bigint) -> _Taken
 WITH taken AS (
@@ -19,10 +19,10 @@ FROM gone WHERE state = 'running';
 
 -- write: claim_relays(worker text, servers bigint[], free int[]) -> list[RelayClaim]
 SELECT id, server_id, server_name, method, params, capabilities, seconds
-FROM claim_relays_v1(:worker, :servers, :free);
+FROM claim_relays(:worker, :servers, :free);
 
 -- write: finish_relay(relay bigint, worker text, outcome text) -> bool
-SELECT finish_relay_v1(:relay, :worker, :outcome);
+SELECT finish_relay(:relay, :worker, :outcome);
 
 -- write: sweep_relays() -> rowcount
 DELETE FROM relay WHERE deadline < clock_timestamp() - interval '30 seconds';
@@ -34,7 +34,7 @@ DELETE FROM interest WHERE expires_at < clock_timestamp();
 -- Followed resources
 
 -- write: follow(holder text, servers bigint[], uris text[], seconds float8) -> None
-SELECT follow_v1(:holder, :servers, :uris, :seconds);
+SELECT follow(:holder, :servers, :uris, :seconds);
 
 -- write: unfollow(holder text, channel text, hint text) -> None
 WITH gone AS (
@@ -49,7 +49,7 @@ SELECT i.server_id, i.uri FROM interest AS i WHERE i.holder = :holder AND i.foll
 SELECT DISTINCT i.server_id, i.uri FROM interest AS i;
 
 -- write: mark_followed(server bigint, uris text[]) -> None
-SELECT mark_followed_v1(:server, :uris);
+SELECT mark_followed(:server, :uris);
 
 
 -- Hints

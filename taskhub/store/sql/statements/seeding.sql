@@ -49,7 +49,7 @@ lives AS (
     FROM ways AS w
 ),
 made AS (
-    INSERT INTO task (id, public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments_json,
+    INSERT INTO task (id, public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                       arguments_digest, tool_digest, state, message, result, error, is_error, lease_epoch, lease_until,
                       worker, runnable_at, created_at, updated_at, ended_at, cancel_requested_at, ttl_ms, expires_at,
                       handle, idempotency_key, client_info, client_capabilities, version)
@@ -147,7 +147,7 @@ FROM {lived} AS t CROSS JOIN generate_series(1, 3) AS k
 WHERE t.ran AND t.id % 3 = 0 ORDER BY t.id, k;
 
 -- write: seed_events(low bigint, high bigint) -> int
--- What `task_record` and `answer_v2` would have recorded, at the times they tell of.
+-- What `task_record` and `answer` would have recorded, at the times they tell of.
 WITH stored AS (
     INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, context_id, target, before, after, at)
     SELECT t.tenant_id, t.id, e.version, e.action,

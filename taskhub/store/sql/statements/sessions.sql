@@ -13,7 +13,7 @@ CROSS JOIN LATERAL (
 
 -- write: start_session(public_id text, tenant bigint, context bigint, version text, client_info jsonb,
 --     capabilities jsonb, most int) -> None
-SELECT start_session_v1(:public_id, :tenant, :context, :version, :client_info, :capabilities, :most);
+SELECT start_session(:public_id, :tenant, :context, :version, :client_info, :capabilities, :most);
 
 -- write: end_session(session bigint, channel text, hint text) -> list[int]
 -- Its streams are served no more, from here on and not when the process that has them notices; returns the tasks whose
@@ -136,7 +136,7 @@ FROM unnest(:questions, :methods, :params) AS q (id, method, params)
 ON CONFLICT (question_id, step) DO NOTHING;
 
 -- write: deliver(stream bigint, attach int, first boolean, after bigint, methods text[]) -> list[_Delivered]
-SELECT r_id AS id, r_method AS method, r_params AS params FROM deliver_v2(:stream, :attach, :first, :after, :methods);
+SELECT r_id AS id, r_method AS method, r_params AS params FROM deliver(:stream, :attach, :first, :after, :methods);
 
 -- write: withdraw(stream bigint) -> list[tuple[Sent, bool, int]]
 UPDATE outbound AS o SET state = 'withdrawn', closed_at = clock_timestamp()

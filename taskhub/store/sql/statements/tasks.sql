@@ -140,7 +140,7 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AN
 */
 /* fragment: has_text
 t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
-         OR coalesce(t.arguments_json::text, t.arguments::text) ILIKE '%' || :text || '%'
+         OR t.arguments::text ILIKE '%' || :text || '%'
 */
 /* fragment: countable
 t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
@@ -151,7 +151,7 @@ t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
 */
 
 /* fragment: task_row
-t.id, t.public_id, t.tool_name, left(coalesce(t.arguments_json::text, t.arguments::text), :given) AS given,
+t.id, t.public_id, t.tool_name, left(t.arguments::text, :given) AS given,
 (SELECT o.approval_when FROM tool AS o WHERE o.id = t.tool_id) AS tool_rule, c.name AS client, t.context_id,
 t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at,
@@ -238,7 +238,7 @@ SELECT count(*) FROM (
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client,
-       coalesce(t.arguments_json, t.arguments::json) AS arguments, o.approval_when AS tool_rule, t.worker,
+       t.arguments, o.approval_when AS tool_rule, t.worker,
        t.lease_until, t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key,
        t.client_info, t.trace,
@@ -297,7 +297,7 @@ WHERE q.task_id = :task ORDER BY d.id;
 
 -- write: create_tasks(wanted json, who text) -> list[_Made]
 SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
-FROM create_tasks_v3(:wanted, :who);
+FROM create_tasks(:wanted, :who);
 
 -- read: count_live_tasks(context bigint) -> int
 SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
@@ -319,35 +319,35 @@ SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool
        coalesce((
            SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id
        ), 0)::float8 AS waited
-FROM claim_tasks_v5(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c;
+FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, :rooms, :since, :who) AS c;
 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
-SELECT id, cancel_requested FROM renew_leases_v1(:worker, :tasks, :epochs, :lease_seconds);
+SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_seconds);
 
 -- write: note(task bigint, epoch int, lines jsonb, most int) -> bool
-SELECT note_v1(:task, :epoch, :lines, :most);
+SELECT note(:task, :epoch, :lines, :most);
 
 -- write: ask(task bigint, epoch int, asked json, upstream_state text, message text, live boolean, given json, who text)
 --     -> bool
-SELECT ask_v2(:task, :epoch, :asked, :upstream_state, :message, :live, :given, :who);
+SELECT ask(:task, :epoch, :asked, :upstream_state, :message, :live, :given, :who);
 
 -- write: finish_tasks(ended json, who text) -> list[int]
-SELECT finish_tasks_v1(:ended, :who);
+SELECT finish_tasks(:ended, :who);
 
 -- write: fault(task bigint, epoch int, error text, message text, who text) -> bool
-SELECT fault_v1(:task, :epoch, :error, :message, :who);
+SELECT fault(:task, :epoch, :error, :message, :who);
 
 -- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
-SELECT settle_cancel_v1(:task, :epoch, :message, :who);
+SELECT settle_cancel(:task, :epoch, :message, :who);
 
 -- write: release(task bigint, epoch int, started boolean, delay_seconds float8, reason text, who text) -> bool
-SELECT release_v1(:task, :epoch, :started, :delay_seconds, :reason, :who);
+SELECT release(:task, :epoch, :started, :delay_seconds, :reason, :who);
 
 -- write: request_cancel(task bigint, who text) -> str
-SELECT request_cancel_v1(:task, :who);
+SELECT request_cancel(:task, :who);
 
 -- write: cancel_now(task bigint, who text) -> str
-SELECT cancel_now_v1(:task, :who);
+SELECT cancel_now(:task, :who);
 
 -- write: hand_out(task bigint) -> None
 UPDATE task SET handle = true WHERE id = :task AND NOT handle;
@@ -360,7 +360,7 @@ UPDATE task AS t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.
 FROM unnest(:tasks, :polled) AS p (id, at) WHERE t.id = p.id AND t.ended_at IS NULL;
 
 -- write: sweep(grace_seconds float8, most int, who text) -> int
-SELECT sweep_v1(:grace_seconds, :most, :who);
+SELECT sweep(:grace_seconds, :most, :who);
 
 -- write: purge_tasks(retention_days int, most int) -> rowcount
 -- An array, not `IN`: a plan may run a subquery of `IN` again and take other rows each time.

@@ -231,7 +231,7 @@ def url_question(context: Any, server: Any, url: str) -> Any:
 def test_url_mode_shows_the_host_and_never_a_script(operator: Any, context: Any, server: Any) -> None:
     question = url_question(context, server, "https://auth.example.com:8443/x")
     page = operator.get(f"/inbox/{question.pk}/").content.decode()
-    assert '<b class="mono">auth.example.com:8443</b>' in page
+    assert '<b class="mono host">auth.example.com:8443</b>' in page
     assert 'rel="noopener noreferrer nofollow"' in page
     operator.post(f"/inbox/{question.pk}/answer", {"action": "accept"})
     question.refresh_from_db()
@@ -243,7 +243,7 @@ def test_url_mode_shows_the_host_and_never_a_script(operator: Any, context: Any,
 def test_url_mode_shows_where_a_look_alike_leads(operator: Any, context: Any, server: Any) -> None:
     question = url_question(context, server, "https://g\u0456thub.com/login")
     page = operator.get(f"/inbox/{question.pk}/").content.decode()
-    assert '<b class="mono">xn--gthub-n2e.com</b>' in page
+    assert '<b class="mono host">xn--gthub-n2e.com</b>' in page
     assert 'href="https://xn--gthub-n2e.com/login"' in page
     assert "written as <bdi>g\u0456thub.com</bdi>" in page
     assert "Open xn--gthub-n2e.com" in page

@@ -56,7 +56,7 @@ def test_a_look_alike_host_is_shown_as_it_is_looked_up(program: Program, applica
     registration.redirect_uris += f" {look_alike}"
     registration.save(update_fields=["redirect_uris"])
     page = program.ask(redirect_uri=look_alike).content.decode()
-    assert '<b class="mono">xn--pp-6kc.example.com</b>' in page
+    assert '<b class="mono host">xn--pp-6kc.example.com</b>' in page
     assert "written as <bdi>\u0430pp.example.com</bdi>" in page
     program.decide(redirect_uri=look_alike)
     assert Consent.objects.get().targets == ["xn--pp-6kc.example.com"]

@@ -246,16 +246,16 @@ def test_an_export_is_sent_as_it_is_read(application: Application) -> None:
     [
         ("SELECT pg_terminate_backend(pg_backend_pid())", 503),
         ("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'query_canceled'; END $$", 503),
-        ("SELECT nonsense", 500),
+        ("SELECT nonsense", 503),  # as when a migration was not run
         ("INSERT INTO tenant (slug) VALUES (NULL)", 500),
         ("SELECT 1 / 0", 500),
     ],
 )
 @pytest.mark.parametrize("accept", ["text/plain", "text/html"])
-async def test_only_an_absent_or_busy_database_is_worth_another_try(
+async def test_only_an_absent_busy_or_incomplete_database_is_worth_another_try(
     application: Application, monkeypatch: pytest.MonkeyPatch, statement: str, status: int, accept: str
 ) -> None:
-    """Ours are the others: broken SQL and broken constraints are faults, and stay loud."""
+    """Ours are the others: what breaks a constraint or divides by zero is a fault, and stays loud."""
 
     def failing() -> list[Any]:
         with connection.cursor() as cursor:

@@ -85,7 +85,7 @@ def hub(data: Path, tasks: int) -> Iterator[str]:
         key.write_text(secrets.token_hex(32))
     os.environ.update(
         DJANGO_SETTINGS_MODULE="taskhub.config.settings", TASKHUB_DATA_DIR=str(data), LOG_LEVEL="WARNING",
-        TASKHUB_LANES="1", TASKHUB_PAGE_LANES="1",
+        TASKHUB_LANES="1", TASKHUB_PAGE_LANES="1", TASKHUB_CONTEXT_REQUESTS="0", TASKHUB_CONTEXT_KIB="0",
     )  # fmt: skip
     from taskhub.cli.embedded import Embedded
 

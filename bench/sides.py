@@ -246,8 +246,9 @@ def hub_environment() -> dict[str, str]:
     """The environment without the settings of a deployment on this machine."""
     settings = ("DATABASE_URL", "PUBLIC_URL", "ALLOWED_HOSTS", "SECRET_KEY", "TASKHUB_")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(settings)}
-    # The peer has no limit of live tasks per caller, and one caller makes all of the load.
-    return {**kept, "PYTHONUNBUFFERED": "1", "TASKHUB_CONTEXT_LIVE": "1000000"}
+    # The peer has no limits per caller, and one caller makes all of the load.
+    limits = {"TASKHUB_CONTEXT_LIVE": "1000000", "TASKHUB_CONTEXT_REQUESTS": "0", "TASKHUB_CONTEXT_KIB": "0"}
+    return {**kept, "PYTHONUNBUFFERED": "1", **limits}
 
 
 def hub_token(python: Path, data: Path, environment: dict[str, str] | None = None) -> str:

@@ -248,7 +248,6 @@ def started(work: Path, stack: ExitStack) -> Hub:
     command: Command = [Path(sys.executable), ROOT / "manage.py", "up", "--no-demo", "--verbose", "--workers", "2"]
     command += ["--server", "python:bench.soak_tools:server", "--host", HOST, "--port", str(port), "--data-dir", data]
     environment = {**sides.hub_environment(), "SOAK_RUNS": str(work / "runs")}
-    environment |= {"TASKHUB_CONTEXT_REQUESTS": "100000"}
     (work / "runs").touch()
     stack.callback(sides._stop_postgres, data)
     program = stack.enter_context(Program("hub", command, work / "hub.log", environment))

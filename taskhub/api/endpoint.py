@@ -64,7 +64,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         return response_of(not_spoken())  # nothing that a token could change
     try:
         principal = await caller()
-        lean.hub.admit(principal.context_id, len(lean.body_bytes))
+        lean.hub.admit(principal, address, len(lean.body_bytes))
     except Unauthorized as error:
         return challenge(error, lean)
     except TaskHubError as error:  # too much of it, or nobody can tell who it is: the database is away

@@ -76,10 +76,18 @@ TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000
 )
 TASKHUB_CONTEXT_REQUESTS = env.integer(
-    "TASKHUB_CONTEXT_REQUESTS", 0, "Requests a second of one auth context at one web process", low=0, high=1_000_000
+    "TASKHUB_CONTEXT_REQUESTS",
+    200,
+    "Requests a second of one client at one web process, 0 for any",
+    low=0,
+    high=1_000_000,
 )
 TASKHUB_CONTEXT_KIB = env.integer(
-    "TASKHUB_CONTEXT_KIB", 0, "KiB a second of one auth context's requests at one web process", low=0, high=1_000_000
+    "TASKHUB_CONTEXT_KIB",
+    8_192,
+    "KiB a second of one client's requests at one web process, 0 for any",
+    low=0,
+    high=1_000_000,
 )
 TASKHUB_RETENTION_DAYS = env.integer(
     "TASKHUB_RETENTION_DAYS", 30, "How long the console keeps ended tasks", low=1, high=3_650

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from taskhub.core.errors import LimitReached
 from taskhub.core.hints import STANDING
-from taskhub.core.records import Actor, Created, NewTask, Session, TaskRecord
+from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
+from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
@@ -122,9 +123,9 @@ class Hub:
     failed: Callable[[int], None] = lambda code: None
     """Told of each that was answered with an error, and its code."""
     requests: Buckets | None = None
-    """By context: how many requests a second."""
+    """By client: how many requests a second."""
     received: Buckets | None = None
-    """By context: how many bytes of requests a second."""
+    """By client: how many bytes of requests a second."""
     hints: Hints = field(default_factory=Hints)
     schemas: Checker = field(default_factory=Checker)
     """Checks arguments that people would be asked about."""
@@ -146,10 +147,14 @@ class Hub:
     """`lifecycle.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
 
-    def admit(self, context_id: int, size: int) -> None:
-        """Count a request of so many bytes. Raises `LimitReached` where its client sends more than its rates."""
+    def admit(self, principal: Principal, address: str, size: int) -> None:
+        """Count a request of so many bytes. Raises `LimitReached` where its client sends more than its rates.
+        Callers without a token share one context: of these each network counts for itself."""
+        client: Hashable = principal.context_id
+        if principal.anonymous:
+            client = (principal.context_id, network(address))
         for rates, amount, what in ((self.requests, 1, "requests"), (self.received, size, "bytes")):
-            if rates is not None and (wait := rates.take(context_id, amount)):
+            if rates is not None and (wait := rates.take(client, amount)):
                 raise LimitReached(f"This client sends more {what} than it may", retry_after=math.ceil(wait))
 
     def __post_init__(self) -> None:

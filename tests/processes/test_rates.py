@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -15,12 +17,15 @@ pytestmark = pytest.mark.processes
 
 PER_SECOND, AT_ONCE = 1, 5
 KIB = 16
+BY_DEFAULT = 200
+SECONDS_AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")
 def strict(hub: RunningHub) -> Iterator[Web]:
-    """A web process with rates."""
-    with web(hub, TASKHUB_CONTEXT_REQUESTS=str(PER_SECOND), TASKHUB_CONTEXT_KIB=str(KIB)) as running:
+    """A web process with rates that are soon reached, behind a proxy, which serves callers without a token too."""
+    rates = {"TASKHUB_CONTEXT_REQUESTS": str(PER_SECOND), "TASKHUB_CONTEXT_KIB": str(KIB)}
+    with web(hub, **rates, TASKHUB_ANONYMOUS="True", TRUSTED_PROXIES="1") as running:
         yield running
 
 
@@ -55,3 +60,59 @@ def test_bytes_are_counted_as_well(strict: Web) -> None:
         refused = bulky.call("server/discover")
         assert refused.refusal == (429, 42900)
         assert "bytes" in refused.error["message"]
+
+
+def test_callers_without_a_token_are_counted_by_their_address(strict: Web) -> None:
+    with Client(strict.base, None) as caller:
+
+        def status(address: str) -> int:
+            return caller.call("server/discover", headers={"x-forwarded-for": address}).status
+
+        assert [status("192.0.2.7") for _ in range(AT_ONCE * 3)][-1] == 429
+        assert status("192.0.2.8") == 200, "another caller"
+        # Who has one IPv6 address has a network of 2**64 of them.
+        assert [status(f"2001:db8:0:1::{number:x}") for number in range(AT_ONCE * 3)][-1] == 429
+        assert status("2001:db8:0:2::1") == 200
+
+
+def test_the_rates_are_on_where_nobody_has_set_them(hub: RunningHub) -> None:
+    with (
+        web(hub, TASKHUB_CONTEXT_REQUESTS=None, TASKHUB_CONTEXT_KIB=None) as running,
+        Client(running.base, hub.token("flood")) as flood,
+        Client(running.base, hub.token("other")) as other,
+    ):
+        statuses, last = pipelined(running, flood, BY_DEFAULT * SECONDS_AT_ONCE * 2)
+        allowed = BY_DEFAULT * SECONDS_AT_ONCE
+        assert statuses[:allowed] == [200] * allowed, "what a client may send at once"
+        assert statuses[-1] == 429
+        assert last["error"]["code"] == 42900
+        assert other.call("server/discover").status == 200
+        wait_until(lambda: flood.call("server/discover").status == 200, "its next turn", 5)
+        big = {"com.example/filling": "x" * 4_000_000}
+        answers = (other.call("server/discover", meta=big) for _ in range(40))
+        refused = next(answer for answer in answers if answer.status != 200)
+        assert refused.refusal == (429, 42900)
+        assert "bytes" in refused.error["message"]
+
+
+def pipelined(running: Web, client: Client, number: int) -> tuple[list[int], dict[str, dict[str, int]]]:
+    """So many requests, a hundred at a time without waiting for an answer: the status of each answer, and what the
+    last one holds."""
+    message = client.message("server/discover")
+    body = json.dumps(message)
+    headers = {**client.headers(message), "host": running.base.removeprefix("http://"), "content-length": len(body)}
+    head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    request = f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode()
+    statuses: list[int] = []
+    with (
+        socket.create_connection(("127.0.0.1", running.port), timeout=20) as connection,
+        connection.makefile("rb") as answers,
+    ):
+        while len(statuses) < number:
+            connection.sendall(request * 100)
+            for _ in range(100):
+                statuses.append(int(answers.readline().split()[1]))
+                lines = [line.lower().partition(b":") for line in iter(answers.readline, b"\r\n")]
+                length = next(int(value) for name, _, value in lines if name == b"content-length")
+                last = json.loads(answers.read(length))
+    return statuses, last

@@ -99,6 +99,8 @@ class RunningHub:
             **{key: value for key, value in os.environ.items() if key not in ("TASKHUB_DATA_DIR", "PYTHONPATH")},
             "DATABASE_URL": self.url_of(self.database),
             "LOG_LEVEL": "WARNING",
+            "TASKHUB_CONTEXT_REQUESTS": "0",  # a test may ask as fast as it can
+            "TASKHUB_CONTEXT_KIB": "0",
             **environment,
         }
         self._shell: subprocess.Popen[str] | None = None

@@ -16,16 +16,18 @@ from tests.support.hub import ROOT, STOP_SECONDS, RunningHub, wait_until
 
 
 class Web:
-    """Started by the constructor, in the environment of `hub` and what is given; see `ready`."""
+    """Started by the constructor, in the environment of `hub` and what is given, where `None` stands for the default;
+    see `ready`."""
 
-    def __init__(self, hub: RunningHub, **environment: str) -> None:
+    def __init__(self, hub: RunningHub, **environment: str | None) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port: int = probe.getsockname()[1]
         self.hub = hub
         self.base = f"http://127.0.0.1:{self.port}"
         self.log = hub.directory / f"web-{self.port}"
-        self._environment = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
+        wanted = {**hub.environment, "TASKHUB_DATA_DIR": str(hub.data), **environment}
+        self._environment = {name: value for name, value in wanted.items() if value is not None}
         self.start()
 
     def start(self) -> None:
@@ -60,7 +62,7 @@ class Web:
 
 
 @contextmanager
-def webs(hub: RunningHub, number: int = 2, **environment: str) -> Iterator[list[Web]]:
+def webs(hub: RunningHub, number: int = 2, **environment: str | None) -> Iterator[list[Web]]:
     """So many web processes, ended with the block."""
     running = [Web(hub, **environment) for _ in range(number)]
     try:
@@ -73,7 +75,7 @@ def webs(hub: RunningHub, number: int = 2, **environment: str) -> Iterator[list[
 
 
 @contextmanager
-def web(hub: RunningHub, **environment: str) -> Iterator[Web]:
+def web(hub: RunningHub, **environment: str | None) -> Iterator[Web]:
     """One of them."""
     with webs(hub, 1, **environment) as (one,):
         yield one

@@ -21,7 +21,7 @@ from taskhub.store.models import Membership, Server, Tool
 LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
 LOST_TARGET: Final = (
     "A secret in its command or address was encrypted with another SECRET_KEY and cannot be read: give the whole of it"
-    " again, by `up --server NAME=SPEC`, or as a server of another name."
+    " again, by `manage.py server set NAME=SPEC`, or as a server of another name."
 )
 MAX_SCHEMA_ROWS = 200
 
@@ -208,6 +208,11 @@ def vault() -> Vault:
 def token_lost(credentials: bytes | memoryview | None) -> bool:
     """Whether the token of a server was encrypted under another `SECRET_KEY`."""
     return credentials is not None and not _readable(credentials)
+
+
+def server_name(server_id: int) -> str:
+    """The name of a server that is there."""
+    return str(Server.objects.values_list("name", flat=True).get(pk=server_id))
 
 
 def target_of(server: Server) -> str:

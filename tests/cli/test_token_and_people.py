@@ -231,6 +231,14 @@ def test_a_server_is_added_and_changed_and_its_secret_comes_from_the_input(monke
 
 
 @pytest.mark.django_db
+def test_a_server_that_is_connected_already_is_told_by_the_name_that_it_has() -> None:
+    run("server", "set", "acme=http://127.0.0.1:9100/mcp")
+    code, out, err = run("server", "set", "http://127.0.0.1:9100/mcp")
+    assert (code, out, err) == (0, "That is connected already, as acme.\n", "")
+    assert [server.name for server in Server.objects.all()] == ["acme"]
+
+
+@pytest.mark.django_db
 def test_a_server_that_is_none_is_refused_in_one_line() -> None:
     with pytest.raises(CommandError, match=r"^[^\n]+$"):
         run("server", "set", "ftp://acme.example")

@@ -15,6 +15,7 @@ from taskhub.core.spec import parse_spec
 from taskhub.core.states import Door
 from taskhub.identity.principals import default_tenant
 from taskhub.lifecycle.catalogue import connect_server
+from taskhub.queries.servers import server_name
 
 
 class Command(BaseCommand):
@@ -38,7 +39,7 @@ class Command(BaseCommand):
         with need_database():
             try:
                 spec = parse_spec(text)
-                connect_server(
+                server_id = connect_server(
                     tenant_id=default_tenant().pk,
                     name=spec.name,
                     transport=spec.transport,
@@ -48,4 +49,8 @@ class Command(BaseCommand):
                 )
             except TaskHubError as error:
                 raise CommandError(error.message) from None
-        self.stdout.write(f"{spec.name} is set; workers connect to it.")
+            name = server_name(server_id)
+        if name == spec.name:
+            self.stdout.write(f"{name} is set; workers connect to it.")
+        else:  # it was found by its address
+            self.stdout.write(f"That is connected already, as {name}.")

@@ -43,6 +43,7 @@ from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Crowded, Lanes, Unanswered
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.polls import store_polls
+from taskhub.lifecycle.reads import store_reads
 from taskhub.lifecycle.sessions import store_seen
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
@@ -61,7 +62,9 @@ MOST_WAITING = 5_000
 PATIENCE_SECONDS = 7.0
 """How long one of them waits for a lane."""
 POLLS_SECONDS = 3.0
-"""How often the marks of who polled what are written."""
+"""How often the marks of who polled and read what are written."""
+LAST_SECONDS = 2.0
+"""How long an ending process tries to write the last of them."""
 
 
 def _close() -> None:
@@ -155,6 +158,7 @@ class Application:
         self.served = Identified(guarded)
         metrics.show(self._gauges())
         self._tasks: list[asyncio.Task[None]] = []
+        self._storing = asyncio.Lock()
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
         """Ends the process properly."""
         self.outgrown = ""
@@ -211,6 +215,11 @@ class Application:
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
+            # A batch that is under way when the process ends is neither lost nor written again.
+            await asyncio.shield(self._store_marks())
+
+    async def _store_marks(self) -> None:
+        async with self._storing:
             polled, self.hub.polled = self.hub.polled, {}
             seen, self.hub.seen = self.hub.seen, {}
             # Worth one try: the next use tells the same, later.
@@ -219,6 +228,20 @@ class Application:
                     await self.hub.lanes.run(store_polls, polled)
                 if seen:
                     await self.hub.lanes.run(store_seen, seen)
+            if read := self.hub.outcomes.take():
+                try:
+                    await self.hub.lanes.run(store_reads, read)
+                except TaskHubError:
+                    self.hub.outcomes.put_back(read)
+
+    async def _store_last(self) -> None:
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self._store_marks()
+        except TimeoutError:
+            logger.warning("marks of the last polls and reads are lost: the database does not answer")
+        except Exception:
+            logger.exception("marks of the last polls and reads are lost")
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -233,6 +256,7 @@ class Application:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+                await self._store_last()
                 self.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return

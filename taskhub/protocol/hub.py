@@ -19,6 +19,7 @@ from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.sealing import Sealer
 from taskhub.lifecycle.create import create_tasks
+from taskhub.lifecycle.reads import Reads
 from taskhub.queries.catalogue import Catalogue
 from taskhub.queries.sessions import live_sessions
 from taskhub.queries.tasks import owned_tasks
@@ -139,6 +140,8 @@ class Hub:
     polled: dict[int, float] = field(default_factory=dict)
     seen: dict[int, float] = field(default_factory=dict)
     """When sessions were last used, to be stored in batches as `polled` is."""
+    outcomes: Reads = field(default_factory=Reads)
+    """Who was given what came of a task, to be stored in batches as `polled` is."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
     """`queries.tasks.owned_task` by context id and public id."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
@@ -156,6 +159,11 @@ class Hub:
         for rates, amount, what in ((self.requests, 1, "requests"), (self.received, size, "bytes")):
             if rates is not None and (wait := rates.take(client, amount)):
                 raise LimitReached(f"This client sends more {what} than it may", retry_after=math.ceil(wait))
+
+    def brought(self, task: TaskRecord, context_id: int) -> None:
+        """Count that this client is given the task's result or error, if it has one."""
+        if task.result_json is not None or task.error_json is not None:
+            self.outcomes.note(task.id, context_id)
 
     def __post_init__(self) -> None:
         """What goes through the hub's lanes together."""

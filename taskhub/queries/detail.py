@@ -16,6 +16,7 @@ from taskhub.store import statements
 EVENTS: Final = 300
 LINES: Final = 300
 QUEUE: Final = 1_000
+READERS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,16 @@ class AttemptRow:
     ended_at: datetime | None
     outcome: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """How often a client was given what came of the task."""
+
+    client: str
+    count: int
+    first_at: datetime
+    last_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +145,7 @@ class TaskDetail:
     reruns: tuple[Relative, ...] = ()
     questions: tuple[Asked, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    reads: tuple[ReadRow, ...] = ()
     events: tuple[EventRow, ...] = ()
     lines: tuple[StoredLine, ...] = ()
 
@@ -150,11 +162,12 @@ class TaskDetail:
 _DETAIL = statements.maybe(
     "task_detail",
     TaskDetail,
-    without=("rerun_of", "reruns", "questions", "attempts", "events", "lines"),
+    without=("rerun_of", "reruns", "questions", "attempts", "reads", "events", "lines"),
     convert={"arguments": statements.from_json, "tool_rule": object_of},
 )
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)
+_READS = statements.many("task_reads", ReadRow)
 _EVENTS = statements.many("task_events", EventRow)
 _LINES = statements.many("newest_lines", StoredLine)
 _ASKED = statements.many("task_questions", Asked, without=("votes",), convert={"asked": foreign})
@@ -175,6 +188,7 @@ def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail 
         reruns=copies,
         questions=_asked(task_id),
         attempts=tuple(reversed(_ATTEMPTS(task=task_id, most=EVENTS))),
+        reads=tuple(_READS(task=task_id, most=READERS)) if found.task.ended_at is not None else (),
         events=tuple(reversed(_EVENTS(task=task_id, most=EVENTS))),
         lines=tuple(reversed(_LINES(task=task_id, skip=skip, most=LINES))),
     )

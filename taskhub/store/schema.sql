@@ -379,6 +379,15 @@ CREATE UNLOGGED TABLE public.relay (
     CONSTRAINT relay_worker_iff_claimed CHECK (((((state)::text = 'waiting'::text) AND ((worker)::text = ''::text)) OR ((NOT ((state)::text = 'waiting'::text)) AND (NOT ((worker)::text = ''::text)))))
 );
 
+CREATE TABLE public.result_read (
+    task_id bigint NOT NULL,
+    context_id bigint NOT NULL,
+    first_at timestamp with time zone NOT NULL,
+    last_at timestamp with time zone NOT NULL,
+    count bigint NOT NULL,
+    CONSTRAINT result_read_makes_sense CHECK (((count >= 1) AND (first_at <= last_at)))
+);
+
 CREATE TABLE public.schema_state (
     one boolean DEFAULT true NOT NULL,
     version integer NOT NULL,
@@ -766,6 +775,9 @@ ALTER TABLE ONLY public.question
 ALTER TABLE ONLY public.relay
     ADD CONSTRAINT relay_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.result_read
+    ADD CONSTRAINT result_read_pkey PRIMARY KEY (task_id, context_id);
+
 ALTER TABLE ONLY public.schema_state
     ADD CONSTRAINT schema_state_pkey PRIMARY KEY (one);
 
@@ -1069,6 +1081,9 @@ ALTER TABLE ONLY public.relay
 
 ALTER TABLE ONLY public.relay
     ADD CONSTRAINT relay_server_id_3f10b153_fk_server_id FOREIGN KEY (server_id) REFERENCES public.server(id) DEFERRABLE INITIALLY DEFERRED;
+
+ALTER TABLE ONLY public.result_read
+    ADD CONSTRAINT result_read_task FOREIGN KEY (task_id) REFERENCES public.task(id) ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 
 ALTER TABLE ONLY public.server
     ADD CONSTRAINT server_tenant_id_33e7d38d_fk_tenant_id FOREIGN KEY (tenant_id) REFERENCES public.tenant(id) DEFERRABLE INITIALLY DEFERRED;

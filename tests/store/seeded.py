@@ -53,6 +53,9 @@ _SEED = f"""
 
     INSERT INTO attempt (task_id, number, worker, outcome) SELECT id, 1, 'w', 'done' FROM task;
 
+    INSERT INTO result_read (task_id, context_id, first_at, last_at, count)
+    SELECT id, context_id, ended_at, ended_at, 1 FROM task WHERE result IS NOT NULL OR error IS NOT NULL;
+
     INSERT INTO event (tenant_id, task_id, context_id, action, actor, door, target, at, xid)
     SELECT t.tenant_id, t.id, t.context_id, (ARRAY['task.created', 'task.claimed', 'task.finished'])[step], 'mia',
            'web', t.tool_name, t.created_at + make_interval(secs => step), 1000 + t.id

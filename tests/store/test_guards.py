@@ -320,6 +320,7 @@ def test_an_ended_task_goes_with_all_that_hangs_on_it_and_its_events_stay(raw: R
     )
     sql.insert(raw, "attempt", task_id=task, number=1, worker="w")
     sql.insert(raw, "task_log", task_id=task, level="info", text="hello")
+    raw.execute("INSERT INTO result_read VALUES (%s, %s, now(), now(), 1)", (task, of.context))
     again = sql.task(raw, of, rerun_of_id=task)
     raw.execute("UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = %s", (task,))
     sql.move(raw, task, "cancelled")
@@ -330,6 +331,7 @@ def test_an_ended_task_goes_with_all_that_hangs_on_it_and_its_events_stay(raw: R
         ("decision", f"question_id = {question}"),
         ("attempt", f"task_id = {task}"),
         ("task_log", f"task_id = {task}"),
+        ("result_read", f"task_id = {task}"),
     ]:
         assert raw.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone() == (0,)
     assert raw.execute("SELECT rerun_of_id FROM task WHERE id = %s", (again,)).fetchone() == (None,)

@@ -183,7 +183,7 @@ def test_the_database_knows_it_as_its_header_says(name: str, raw: Raw) -> None:
             assert fits(column, type_), f"{label} is {type_} there and {column.type} here"
 
 
-WATCHED = {"task", "event", "question"}
+WATCHED = {"task", "event", "question", "result_read"}
 
 
 def scans(plan: dict[str, Any]) -> set[str]:

@@ -159,6 +159,7 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
 def _shown(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> Reply:
     """The answer of a call whose caller waited: a result, an error, or a round of questions."""
     outcome = _outcome(hub, request, task, wording)
+    hub.brought(task, request.principal.context_id)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome)
     return result_reply(request.id, outcome)
@@ -216,6 +217,7 @@ async def _stream(
         else:
             yield event(result_message(request.id, outcome))
         finished = True
+        hub.brought(now, request.principal.context_id)
     finally:
         if not finished and leaves:
             await asyncio.shield(calls.abandon(hub, request.incoming, task))

@@ -111,6 +111,7 @@ async def changed_tasks(
         if shown.get(public_id) != task.version:
             shown[public_id] = task.version
             found.append(task)
+            hub.brought(task, context_id)
         if task.state in TERMINAL:
             del mine[public_id]
     return found

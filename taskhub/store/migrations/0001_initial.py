@@ -1179,6 +1179,44 @@ class Migration(migrations.Migration):
                 name="task_idempotency_key_unique",
             ),
         ),
+        migrations.CreateModel(
+            "ResultRead",
+            [
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "task_id",
+                        "context_id",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "task",
+                    models.ForeignKey(
+                        "store.task", django.db.models.deletion.CASCADE, db_index=False, db_constraint=False
+                    ),
+                ),
+                (
+                    "context",
+                    models.ForeignKey(
+                        "store.authcontext", django.db.models.deletion.CASCADE, db_index=False, db_constraint=False
+                    ),
+                ),
+                ("first_at", models.DateTimeField()),
+                ("last_at", models.DateTimeField()),
+                ("count", models.BigIntegerField()),
+            ],
+            options={"db_table": "result_read"},
+        ),
+        migrations.AddConstraint(
+            "resultread",
+            models.CheckConstraint(
+                condition=models.Q(count__gte=1, first_at__lte=models.F("last_at")), name="result_read_makes_sense"
+            ),
+        ),
         # A table in parts, which Django cannot say: 0001_initial.sql makes it.
         migrations.SeparateDatabaseAndState(
             state_operations=[

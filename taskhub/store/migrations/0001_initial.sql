@@ -31,6 +31,8 @@ BEGIN
                             ELSE 'CASCADE' END);
     END LOOP;
 END $$;
+ALTER TABLE result_read ADD CONSTRAINT result_read_task FOREIGN KEY (task_id) REFERENCES task (id)
+    ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED;
 CREATE INDEX task_rerun_of ON task (rerun_of_id) WHERE rerun_of_id IS NOT NULL;
 
 -- Rows that live for seconds or as long as a stream, or that nobody misses after a crash.

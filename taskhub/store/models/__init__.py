@@ -6,7 +6,7 @@ from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, Membership, SignIn, Tenant
 from taskhub.store.models.servers import Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
-from taskhub.store.models.tasks import Attempt, Decision, Question, Task, TaskLog
+from taskhub.store.models.tasks import Attempt, Decision, Question, ResultRead, Task, TaskLog
 from taskhub.store.models.workers import Timing, Worker
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Outbound",
     "Question",
     "Relay",
+    "ResultRead",
     "Seal",
     "Server",
     "Session",

@@ -270,3 +270,26 @@ class TaskLog(models.Model):
 
     def __str__(self) -> str:
         return self.text[:80]
+
+
+class ResultRead(models.Model):
+    """How often a client was given what came of a task, and when first and last."""
+
+    pk = models.CompositePrimaryKey("task_id", "context_id")
+    # Constrained by the migration: it goes with its task, which keeps its client.
+    task = models.ForeignKey(Task, models.CASCADE, db_index=False, db_constraint=False)
+    context = models.ForeignKey(AuthContext, models.CASCADE, db_index=False, db_constraint=False)
+    first_at = models.DateTimeField()
+    last_at = models.DateTimeField()
+    count = models.BigIntegerField()
+
+    class Meta:
+        db_table = "result_read"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(count__gte=1, first_at__lte=models.F("last_at")), name="result_read_makes_sense"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} by {self.context_id}"

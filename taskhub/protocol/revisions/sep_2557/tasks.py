@@ -52,6 +52,7 @@ async def get(hub: Hub, request: Request) -> Reply:
         await store_answers(hub, request.incoming, task, responses)
         task = await calls.fresh(hub, task)
     hub.polled[task.id] = time.time()
+    hub.brought(task, request.principal.context_id)
     head = {"resultType": "task", "_meta": {META_SERVER: hub.server_info}}
     return result_reply(request.id, mapping.encoded_task(task, head, request_state(hub, request, task)))
 

@@ -290,6 +290,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 if task.state in TERMINAL:
                     yield event(_final(place, task), served.at.next(last=True))
                     served.done = True
+                    hub.brought(task, served.session.context_id)
                     return
                 await calls.rung(bell, served.patience(delivery))
                 if served.silent():

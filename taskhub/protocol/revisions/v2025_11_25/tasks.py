@@ -54,7 +54,7 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
     client's questions come on the way (T25-36)."""
     calls.need_scope(request.principal, "tasks:read")
     if (other := await sep_1686.named(hub, request)) is not None:
-        return _completed(request, other)
+        return _completed(hub, request, other)
     task = await owned(hub, request)
     hub.polled[task.id] = time.time()
     if task.state not in TERMINAL:
@@ -64,16 +64,18 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
             hub, request.incoming, request.on, task, kind="result", request_id=request_id, token=None
         )
     outcome = shown.result(task, related=mapping.related(task))
+    hub.brought(task, request.principal.context_id)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome, status_of)
     return result_reply(request.id, outcome)
 
 
-def _completed(request: Request, task: TaskRecord) -> Reply:
+def _completed(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """`tasks/result` of SEP-1686: at once, or not at all (T1686-13)."""
     sep_1686.need_result(task)
     outcome = shown.result(task, related=shown.related(task))
     assert not isinstance(outcome, WireError)  # only of a task that failed or was cancelled
+    hub.brought(task, request.principal.context_id)
     return result_reply(request.id, outcome)
 
 
@@ -138,6 +140,6 @@ async def of_profile(hub: Hub, request: Request) -> Reply:
         case "tasks/get":
             return sep_1686.get(hub, request, task)
         case "tasks/result":
-            return _completed(request, task)
+            return _completed(hub, request, task)
         case _:
             return await sep_1686.delete(hub, request, task)

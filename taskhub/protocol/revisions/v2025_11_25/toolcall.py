@@ -121,6 +121,7 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     if task.state not in TERMINAL:
         return await _served(hub, request, task)
     outcome = shown.result(task, related=None)
+    hub.brought(task, request.principal.context_id)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome, status_of)
     said = await Lines(task.id, token=progress_token(request.meta), level=request.on.log_level).read(hub)

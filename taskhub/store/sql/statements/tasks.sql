@@ -240,8 +240,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        c.id AS context_id, c.name AS client,
        t.arguments, o.approval_when AS tool_rule, t.worker,
        t.lease_until, t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at,
-       t.last_polled_at, t.idempotency_key,
-       t.client_info, t.trace,
+       t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
        s.enabled AS server_enabled, s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
@@ -273,6 +272,11 @@ LIMIT 21;
 -- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]
 SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error
 FROM attempt AS a WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
+
+-- read fresh: task_reads(task bigint, most int) -> list[ReadRow]
+SELECT c.name AS client, r.count, r.first_at, r.last_at
+FROM result_read AS r JOIN auth_context AS c ON c.id = r.context_id
+WHERE r.task_id = :task ORDER BY r.last_at DESC LIMIT :most;
 
 -- read fresh: task_events(task bigint, most int) -> list[EventRow]
 SELECT e.id, e.at, e.action, e.actor, e.door, e.address, e.reason, e.before, e.after
@@ -358,6 +362,19 @@ UPDATE task SET expires_at = clock_timestamp() WHERE id = :task AND ended_at IS 
 -- write: store_polls(tasks bigint[], polled float8[]) -> None
 UPDATE task AS t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.at))
 FROM unnest(:tasks, :polled) AS p (id, at) WHERE t.id = p.id AND t.ended_at IS NULL;
+
+-- write: store_reads(tasks bigint[], contexts bigint[], firsts float8[], lasts float8[], counts bigint[]) -> None
+-- Locked first, in order: a task may be purged meanwhile, and other web processes store the same ones.
+WITH kept AS (SELECT id FROM task WHERE id = any(:tasks) ORDER BY id FOR KEY SHARE)
+INSERT INTO result_read AS r (task_id, context_id, first_at, last_at, count)
+SELECT n.task, n.context, to_timestamp(n.first), to_timestamp(n.last), n.count
+FROM unnest(:tasks, :contexts, :firsts, :lasts, :counts) AS n (task, context, first, last, count)
+JOIN kept ON kept.id = n.task
+ORDER BY n.task, n.context
+ON CONFLICT (task_id, context_id) DO UPDATE SET
+    first_at = least(r.first_at, excluded.first_at),
+    last_at = greatest(r.last_at, excluded.last_at),
+    count = r.count + excluded.count;
 
 -- write: sweep(grace_seconds float8, most int, who text) -> int
 SELECT sweep(:grace_seconds, :most, :who);

@@ -77,6 +77,7 @@ async def get(hub: Hub, request: Request) -> Reply:
         if task.state in RUNNING and time.time() - task.created_at.timestamp() < YOUNG_SECONDS:
             task = await _ended_soon(hub, request, task, bell)
     hub.polled[task.id] = time.time()
+    hub.brought(task, request.principal.context_id)
     head = {"resultType": "complete", "_meta": {META_SERVER: hub.server_info}}
     return result_reply(request.id, mapping.encoded_task(task, head))
 

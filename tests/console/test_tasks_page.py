@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +14,6 @@ from taskhub.core.records import LogLine, TaskRecord
 from taskhub.core.states import Audience, Role, State
 from taskhub.lifecycle import run
 from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.reads import Read, store_reads
 from taskhub.lifecycle.workers import heartbeat
 from taskhub.queries import listing
 from taskhub.queries.tasks import task_by_id
@@ -243,29 +241,6 @@ def test_a_queued_task_without_a_worker_says_so(operator: Any, context: Any, ser
     task = make_task(context, make_tool(server))
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
     assert "no worker is running. Start one with “manage.py worker”." in page
-
-
-def facts(page: str) -> str:
-    """The text of the facts beside the task."""
-    aside = page.partition('aria-label="Facts"')[2].partition("</aside>")[0]
-    return " ".join(re.sub(r"<[^>]+>", "", aside).split())
-
-
-def test_the_detail_says_who_has_read_the_result(operator: Any, context: Any, server: Any) -> None:
-    tool = make_tool(server, "echo")
-    task = make_task(context, tool, state="finished")
-    address = f"/tasks/{task.public_id}/"
-    assert "Result read not yet" in facts(operator.get(address).content.decode())
-    ago = time.time() - 150
-    store_reads({(task.id, context.pk): Read(ago, ago)})
-    assert f"Result read by {context.name}, 2 min ago" in facts(operator.get(address).content.decode())
-    store_reads({(task.id, context.pk): Read(ago - 600, ago - 300, 2)})
-    assert f"Result read by {context.name}: 3 times, last 2 min ago" in facts(operator.get(address).content.decode())
-    for state in ("queued", "cancelled"):
-        other = make_task(context, tool, state=state)
-        assert " read " not in facts(operator.get(f"/tasks/{other.public_id}/").content.decode())
-    faulted = make_task(context, tool, state="faulted")
-    assert "Error read not yet" in facts(operator.get(f"/tasks/{faulted.public_id}/").content.decode())
 
 
 def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(

@@ -340,10 +340,10 @@ def _things() -> dict[str, Any]:
     tool to call."""
     from taskhub.core.records import Actor, TaskMode
     from taskhub.core.states import Door
-    from taskhub.identity.principals import default_tenant
-    from taskhub.identity.tokens import issue_token
-    from taskhub.lifecycle.catalogue import Listed, connect_server, store_snapshot
-    from taskhub.lifecycle.workers import heartbeat
+    from taskhub.domain.catalogue.sync import Listed, connect_server, store_snapshot
+    from taskhub.domain.clients.principals import default_tenant
+    from taskhub.domain.clients.tokens import issue_token
+    from taskhub.domain.workers.writes import heartbeat
     from taskhub.store.models import Event, Server, Task
 
     actor, tenant = Actor(name="growth", door=Door.CLI), default_tenant().pk
@@ -371,9 +371,9 @@ def _things() -> dict[str, Any]:
 def _chores() -> dict[str, Callable[[], object]]:
     from taskhub.core.records import Actor
     from taskhub.core.states import Door
-    from taskhub.lifecycle import run
-    from taskhub.lifecycle.seal import seal_events
-    from taskhub.lifecycle.sweep import purge, sweep
+    from taskhub.domain.audit.seal import seal_events
+    from taskhub.domain.tasks import run
+    from taskhub.domain.tasks.sweep import purge, sweep
 
     actor = Actor(name="growth", door=Door.WORKER)
 

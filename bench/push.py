@@ -63,11 +63,11 @@ class World:
 def prepared(tasks: int, of_a_client: int) -> tuple[list[tuple[int, str, str]], list[int]]:
     from taskhub.core.records import Actor, NewTask, TaskMode
     from taskhub.core.states import Door
-    from taskhub.identity.principals import default_tenant
-    from taskhub.identity.tokens import issue_token
-    from taskhub.lifecycle.catalogue import Listed, connect_server, store_snapshot
-    from taskhub.lifecycle.create import create_tasks
-    from taskhub.queries.catalogue import catalogue
+    from taskhub.domain.catalogue.sync import Listed, connect_server, store_snapshot
+    from taskhub.domain.catalogue.view import catalogue
+    from taskhub.domain.clients.principals import default_tenant
+    from taskhub.domain.clients.tokens import issue_token
+    from taskhub.domain.tasks.create import create_tasks
 
     actor, tenant = Actor(name="push", door=Door.CLI), default_tenant().pk
     server = connect_server(tenant_id=tenant, name="push", transport="python", target="none:server", actor=actor)
@@ -220,7 +220,7 @@ async def delays(world: World, listeners: list[Listener], chosen: list[int], pau
     """For each, how long after the commit its stream had the change."""
     from taskhub.core.records import Actor
     from taskhub.core.states import Door
-    from taskhub.lifecycle.cancel import request_cancel
+    from taskhub.domain.tasks.cancel import request_cancel
 
     actor = Actor(name="push", door=Door.CLI)
 
@@ -240,8 +240,8 @@ async def delays(world: World, listeners: list[Listener], chosen: list[int], pau
 async def streams(world: World, count: int, seconds: float, changes: int, say: Callable[[str], None]) -> bool:
     from taskhub.core.records import Actor
     from taskhub.core.states import Door
-    from taskhub.identity.principals import default_tenant
-    from taskhub.identity.tokens import issue_token, revoke_token
+    from taskhub.domain.clients.principals import default_tenant
+    from taskhub.domain.clients.tokens import issue_token, revoke_token
 
     database, web = Database(world.socket), world.program.pid
     before = procfs.usage(web)
@@ -395,7 +395,7 @@ async def polling(world: World, took: list[float]) -> AsyncIterator[None]:
 async def browsers(world: World, count: int, seconds: float, say: Callable[[str], None]) -> bool:
     from taskhub.core.records import Actor
     from taskhub.core.states import Door
-    from taskhub.lifecycle.cancel import request_cancel
+    from taskhub.domain.tasks.cancel import request_cancel
 
     actor, web, seen = Actor(name="push", door=Door.CLI), world.program.pid, Seen()
     alone: list[float] = []

@@ -79,7 +79,7 @@ def on_disk(data: Path, tasks: int) -> tuple[int, list[Size], str]:
 
 
 def _purged(database: psycopg.Connection) -> str:
-    from taskhub.lifecycle.sweep import purge
+    from taskhub.domain.tasks.sweep import purge
 
     database.execute("CHECKPOINT")
     wal, begun, gone = _numbers(database, WRITTEN)[0], time.monotonic(), 0

@@ -12,9 +12,9 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db import connection
 
-from taskhub.identity import principals
-from taskhub.lifecycle import create
-from taskhub.queries import catalogue
+from taskhub.domain.catalogue import view as catalogue
+from taskhub.domain.clients import principals
+from taskhub.domain.tasks import create
 from tests.postgres import MIGRATED, PREPARED
 from tests.support.needed import is_needed
 
@@ -55,7 +55,7 @@ def _quick_passwords() -> None:
     """Passwords hash in no time: their strength is Django's affair, tests' time is ours."""
     settings.PASSWORD_HASHERS = [
         "django.contrib.auth.hashers.MD5PasswordHasher",
-        "taskhub.identity.oauth.secrets.RandomSecretHasher",
+        "taskhub.domain.oauth.secrets.RandomSecretHasher",
     ]
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)
 

@@ -11,12 +11,12 @@ from django.utils import timezone
 
 from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, Person, TaskRecord, ToolRecord
 from taskhub.core.states import Audience, Door, QuestionKind, Role
-from taskhub.identity.principals import person_of
-from taskhub.lifecycle import run
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.create import create_task
-from taskhub.queries.catalogue import tool_by_id
-from taskhub.queries.tasks import task_by_id
+from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.clients.principals import person_of
+from taskhub.domain.tasks import run
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import create_task
+from taskhub.domain.tasks.reads import task_by_id
 from taskhub.store.models import AuthContext, Event, Membership, Server, Task, Tenant, Tool
 
 PASSWORD = "correct horse battery staple"

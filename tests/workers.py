@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-_QUICK: Final = ("core", "docs", "lib", "lifecycle", "protocol", "queries", "store")
+_QUICK: Final = ("core", "docs", "domain", "lib", "protocol", "store")
 """Rooms of the quick half, without their tests that are slow."""
 
 _SLOW: Final = ("browser", "processes", "long")
@@ -41,7 +41,7 @@ _WINDOWS: Final = {
         "tests/cli/test_call.py",
         "tests/cli/test_token_and_people.py",
         "tests/docs/test_transcripts.py",
-        "tests/identity/test_refused_tokens.py",
+        "tests/domain/clients/test_refused_tokens.py",
     ),
 }
 """What goes to one worker together, the longest first: the files that begin with one of these, of the first that has

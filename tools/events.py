@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write `docs/dev/events.md` from `taskhub/core/audit.py`: `uv run tools/events.py`."""
+"""Write `docs/dev/events.md` from `taskhub/domain/audit/kinds.py`: `uv run tools/events.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # so that it also runs as a file
 
-from taskhub.core.audit import EVENTS  # noqa: E402 - the path comes first
+from taskhub.domain.audit.kinds import EVENTS  # noqa: E402 - the path comes first
 
 PAGE = ROOT / "docs" / "dev" / "events.md"
 HEAD = """\
@@ -22,7 +22,7 @@ was given, and what the table says in `before` and `after`. Names are [promised]
 missing. Events of tasks and questions are written by triggers and functions in the database, the others through
 `record_event`, which warns of what is not here.
 
-Made by `uv run tools/events.py` from `taskhub/core/audit.py`; edit that.
+Made by `uv run tools/events.py` from `taskhub/domain/audit/kinds.py`; edit that.
 
 | Event | Says | `before` | `after` |
 |---|---|---|---|

@@ -4,7 +4,7 @@
     uv run tools/mutants.py [--count 50] [--seed N] [--jobs 2] [--room core ...] [--only TEXT ...] [--list]
 
 A mutant is one small change that a person could make by mistake: a bound off by one, a condition turned round, a
-statement left out. The rooms `core`, `lib`, `lifecycle`, `protocol`, the functions in the database (`sql`) and the
+statement left out. The rooms `core`, `domain`, `lib`, `protocol`, the functions in the database (`sql`) and the
 SQL we run by name (`statements`) get the same number each. A seed goes on choosing the same ones while other lines
 are edited, and `--only` tries those whose line in the list has the text, such as `hints.py:123`. A mutant is tried in
 a copy of the working tree, first against the tests of its own room, then against those of the rooms that use it; the
@@ -35,17 +35,15 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
-SQL = {"sql": "taskhub/store/sql/functions", "statements": "taskhub/store/sql/statements"}
+SQL = ("sql", "statements")
 USERS = {
-    "core": ["tests/core tests/docs", "tests/lifecycle tests/upstream", "tests/protocol tests/queries",
-             "tests/console"],
-    "lib": ["tests/lib", "tests/lifecycle tests/upstream", "tests/protocol tests/api tests/worker tests/docs"],
-    "lifecycle": ["tests/lifecycle", "tests/worker tests/queries", "tests/protocol tests/identity tests/docs"],
+    "core": ["tests/core tests/docs", "tests/domain tests/upstream", "tests/protocol", "tests/console"],
+    "lib": ["tests/lib", "tests/domain tests/upstream", "tests/protocol tests/api tests/worker tests/docs"],
+    "domain": ["tests/domain", "tests/worker", "tests/protocol tests/docs"],
     "protocol": ["tests/protocol", "tests/push tests/api tests/docs"],
-    "sql": ["tests/store tests/lifecycle", "tests/worker tests/queries", "tests/protocol"],
-    "statements": ["tests/store tests/queries", "tests/lifecycle tests/worker", "tests/protocol tests/push",
-                   "tests/identity tests/console"],
-}  # fmt: skip
+    "sql": ["tests/store tests/domain", "tests/worker", "tests/protocol"],
+    "statements": ["tests/store tests/domain", "tests/worker", "tests/protocol tests/push", "tests/console"],
+}
 """Which tests see a room, nearest first."""
 TEST_SECONDS = 60
 """For one test: a mutant that loops is stopped there, and counts as killed."""
@@ -220,7 +218,12 @@ def of_sql(room: str, path: Path) -> Iterator[Mutant]:
 def of_room(room: str) -> list[Mutant]:
     """All there are of a room."""
     if room in SQL:
-        files = [path for path in sorted((ROOT / SQL[room]).glob("*.sql")) if path.name not in SKIPPED_SQL]
+        statements = room == "statements"
+        files = [
+            path
+            for path in sorted((ROOT / "taskhub").glob("*/*/*.sql"))
+            if (path.name == "statements.sql") is statements and path.name not in SKIPPED_SQL
+        ]
         return [mutant for path in files for mutant in of_sql(room, path)]
     return [mutant for path in sorted((ROOT / "taskhub" / room).rglob("*.py")) for mutant in of_python(room, path)]
 

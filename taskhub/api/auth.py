@@ -12,9 +12,9 @@ from django.http import HttpRequest, HttpResponse
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
 from taskhub.core.versions import is_stateless
-from taskhub.identity import outside
-from taskhub.identity.address import has_authorization_server, metadata_of, resource_of
-from taskhub.identity.principals import anonymous_principal, cached_anonymous, cached_principal, principal_of
+from taskhub.domain.address import has_authorization_server, metadata_of, resource_of
+from taskhub.domain.clients import issuers as outside
+from taskhub.domain.clients.principals import anonymous_principal, cached_anonymous, cached_principal, principal_of
 from taskhub.lib import jsonx
 from taskhub.lib.lanes import Lanes
 

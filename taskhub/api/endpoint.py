@@ -14,7 +14,7 @@ from ninja import Router
 from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
 from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Principal
-from taskhub.lifecycle.events import record_denial
+from taskhub.domain.audit.record import record_denial
 from taskhub.protocol.calls import ScopeMissing, actor_of
 from taskhub.protocol.dispatch import error_reply, failure, handle, not_spoken
 from taskhub.protocol.incoming import Incoming, Reply

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 
 from taskhub.api.away import later, reason
-from taskhub.queries.health import all_ready, ready
+from taskhub.domain.health.checks import all_ready, ready
 from taskhub.store.call import LACKING
 
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})

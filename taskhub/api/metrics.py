@@ -17,9 +17,9 @@ from prometheus_client.registry import Collector
 
 from taskhub.api.away import later
 from taskhub.core.timings import BOUNDS, Course, ServerTiming
+from taskhub.domain.health.checks import backlog
+from taskhub.domain.tasks.timing_reads import server_timings
 from taskhub.protocol import errors
-from taskhub.queries.health import backlog
-from taskhub.queries.timings import server_timings
 from taskhub.store.call import LACKING, lacking
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # a second series beside each, which says when this process began

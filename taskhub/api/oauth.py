@@ -29,8 +29,8 @@ from taskhub.api.away import later, reason
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.identity.address import authorization_servers, resource_of
-from taskhub.identity.oauth.applications import register
+from taskhub.domain.address import authorization_servers, resource_of
+from taskhub.domain.oauth.applications import register
 from taskhub.lib import jsonx
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"

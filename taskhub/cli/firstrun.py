@@ -10,10 +10,10 @@ from django.db import transaction
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door, Role
-from taskhub.identity.people import add_person, has_people
-from taskhub.identity.principals import default_tenant
-from taskhub.identity.tokens import issue_token
-from taskhub.lifecycle.catalogue import connect_server, preset_approval
+from taskhub.domain.catalogue.sync import connect_server, preset_approval
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.clients.tokens import issue_token
+from taskhub.domain.people.writes import add_person, has_people
 
 ACTOR = Actor(name="first start", door=Door.CLI)
 DEMO_TARGET = "taskhub.demo.server:server"

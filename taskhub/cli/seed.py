@@ -9,11 +9,11 @@ from taskhub.core.errors import Refused
 from taskhub.core.records import Actor, NewTask
 from taskhub.core.states import Door
 from taskhub.core.versions import Version
-from taskhub.identity.principals import default_tenant
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.clients import client_context
-from taskhub.lifecycle.create import create_task
-from taskhub.queries.catalogue import catalogue, forget_catalogues
+from taskhub.domain.catalogue.view import catalogue, forget_catalogues
+from taskhub.domain.clients.contexts import client_context
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import create_task
 
 STORY: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("agent-a", "word_count", {"text": "To be, or not to be, that is the question."}),

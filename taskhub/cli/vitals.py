@@ -17,8 +17,8 @@ from enum import Enum
 from typing import Final
 
 from taskhub.core.errors import Unavailable
+from taskhub.domain.workers.writes import heartbeat_of
 from taskhub.lib.seldom import Seldom
-from taskhub.lifecycle.workers import heartbeat_of
 from taskhub.store.call import explained
 
 logger = logging.getLogger(__name__)

@@ -38,13 +38,13 @@ from taskhub.api.requests import Identified
 from taskhub.console.later import CROWDED, unavailable
 from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
-from taskhub.identity import outside
+from taskhub.domain.clients import issuers as outside
+from taskhub.domain.sessions.writes import store_seen
+from taskhub.domain.tasks.polls import store_polls
+from taskhub.domain.tasks.result_reads import store_reads
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Crowded, Lanes, Unanswered
 from taskhub.lib.sealing import Sealer
-from taskhub.lifecycle.polls import store_polls
-from taskhub.lifecycle.reads import store_reads
-from taskhub.lifecycle.sessions import store_seen
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
 from taskhub.push.consumers import HintConsumer, NoSuchSocket
@@ -133,7 +133,7 @@ class Application:
     """Owns the hub, the pages and the hint listener for the life of the process.
 
     The sessions of a web process at the database are counted in docs/run/scaling.md: a connection for
-    each lane here, one that listens (`Feeder`), one that announces (`lifecycle.hints`)."""
+    each lane here, one that listens (`Feeder`), one that announces (`domain.hints.announce`)."""
 
     def __init__(self) -> None:
         self.hub = build_hub()

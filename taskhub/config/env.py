@@ -32,7 +32,7 @@ SESSION: Final = {
     "random_page_cost": "1.1",
     # Before Postgres 18 a sort that is switched off counts as so dear that each claim would be compiled first.
     "jit": "off",
-    # See lifecycle/hints.py.
+    # See domain/hints/announce.py.
     "th.hints": "app",
 }
 """What is set in each session at Postgres, once it has begun (`store/session.py`)."""

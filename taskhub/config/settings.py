@@ -203,13 +203,13 @@ CHANNEL_LAYERS = {
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
-    "taskhub.identity.oauth.secrets.RandomSecretHasher",  # of applications; no password is hashed so
+    "taskhub.domain.oauth.secrets.RandomSecretHasher",  # of applications; no password is hashed so
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-ACCOUNT_ADAPTER = "taskhub.identity.accounts.ClosedAccounts"
+ACCOUNT_ADAPTER = "taskhub.domain.people.accounts.ClosedAccounts"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_FORMS = {
     "login": "taskhub.console.forms.people.SignIn",
@@ -233,7 +233,7 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
-SESSION_ENGINE = "taskhub.identity.sessions"
+SESSION_ENGINE = "taskhub.domain.people.browser_sessions"
 SESSION_COOKIE_AGE = 14 * 86_400
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
@@ -252,11 +252,11 @@ OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
 # The toolkit's own defaults are those of an older time: every gate of RFC 9700 is closed here.
 OAUTH2_PROVIDER = {
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # authorization code and refresh, nothing else
-    "OAUTH2_VALIDATOR_CLASS": "taskhub.identity.oauth.server.Validator",
+    "OAUTH2_VALIDATOR_CLASS": "taskhub.domain.oauth.server.Validator",
     "SCOPES": {scope: scope for scope in SCOPES},
     "CLIENT_SECRET_HASHER": "random_sha256",
-    "ACCESS_TOKEN_GENERATOR": "taskhub.identity.oauth.server.access_token",
-    "REFRESH_TOKEN_GENERATOR": "taskhub.identity.oauth.server.refresh_token",
+    "ACCESS_TOKEN_GENERATOR": "taskhub.domain.oauth.server.access_token",
+    "REFRESH_TOKEN_GENERATOR": "taskhub.domain.oauth.server.refresh_token",
     "ACCESS_TOKEN_EXPIRE_SECONDS": TASKHUB_OAUTH_TOKEN_SECONDS,
     "REFRESH_TOKEN_EXPIRE_SECONDS": TASKHUB_OAUTH_REFRESH_DAYS * 86_400,
     "AUTHORIZATION_CODE_EXPIRE_SECONDS": 60,
@@ -271,8 +271,8 @@ OAUTH2_PROVIDER = {
     "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": ["none", "client_secret_basic", "client_secret_post"],
     "DCR_ENABLED": TASKHUB_OAUTH_REGISTRATION,
     "CIMD_ENABLED": True,
-    "CIMD_METADATA_FETCHER": "taskhub.identity.oauth.documents.Documents",
-    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("taskhub.identity.oauth.documents.OnlyWhenAPersonAsks",),
+    "CIMD_METADATA_FETCHER": "taskhub.domain.oauth.documents.Documents",
+    "CIMD_REGISTRATION_PERMISSION_CLASSES": ("taskhub.domain.oauth.documents.OnlyWhenAPersonAsks",),
     "CIMD_MAX_DOCUMENT_SIZE": 65_536,
     "CIMD_FETCH_TIMEOUT_SECONDS": 5,
     "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT": True,

@@ -9,7 +9,7 @@ from taskhub.api import oauth
 from taskhub.api.urls import health_urls, mcp_api
 from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
-from taskhub.identity.oauth.documents import AUTHORIZE_PATH
+from taskhub.domain.oauth.documents import AUTHORIZE_PATH
 
 # The toolkit finds its endpoints by these names; of its pages and endpoints no other is served.
 oauth_urls = [

@@ -15,6 +15,7 @@ from django.utils.cache import add_never_cache_headers
 from taskhub.console.htmx import in_words, leave, wants_partial
 from taskhub.console.later import unavailable
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.errors import (
     Forbidden,
     Invalid,
@@ -25,8 +26,7 @@ from taskhub.core.errors import (
     TaskHubError,
     Unavailable,
 )
-from taskhub.identity import gate
-from taskhub.lifecycle.events import record_denial
+from taskhub.domain.audit.record import record_denial
 
 P = ParamSpec("P")
 View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from taskhub.queries.stats import Hour
+from taskhub.domain.tasks.stats import Hour
 
 HEIGHT: Final = 120
 SLOT: Final = 100 / 24

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from taskhub.console.htmx import leave
 from taskhub.core.records import Person
-from taskhub.identity.principals import person_of
+from taskhub.domain.clients.principals import person_of
 
 OPEN: Final = ("account_change_password", "account_logout", "account_reauthenticate")
 """Pages for somebody whose password is due to be changed."""

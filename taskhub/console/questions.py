@@ -1,4 +1,4 @@
-"""How each kind of question is named, drawn and asked: the console's half of `core.questions.KINDS`."""
+"""How each kind of question is named, drawn and asked: the console's half of `domain.questions.kinds.KINDS`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 from django import forms
 
 from taskhub.console.forms.questions import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
-from taskhub.core.elicitation import form_fields
-from taskhub.core.questions import METHODS
 from taskhub.core.states import QuestionKind
+from taskhub.domain.questions.forms import form_fields
+from taskhub.domain.questions.kinds import METHODS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Final
 from django.http import HttpResponse
 
 from taskhub.console.requests import ConsoleRequest
-from taskhub.queries.heard import heard
+from taskhub.domain.hints.generation import heard
 
 MOST_SHARED: Final = 64
 """Parts that a process keeps, the latest asked for."""

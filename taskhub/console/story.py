@@ -13,7 +13,7 @@ from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
-from taskhub.queries.detail import Asked, EventRow, TaskDetail
+from taskhub.domain.tasks.detail import Asked, EventRow, TaskDetail
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from taskhub.console.questions import of_clients
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.core.questions import can_answer
 from taskhub.core.records import QuestionKind
 from taskhub.core.versions import Proposal, Version, is_stateless
-from taskhub.queries.voices import Voice
+from taskhub.domain.clients.dialects import Voice
+from taskhub.domain.questions.kinds import can_answer
 
 WITH_TASKS: Final = Version.MCP_2025_11_25
 WITHOUT_TASKS: Final = (Version.MCP_2025_06_18, Version.MCP_2025_03_26)

@@ -1,6 +1,6 @@
 """What an operator lays down about a tool: one record, under the names of the tool's columns.
 
-Whatever knows a tool with its policy is a `Policy` too (`ToolRecord`, `queries.servers.ToolRow`), so a new field
+Whatever knows a tool with its policy is a `Policy` too (`ToolRecord`, `domain.catalogue.reads.ToolRow`), so a new field
 stands here, in the model, and in the console's form.
 """
 

@@ -79,7 +79,7 @@ class ToolRecord(Policy):
     hint_mode: TaskMode | None
     at_least_once: bool
     server_away: bool = False
-    """Whether its calls wait, since the server could not be reached (`lifecycle.breakers`)."""
+    """Whether its calls wait, since the server could not be reached (`domain.catalogue.breakers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """Everything `lifecycle.create.create_task` needs. The last six are of the 2025 wires: the session,
+    """Everything `domain.tasks.create.create_task` needs. The last six are of the 2025 wires: the session,
     the JSON of the request's id and of its progress token, whether the caller was given a handle, and
     where the client chose the task's id, that id and how long the task is kept after its end."""
 

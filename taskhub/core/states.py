@@ -60,7 +60,7 @@ class OfferKind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person may do in a tenant; see `identity/gate.py`."""
+    """What a person may do in a tenant; see `core/permissions.py`."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

@@ -10,13 +10,13 @@ from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.names import IDEMPOTENCY_KEY
 from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.create import approval_question
+from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import approval_question
+from taskhub.domain.tasks.reads import task_by_id
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
-from taskhub.queries.tasks import task_by_id
 
 RECHECK_SECONDS = 5.0
 """A waiter looks again this often even if no hint came."""

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable
 
 from taskhub.core.hints import follow_topic, resource_topic
 from taskhub.core.names import MAX_URI
-from taskhub.lifecycle.interests import INTEREST_SECONDS, follow, unconfirmed, unfollow
+from taskhub.domain.catalogue.view import Catalogue
+from taskhub.domain.relays.interests import INTEREST_SECONDS, follow, unconfirmed, unfollow
 from taskhub.protocol import calls
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.relays import servers_of
-from taskhub.queries.catalogue import Catalogue
 
 FOLLOW_SECONDS = 2.0
 """How long a stream waits, before it says that it follows, until a server has agreed."""

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from taskhub.core.errors import LimitReached
 from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
+from taskhub.domain.catalogue.view import Catalogue
+from taskhub.domain.sessions.reads import live_sessions
+from taskhub.domain.tasks.create import create_tasks
+from taskhub.domain.tasks.reads import owned_tasks
+from taskhub.domain.tasks.result_reads import Reads
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.sealing import Sealer
-from taskhub.lifecycle.create import create_tasks
-from taskhub.lifecycle.reads import Reads
-from taskhub.queries.catalogue import Catalogue
-from taskhub.queries.sessions import live_sessions
-from taskhub.queries.tasks import owned_tasks
 
 
 class Bell(asyncio.Event):
@@ -143,11 +143,11 @@ class Hub:
     outcomes: Reads = field(default_factory=Reads)
     """Who was given what came of a task, to be stored in batches as `polled` is."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
-    """`queries.tasks.owned_task` by context id and public id."""
+    """`domain.tasks.reads.owned_task` by context id and public id."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
-    """`queries.sessions.live_sessions` by session id and context id."""
+    """`domain.sessions.reads.live_sessions` by session id and context id."""
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
-    """`lifecycle.create.create_task`."""
+    """`domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
 
     def admit(self, principal: Principal, address: str, size: int) -> None:

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.records import State, StoredLine, TaskRecord
+from taskhub.domain.tasks.reads import PAGE, lines_after
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.projection import for_client
-from taskhub.queries.tasks import PAGE, lines_after
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -6,10 +6,10 @@ import re
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
-from taskhub.core.questions import checked_response
 from taskhub.core.records import OpenQuestion, Principal, TaskRecord
+from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.questions.kinds import checked_response
 from taskhub.lib import jsonx
-from taskhub.lifecycle.answer import answer_question
 from taskhub.protocol import calls
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming

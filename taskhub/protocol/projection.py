@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from taskhub.core.names import META_SERVER
-from taskhub.core.questions import METHODS
 from taskhub.core.records import Audience, OpenQuestion, TaskRecord
+from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
 
 

@@ -13,18 +13,28 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.hints import relay_topic
 from taskhub.core.names import MAX_URI
-from taskhub.core.questions import BY_METHOD, can_answer, checked_response
 from taskhub.core.records import OfferRecord, Upstream
-from taskhub.core.relays import COMPLETE, GET_PROMPT, READ, Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
+from taskhub.domain.catalogue.view import Catalogue
+from taskhub.domain.questions.kinds import BY_METHOD, can_answer, checked_response
+from taskhub.domain.relays.outcomes import (
+    COMPLETE,
+    GET_PROMPT,
+    READ,
+    Answered,
+    Asked,
+    Failed,
+    Missing,
+    NewRelay,
+    RelayOutcome,
+)
+from taskhub.domain.relays.writes import RELAY_SECONDS, add_relay, drop_relay, take_outcome
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.lib.uritemplates import matches
-from taskhub.lifecycle.relays import RELAY_SECONDS, add_relay, drop_relay, take_outcome
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.queries.catalogue import Catalogue
 
 SCOPE: Final = "tasks:call"
 """What a token must carry to have a server asked, whether by a tool call or by one of these."""

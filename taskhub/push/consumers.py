@@ -12,7 +12,7 @@ from django.db import close_old_connections
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Person
-from taskhub.identity.principals import person_of_session
+from taskhub.domain.clients.principals import person_of_session
 from taskhub.lib.lanes import Crowded, Lanes
 
 MOST_WAITING: Final = 1_000

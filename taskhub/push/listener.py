@@ -19,11 +19,11 @@ from taskhub.core.hints import (
     TaskHint,
     decode,
 )
-from taskhub.identity.principals import forget_principals
+from taskhub.domain.catalogue.view import forget_catalogues
+from taskhub.domain.clients.principals import forget_principals
+from taskhub.domain.hints.generation import hear
+from taskhub.domain.tasks.reads import task_versions
 from taskhub.protocol.hub import Hub
-from taskhub.queries.catalogue import forget_catalogues
-from taskhub.queries.heard import hear
-from taskhub.queries.tasks import task_versions
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen
 

@@ -56,7 +56,7 @@ class Punctual(psycopg.Connection[Any]):
     session: Mapping[str, str] = MappingProxyType({})
     """Its settings as they were set, in the spelling of Postgres."""
     waits_for_disk = True
-    """Whether its commits do; only who announces says otherwise (`lifecycle/hints.py`)."""
+    """Whether its commits do; only who announces says otherwise (`domain/hints/announce.py`)."""
 
     def ended(self) -> bool:
         """Whether the server has ended it while nothing was asked of it: `pg_terminate_backend`, a restart, a pooler

@@ -1,5 +1,7 @@
-"""The functions, views and triggers of the database: `store/sql/functions/*.sql`, each as it is live now, edited
-in place. `migrate` loads them once every migration is applied, in one transaction, when their text has changed.
+"""The functions, views and triggers of the database, each as it is live now, edited in place.
+
+Those of a subject stand in its folder (`domain/*/*.sql` but for its statements), guards and triggers in `store/sql`.
+`migrate` loads them once every migration is applied, in one transaction, when their text has changed.
 
 What a process calls keeps its name as long as it keeps its signature, so that processes of the release before work on
 until they are restarted. What a release that changes a signature does is in `docs/dev/release.md`.
@@ -27,8 +29,9 @@ VERSION: Final = 1
 WORKS_WITH: Final = 1
 """The oldest code that works on a database of this version: that of the release before."""
 
-_FILES: Final = Path(__file__).resolve().parent / "sql" / "functions"
-_TRIGGERS: Final = "triggers.sql"
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_TRIGGERS: Final = "store/sql/triggers.sql"
+_STATEMENTS: Final = "statements.sql"
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
 _LOCK: Final = 7_225_941_807_011_217
@@ -131,14 +134,15 @@ def _drop_triggers(cursor: Any) -> None:
 
 @cache
 def _text(name: str) -> str:
-    return (_FILES / name).read_text()
+    return (_PACKAGE / name).read_text()
 
 
 @cache
 def _functions() -> str:
     """Of all files but that of the triggers, and the hub's sentences as a function."""
-    names = sorted(file.name for file in _FILES.glob("*.sql") if file.name != _TRIGGERS)
-    return "\n".join([_words(), *(_text(name) for name in names)])
+    found = [*_PACKAGE.glob("domain/*/*.sql"), *_PACKAGE.glob("store/sql/*.sql")]
+    names = sorted(file.relative_to(_PACKAGE).as_posix() for file in found if file.name != _STATEMENTS)
+    return "\n".join([_words(), *(_text(name) for name in names if name != _TRIGGERS)])
 
 
 def _words() -> str:

@@ -1,7 +1,7 @@
 """Whether the database takes what is written, as far as this process knows: its disk may be full, or it only reads.
 
 Postgres cannot be asked how much room there is. A write that found none is noted here; whether that is still so, a
-read finds out that needs a temporary file of its own, of a megabyte (`queries.health.disk_is_full`).
+read finds out that needs a temporary file of its own, of a megabyte (`domain.health.checks.disk_is_full`).
 """
 
 from __future__ import annotations

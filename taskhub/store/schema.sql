@@ -1,5 +1,5 @@
 -- The tables, views, indexes, constraints and triggers of TaskHub, as `migrate` leaves them. Functions stand in
--- sql/functions; the tables of libraries are not shown.
+-- domain/*; the tables of libraries are not shown.
 -- Generated and compared by tests/store/test_schema.py: TASKHUB_WRITE_SCHEMA=1 uv run pytest tests/store/test_schema.py
 
 CREATE TABLE public.event (

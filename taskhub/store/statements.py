@@ -1,4 +1,4 @@
-"""Our own SQL, by name: `store/sql/statements/*.sql`, read once, run prepared on Django's connection.
+"""Our own SQL, by name: `statements.sql` in the folder of each subject, read once, run prepared on Django's connection.
 
 Each statement stands below a header that says what it takes and what it gives:
 
@@ -33,7 +33,7 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, ge
 
 from taskhub.store import call
 
-DIRECTORY: Final = Path(__file__).parent / "sql" / "statements"
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -118,12 +118,18 @@ def _without_comments(text: str) -> str:
     return "\n".join(line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("--"))
 
 
+def files() -> list[Path]:
+    """All files of statements."""
+    return sorted([*_PACKAGE.glob("domain/*/statements.sql"), _PACKAGE / "store" / "sql" / "statements.sql"])
+
+
 def _load() -> dict[str, Named]:
     found: dict[str, Named] = {}
-    for path in sorted(DIRECTORY.glob("*.sql")):
-        for name, statement in parse(path.name, path.read_text(encoding="utf-8")).items():
+    for path in files():
+        where = path.relative_to(_PACKAGE).as_posix()
+        for name, statement in parse(where, path.read_text(encoding="utf-8")).items():
             if name in found:
-                raise ValueError(f"{found[name].file} and {path.name} both have a statement named {name}")
+                raise ValueError(f"{found[name].file} and {where} both have a statement named {name}")
             found[name] = statement
     return found
 
@@ -146,7 +152,7 @@ class Statement(Generic[R]):
     def __init__(self, name: str, result: str, columns: Sequence[Column], fetch: Callable[[call.Cursor], R], /) -> None:
         named = STATEMENTS.get(name)
         if named is None:
-            raise LookupError(f"no statement in store/sql/{DIRECTORY.name} is named {name}")
+            raise LookupError(f"no statement is named {name}")
         if named.result != result:
             raise TypeError(f"{name} gives {named.result} by its header, and {result} where it is used")
         if name in USED:

@@ -16,9 +16,9 @@ from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.errors import TaskHubError
-from taskhub.core.questions import BY_METHOD, audience_for, question_problem
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion
 from taskhub.core.words import words
+from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.catalogue import list_tools, outputs

@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from taskhub.core.errors import Unavailable
 from taskhub.core.names import MODE_HINT
 from taskhub.core.records import OfferKind, TaskMode
+from taskhub.domain.catalogue.offers import ListedOffer
+from taskhub.domain.catalogue.sync import TOOL, Listed
 from taskhub.lib import jsonx
-from taskhub.lifecycle.catalogue import TOOL, Listed
-from taskhub.lifecycle.offers import ListedOffer
 from taskhub.upstream.connection import Connection, gone
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers

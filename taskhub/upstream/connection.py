@@ -26,9 +26,9 @@ from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.secrets import HIDDEN, without_secrets
-from taskhub.core.spec import command_of
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import is_stateless
+from taskhub.domain.catalogue.spec import command_of
 from taskhub.lib import jsonx
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.refusals import Refusals, refusal

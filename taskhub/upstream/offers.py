@@ -12,8 +12,8 @@ from pydantic import RootModel
 
 from taskhub.core.names import MAX_URI
 from taskhub.core.records import OfferKind
+from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.lib import jsonx
-from taskhub.lifecycle.offers import ListedOffer
 from taskhub.upstream.sieve import UNFIT
 
 MAX_OFFERS = 1_000

@@ -10,7 +10,7 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from taskhub.core.errors import TaskHubError
-from taskhub.core.relays import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
+from taskhub.domain.relays.outcomes import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
 from taskhub.upstream.connection import Connection, Profile, Target, gone

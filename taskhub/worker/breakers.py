@@ -1,4 +1,4 @@
-"""What a worker knows of servers that cannot be reached. What is so stands in the database (`lifecycle.breakers`)."""
+"""What a worker knows of servers that cannot be reached. The truth is in the database (`domain.catalogue.breakers`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from taskhub.core.errors import Unavailable
-from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle.breakers import (
+from taskhub.domain.catalogue.breakers import (
     PROBE_SECONDS,
     leave_probe,
     store_failure,
@@ -18,6 +17,7 @@ from taskhub.lifecycle.breakers import (
     take_probe,
     troubled_servers,
 )
+from taskhub.lib.lanes import Lanes
 
 
 class Breakers:

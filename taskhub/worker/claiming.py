@@ -13,9 +13,9 @@ from django.conf import settings
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Claim
+from taskhub.domain.tasks import run as lifecycle
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.seldom import Seldom
-from taskhub.lifecycle import run as lifecycle
 from taskhub.worker.notes import Notes
 from taskhub.worker.running import Runner, Running
 

@@ -33,15 +33,15 @@ from taskhub.core.hints import (
 from taskhub.core.names import QUEUE
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.domain.audit import seal
+from taskhub.domain.audit.seal import seal_events
+from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.relays.interests import followed_resources
+from taskhub.domain.relays.writes import sweep_relays
+from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.sweep import sweep
+from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle import run as lifecycle
-from taskhub.lifecycle import seal
-from taskhub.lifecycle.catalogue import enabled_servers
-from taskhub.lifecycle.interests import followed_resources
-from taskhub.lifecycle.relays import sweep_relays
-from taskhub.lifecycle.seal import seal_events
-from taskhub.lifecycle.sweep import sweep
-from taskhub.lifecycle.workers import goodbye, heartbeat
 from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.store.listener import listen

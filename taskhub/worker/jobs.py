@@ -19,14 +19,14 @@ from procrastinate.psycopg_connector import PsycopgConnector
 from taskhub.core.names import QUEUE, WAKE_JOB
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.identity.oauth import applications
-from taskhub.identity.sessions import purge_sign_ins
-from taskhub.lifecycle.parts import turn_part
-from taskhub.lifecycle.seal import seal_events
-from taskhub.lifecycle.sessions import purge_sessions, purge_streams
-from taskhub.lifecycle.sweep import purge
-from taskhub.lifecycle.verify import record_verdict, verify_audit
-from taskhub.queries.sessions import IDLE_DAYS
+from taskhub.domain.audit.partitions import turn_part
+from taskhub.domain.audit.seal import seal_events
+from taskhub.domain.audit.verify import record_verdict, verify_audit
+from taskhub.domain.oauth import applications
+from taskhub.domain.people.browser_sessions import purge_sign_ins
+from taskhub.domain.sessions.reads import IDLE_DAYS
+from taskhub.domain.sessions.writes import purge_sessions, purge_streams
+from taskhub.domain.tasks.sweep import purge
 from taskhub.store.chores import run_each
 from taskhub.store.session import begin_async
 

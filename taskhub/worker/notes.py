@@ -8,9 +8,9 @@ import logging
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Claim, LogLine
+from taskhub.domain.tasks.run import note
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.seldom import Seldom
-from taskhub.lifecycle.run import note
 
 logger = logging.getLogger(__name__)
 

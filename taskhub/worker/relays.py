@@ -8,10 +8,10 @@ from collections import Counter
 from functools import partial
 
 from taskhub.core.errors import Unavailable
-from taskhub.core.relays import Failed, RelayClaim, RelayOutcome
+from taskhub.domain.relays.outcomes import Failed, RelayClaim, RelayOutcome
+from taskhub.domain.relays.writes import claim_relays, finish_relay
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.seldom import Seldom
-from taskhub.lifecycle.relays import claim_relays, finish_relay
 from taskhub.upstream.pool import give_up
 from taskhub.upstream.relay import INTERNAL_ERROR, run_relay
 from taskhub.worker.servers import Servers

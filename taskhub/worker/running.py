@@ -13,16 +13,16 @@ from functools import partial
 from typing import Any
 
 from taskhub.core.errors import Unavailable
-from taskhub.core.questions import audience_for, question_problem
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.timings import Course
 from taskhub.core.words import words
+from taskhub.domain.questions.kinds import audience_for, question_problem
+from taskhub.domain.questions.reads import response_to
+from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle import run as lifecycle
-from taskhub.lifecycle.sweep import CANCEL_GRACE_SECONDS
-from taskhub.queries.questions import response_to
 from taskhub.upstream.call import Asked, Faulted, Finished, Outcome, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
 from taskhub.worker.breakers import Breakers

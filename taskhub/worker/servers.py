@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.secrets import without_secrets
+from taskhub.domain.catalogue.sync import ServerRow, store_problem, store_snapshot
+from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle.catalogue import ServerRow, store_problem, store_snapshot
-from taskhub.lifecycle.interests import announce_updates, mark_followed
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up

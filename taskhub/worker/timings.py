@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from taskhub.core.timings import BOUNDS, Course, Timing, bucket
+from taskhub.domain.tasks.timing_writes import store_timings
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle.timings import store_timings
 
 
 class _Counted:

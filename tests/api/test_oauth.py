@@ -13,10 +13,10 @@ from django.test import Client, RequestFactory
 
 from taskhub.api.auth import scope_challenge
 from taskhub.api.oauth import OPEN_PATHS
-from taskhub.identity.address import canonical, resource_of
-from taskhub.identity.oauth import applications
-from taskhub.identity.oauth.consents import Registration
-from taskhub.identity.oauth.documents import redirect_allowed
+from taskhub.domain.address import canonical, resource_of
+from taskhub.domain.oauth import applications
+from taskhub.domain.oauth.consents import Registration
+from taskhub.domain.oauth.documents import redirect_allowed
 from taskhub.store.models import Event
 from tests.console.admin import browser
 from tests.factories import make_person

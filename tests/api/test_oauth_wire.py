@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from taskhub.core.records import Person
-from taskhub.identity.oauth.consents import Registration
+from taskhub.domain.oauth.consents import Registration
 from taskhub.store.models import Tenant
 from tests.console.admin import browser
 from tests.support.hub import RunningHub, wait_until

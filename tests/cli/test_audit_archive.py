@@ -14,8 +14,8 @@ from django.db import connection
 
 from tests.cli.shell import run
 from tests.cli.test_operator_commands import TIME
-from tests.lifecycle.kit import World
-from tests.lifecycle.test_archive import log, with_old_events
+from tests.domain.audit.test_archive import log, with_old_events
+from tests.domain.kit import World
 
 __all__ = ["log"]
 

@@ -19,15 +19,15 @@ from pytest_django import Settings
 from taskhub.cli import seed as seeding
 from taskhub.cli.firstrun import ACTOR, add_demo
 from taskhub.cli.management.commands import audit
-from taskhub.identity.principals import default_tenant
+from taskhub.domain.audit.record import record_verification
+from taskhub.domain.audit.seal import seal_events
+from taskhub.domain.catalogue.sync import Listed, connect_server, store_problem, store_snapshot
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.sealing import Vault
-from taskhub.lifecycle.catalogue import Listed, connect_server, store_problem, store_snapshot
-from taskhub.lifecycle.events import record_verification
-from taskhub.lifecycle.seal import seal_events
-from taskhub.lifecycle.workers import goodbye, heartbeat
 from taskhub.store.models import Event, Question, Seal, Server, Task
 from tests.cli.shell import run
-from tests.lifecycle import kit
+from tests.domain import kit
 from tests.store.flushing import superuser
 from tests.support.hub import wait_until
 

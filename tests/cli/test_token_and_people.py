@@ -14,8 +14,8 @@ from django.contrib.auth import authenticate
 from django.core.management.base import CommandError
 from django.db import connection
 
-from taskhub.identity.principals import default_tenant, person_of, principal_of
-from taskhub.queries.servers import target_of
+from taskhub.domain.catalogue.reads import target_of
+from taskhub.domain.clients.principals import default_tenant, person_of, principal_of
 from taskhub.store import room
 from taskhub.store.models import AccessToken, Event, Membership, Server
 from tests.cli.shell import Command, run

@@ -15,7 +15,7 @@ from django.db import connection
 
 from taskhub.cli import vitals
 from taskhub.cli.vitals import Answers, Beats, Sign, Silence
-from taskhub.lifecycle.workers import goodbye, heartbeat
+from taskhub.domain.workers.writes import goodbye, heartbeat
 
 NAME = f"{socket.gethostname()}:{os.getpid()}"
 LIFE, NONE, UNKNOWN = Sign.LIFE, Sign.NONE, Sign.UNKNOWN

@@ -7,7 +7,7 @@ from django.test import Client
 
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.states import Role
-from taskhub.identity.principals import principal_of
+from taskhub.domain.clients.principals import principal_of
 from taskhub.store.models import AuthContext, Consent, Event, Membership, Tenant
 from tests.console.admin import HTMX, browser, words
 from tests.factories import make_person

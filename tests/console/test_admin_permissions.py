@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from taskhub.identity.tokens import issue_token
+from taskhub.domain.clients.tokens import issue_token
 from tests.console.admin import ADMIN, ROLES, browser
 from tests.factories import make_context, make_person, make_server, make_tenant, make_tool
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from taskhub.core.names import OAUTH_ISSUER
-from taskhub.identity.oauth.consents import Registration
-from taskhub.identity.principals import principal_of
+from taskhub.domain.clients.principals import principal_of
+from taskhub.domain.oauth.consents import Registration
 from taskhub.store.models import Application, AuthContext, Consent, Event, Tenant
 from tests.console.admin import HTMX, ROLES, browser, words
 from tests.factories import make_person, make_tenant

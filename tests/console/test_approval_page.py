@@ -12,8 +12,8 @@ from taskhub.core.records import ToolRecord
 from taskhub.core.states import Role
 from taskhub.store.models import Question, Tool
 from tests.console.conftest import Login
+from tests.domain import kit
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
-from tests.lifecycle import kit
 
 pytestmark = pytest.mark.django_db
 

@@ -18,8 +18,8 @@ from django.urls import reverse
 from taskhub.console.views.audit import MOST_STEPS
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.lifecycle.events import record_verification
-from taskhub.queries import audit
+from taskhub.domain.audit import reads as audit
+from taskhub.domain.audit.record import record_verification
 from taskhub.store.models import Event, Seal, Tenant
 from tests.console.admin import HTMX, browser, words
 from tests.factories import make_context, make_person, make_task, make_tenant

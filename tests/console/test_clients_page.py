@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from taskhub.core.names import SCOPES, TASKS_EXTENSION
-from taskhub.identity.principals import forget_principals, principal_of
-from taskhub.identity.tokens import issue_token
+from taskhub.domain.clients.principals import forget_principals, principal_of
+from taskhub.domain.clients.tokens import issue_token
 from taskhub.lib import ids
 from taskhub.store.models import AccessToken, AuthContext, Event, Session, Task, Tenant
 from tests.console.admin import ADMIN, HTMX, browser, words

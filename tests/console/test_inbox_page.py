@@ -11,9 +11,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, QuestionKind, Role
-from taskhub.lifecycle.workers import heartbeat
-from taskhub.queries.inbox import question as one_question
-from taskhub.queries.inbox import questions
+from taskhub.domain.questions.inbox import question as one_question
+from taskhub.domain.questions.inbox import questions
+from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Decision, Question, Server, Task
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool

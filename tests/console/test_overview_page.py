@@ -14,13 +14,13 @@ from pytest_django import DjangoAssertNumQueries
 
 from taskhub.console.chart import chart
 from taskhub.core.states import Audience, Role
-from taskhub.lifecycle.workers import heartbeat
-from taskhub.queries.stats import Hour
+from taskhub.domain.tasks.stats import Hour
+from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Server, Task
 from tests.console.admin import words
 from tests.console.conftest import Login
+from tests.domain.cost import make_old, past_the_guards
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tool
-from tests.queries.kit import make_old, past_the_guards
 
 pytestmark = pytest.mark.django_db
 

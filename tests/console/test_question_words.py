@@ -6,9 +6,9 @@ import pytest
 
 from taskhub.console.questions import PAGE, WORDS, of_clients, words_of
 from taskhub.console.templatetags.console import icon
-from taskhub.core.elicitation import checked_elicitation
-from taskhub.core.questions import KINDS, METHODS
 from taskhub.core.states import QuestionKind
+from taskhub.domain.questions.forms import checked_elicitation
+from taskhub.domain.questions.kinds import KINDS, METHODS
 from tests.factories import make_question
 
 

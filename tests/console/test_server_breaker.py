@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from taskhub.core.states import Role
-from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure, store_reached, take_probe
-from taskhub.lifecycle.workers import heartbeat
+from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure, store_reached, take_probe
+from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Event, Server, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login

@@ -7,8 +7,8 @@ from django.test import Client
 
 from taskhub.console.views.servers import SHOWN_OFFERS
 from taskhub.core.records import OfferKind
-from taskhub.lifecycle.catalogue import store_snapshot
-from taskhub.lifecycle.offers import ListedOffer
+from taskhub.domain.catalogue.offers import ListedOffer
+from taskhub.domain.catalogue.sync import store_snapshot
 from taskhub.store.models import Server, Tenant
 from tests.console.admin import HTMX, browser, words
 from tests.factories import make_person, make_server, make_tenant

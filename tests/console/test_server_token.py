@@ -7,8 +7,8 @@ import html
 import pytest
 from django.test import Client
 
+from taskhub.domain.catalogue.sync import ServerRow, enabled_servers
 from taskhub.lib.sealing import Unsealed, Vault
-from taskhub.lifecycle.catalogue import ServerRow, enabled_servers
 from taskhub.store.models import Event, Server, Tenant
 from tests.console.admin import words
 from tests.factories import make_server

@@ -13,9 +13,9 @@ from django.test.utils import CaptureQueriesContext
 
 from taskhub.core.policy import POLICY_FIELDS
 from taskhub.core.secrets import redacted
-from taskhub.lifecycle import policies
-from taskhub.lifecycle.breakers import OPENS_AFTER, store_failure
-from taskhub.queries.catalogue import catalogue, forget_catalogues
+from taskhub.domain.catalogue import writes as policies
+from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure
+from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.store.models import Event, Server, Tenant, Tool
 from tests.console.admin import ADMIN, HTMX, browser, words
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool

@@ -13,9 +13,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from taskhub.console.views.settings import PERMISSION_WORDS, matrix
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Refused
 from taskhub.core.states import Role
-from taskhub.identity import gate, people
+from taskhub.domain.people import writes as people
 from taskhub.store.models import Event, Membership, Tenant
 from tests.console.admin import ADMIN, browser, words
 from tests.factories import make_person, make_tenant
@@ -148,7 +149,7 @@ def test_values_of_the_environment_are_named_and_secrets_are_not_shown(
 
 def test_every_setting_on_the_page_exists(admin: Client) -> None:
     from taskhub.config import env
-    from taskhub.queries import settings as installation
+    from taskhub.domain.people import settings as installation
 
     for row in (*installation.limits(), *installation.service()):
         assert row.variable in env.VARIABLES

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from taskhub.console import shared
-from taskhub.queries.heard import hear
+from taskhub.domain.hints.generation import hear
 from taskhub.store.models import Tenant
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool

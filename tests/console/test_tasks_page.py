@@ -12,11 +12,10 @@ from pytest_django import DjangoAssertNumQueries
 from taskhub.console.views.tasks import MOST_STEPS
 from taskhub.core.records import LogLine, TaskRecord
 from taskhub.core.states import Audience, Role, State
-from taskhub.lifecycle import run
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.workers import heartbeat
-from taskhub.queries import listing
-from taskhub.queries.tasks import task_by_id
+from taskhub.domain.tasks import listing, run
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.reads import task_by_id
+from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Attempt, Event, Question, Server, Task, TaskLog
 from tests.console.conftest import Login
 from tests.factories import (

@@ -12,10 +12,10 @@ from django.db import connection
 from taskhub.console import questions as asking
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, Role
+from taskhub.domain.changes import questions, who
+from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import jsonx
-from taskhub.lifecycle._records import questions, who
 from taskhub.protocol.projection import input_requests
-from taskhub.queries.tasks import task_by_id
 from taskhub.store.models import Question
 from tests.console.conftest import Login
 from tests.factories import (

@@ -9,8 +9,8 @@ import pytest
 
 from taskhub.console.words import described
 from taskhub.core.names import TASKS_EXTENSION
+from taskhub.domain.clients.dialects import Voice
 from taskhub.protocol.registry import REVISIONS
-from taskhub.queries.voices import Voice
 
 EXTENSION: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
 ALL: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.core.conditions import met
+from taskhub.domain.rules.conditions import met
 
 PROD = {"environment": "production"}
 

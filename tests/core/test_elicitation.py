@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskhub.core.elicitation import MAX_FIELDS, MAX_FORM, MAX_TEXT, checked_content, form_fields, unfit
 from taskhub.core.errors import Invalid
+from taskhub.domain.questions.forms import MAX_FIELDS, MAX_FORM, MAX_TEXT, checked_content, form_fields, unfit
 from taskhub.lib import jsonx
 
 

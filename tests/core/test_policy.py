@@ -20,8 +20,8 @@ from taskhub.core.policy import (
     values_of,
 )
 from taskhub.core.states import Audience, TaskMode
-from taskhub.queries.catalogue import tool_by_id
-from taskhub.queries.servers import server_tools
+from taskhub.domain.catalogue.reads import server_tools
+from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.store.models import Tool
 from tests.factories import make_server, make_tenant, make_tool
 

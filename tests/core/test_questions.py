@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import Invalid
-from taskhub.core.questions import (
+from taskhub.core.permissions import PERMISSIONS
+from taskhub.core.states import Audience, QuestionKind
+from taskhub.domain.questions.kinds import (
     BY_METHOD,
     KINDS,
     METHODS,
@@ -16,8 +18,6 @@ from taskhub.core.questions import (
     checked_response,
     verdict_of,
 )
-from taskhub.core.states import Audience, QuestionKind
-from taskhub.identity.gate import PERMISSIONS
 
 E, S, R, A = QuestionKind.ELICITATION, QuestionKind.SAMPLING, QuestionKind.ROOTS, QuestionKind.APPROVAL
 FORM: dict[str, Any] = {"message": "m", "requestedSchema": {}}

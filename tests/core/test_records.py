@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import taskhub.core
+import taskhub.domain
 import taskhub.lib
-import taskhub.lifecycle
 import taskhub.protocol
 
 CHANGED = {
@@ -36,7 +36,7 @@ def dataclasses_of(rooms: tuple[Any, ...]) -> Iterator[type]:
 
 RECORDS = {
     f"{one.__module__}.{one.__qualname__}": one
-    for one in dataclasses_of((taskhub.core, taskhub.lib, taskhub.lifecycle, taskhub.protocol))
+    for one in dataclasses_of((taskhub.core, taskhub.lib, taskhub.domain, taskhub.protocol))
 }
 
 

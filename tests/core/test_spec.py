@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskhub.core.errors import Invalid
-from taskhub.core.spec import parse_spec
+from taskhub.domain.catalogue.spec import parse_spec
 
 NAMES = {
     "stdio:npx -y @scope/server-filesystem /dir": "filesystem",

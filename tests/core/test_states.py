@@ -20,7 +20,7 @@ from taskhub.store.models import Membership, Question, Task, Tool
 from taskhub.store.models.tasks import STATES
 from taskhub.store.models.tasks import TERMINAL as STORED_TERMINAL
 
-SQL = Path(__file__).resolve().parents[2] / "taskhub" / "store" / "sql" / "functions"
+AUDIT = Path(__file__).resolve().parents[2] / "taskhub" / "domain" / "audit" / "functions.sql"
 
 
 def allowed(model: type, constraint: str) -> set[str]:
@@ -52,7 +52,7 @@ def test_a_pair_has_one_name_but_for_a_tool_that_comes_back_from_its_question() 
 
 
 def test_every_name_of_a_transition_is_one_the_trigger_writes() -> None:
-    source = (SQL / "audit.sql").read_text()
+    source = AUDIT.read_text()
     written = set(re.findall(r"'(task\.[a-z]+)'", source)) | {f"task.{state}" for state in TERMINAL}
     assert set(TRANSITIONS) <= written
 

@@ -18,15 +18,15 @@ from django.core.management.base import BaseCommand
 from taskhub.config import env
 from taskhub.config import settings as config
 from taskhub.core.names import IDEMPOTENCY_KEY, MODE_HINT, SCOPES
+from taskhub.core.permissions import PERMISSIONS
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
-from taskhub.identity.gate import PERMISSIONS
 from taskhub.protocol import errors
 from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import STATUS
 from taskhub.protocol.revisions.v2026_07_28.methods import KNOWN, VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTIONS = ROOT / "taskhub" / "store" / "sql" / "functions"
+SQL = ROOT / "taskhub" / "store" / "sql"
 DOCS = ROOT / "docs"
 API = (DOCS / "api" / "2026-07-28.md").read_text()
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "bench").glob("*.md")])
@@ -202,7 +202,7 @@ def test_the_diagram_is_the_state_machine() -> None:
 
 def test_the_diagram_has_the_births_the_database_allows() -> None:
     born = set(re.findall(r"\[\*\] --> (\w+)", page("dev/state-machine.md")))
-    guard = (FUNCTIONS / "guards.sql").read_text()
+    guard = (SQL / "guards.sql").read_text()
     allowed = re.search(r"NEW\.state NOT IN \(([^)]*)\)", guard)
     assert allowed
     assert born == set(re.findall(r"'(\w+)'", allowed[1]))
@@ -213,7 +213,7 @@ def test_every_transition_event_is_explained() -> None:
 
 
 def test_every_refusal_of_the_database_is_explained() -> None:
-    sql = "".join(file.read_text() for file in FUNCTIONS.glob("*.sql"))
+    sql = "".join(file.read_text() for file in (ROOT / "taskhub").glob("*/*/*.sql"))
     raised = set(re.findall(r"ERRCODE = '(TH\d+)'", sql))
     assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
 

@@ -1,11 +1,11 @@
-"""The page of audit events is what `core/audit.py` says, and what other pages name is on it."""
+"""The page of audit events is what `domain/audit/kinds.py` says, and what other pages name is on it."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from taskhub.core.audit import EVENTS
+from taskhub.domain.audit.kinds import EVENTS
 from tools import events
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

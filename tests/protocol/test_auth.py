@@ -166,7 +166,7 @@ def test_a_new_token_of_the_same_client_keeps_its_tasks(hub: RunningHub) -> None
 
 
 def _end(hub: RunningHub, token: str, change: str) -> None:
-    """As `identity.tokens.revoke_token` does it: the change and its hint in one transaction."""
+    """As `domain.clients.tokens.revoke_token` does it: the change and its hint in one transaction."""
     hub.sql(
         f"WITH changed AS (UPDATE access_token SET {change} WHERE digest = %s RETURNING id)"
         " SELECT pg_notify('taskhub', 'p') FROM changed",

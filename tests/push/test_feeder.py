@@ -15,13 +15,13 @@ from django.db import connection
 from taskhub.core.hints import CATALOGUE, STANDING, follow_topic, relay_topic, resource_topic, standing_topic
 from taskhub.core.records import Actor, TaskRecord
 from taskhub.core.states import Door
-from taskhub.identity.principals import cached_principal, principal_of
-from taskhub.identity.tokens import issue_token, revoke_token, set_context_disabled
+from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
+from taskhub.domain.clients.principals import cached_principal, principal_of
+from taskhub.domain.clients.tokens import issue_token, revoke_token, set_context_disabled
+from taskhub.domain.hints.generation import heard
 from taskhub.lib.lanes import Lanes
 from taskhub.protocol.hub import Hub
 from taskhub.push.listener import COALESCE_SECONDS, Feeder
-from taskhub.queries.catalogue import Catalogue, cached_catalogue, catalogue
-from taskhub.queries.heard import heard
 from taskhub.store.models import Tenant
 from tests.factories import make_context, make_server, make_task, make_tenant, make_tool
 from tests.push.kit import BOUND, Console, background, end_listeners, feeding, make_hub, notify, until

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from django.db import connection
 
-from taskhub.lifecycle.cancel import request_cancel
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store import listener
-from tests.lifecycle import kit as lifecycle
-from tests.lifecycle.kit import World
+from tests.domain import kit as lifecycle
+from tests.domain.kit import World
 from tests.push.kit import Heard, background, end_listeners, listeners, listening, notify, until
 from tests.store import raw as sql
 

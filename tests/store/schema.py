@@ -16,7 +16,7 @@ from taskhub.store import functions
 FILE = Path(functions.__file__).with_name("schema.sql")
 HEAD = """\
 -- The tables, views, indexes, constraints and triggers of TaskHub, as `migrate` leaves them. Functions stand in
--- sql/functions; the tables of libraries are not shown.
+-- domain/*; the tables of libraries are not shown.
 -- Generated and compared by tests/store/test_schema.py: TASKHUB_WRITE_SCHEMA=1 uv run pytest tests/store/test_schema.py
 """
 _BLOCK = re.compile(r"^-- Name: .*$", re.MULTILINE)

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
-from taskhub.identity.principals import cached_principal, principal_of
+from taskhub.domain.clients.principals import cached_principal, principal_of
 from taskhub.store.models import Tenant
 from tests.factories import make_person, make_tenant, make_user
 from tests.push.kit import feeding, listening, notify, until

@@ -58,7 +58,10 @@ def test_the_schema_in_one_piece_is_what_a_migrated_database_has() -> None:
 def test_migrate_finds_nothing_to_do_until_a_text_changes(files: dict[str, str]) -> None:
     assert functions.load() is False
     edit(
-        files, "tasks.sql", "SELECT coalesce(lease_until, '-infinity') > '-infinity'", "SELECT lease_until IS NOT NULL"
+        files,
+        "domain/tasks/functions.sql",
+        "SELECT coalesce(lease_until, '-infinity') > '-infinity'",
+        "SELECT lease_until IS NOT NULL",
     )
     call_command("migrate", verbosity=0)
     assert source_of("th_held").strip() == "SELECT lease_until IS NOT NULL"
@@ -69,9 +72,9 @@ def test_migrate_finds_nothing_to_do_until_a_text_changes(files: dict[str, str])
 
 
 def test_a_trigger_that_no_file_names_goes_and_one_that_is_changed_is_made_anew(files: dict[str, str]) -> None:
-    whole = functions._text("triggers.sql")
+    whole = functions._text("store/sql/triggers.sql")
     gone = next(part for part in re.split(r"\n{2,}", whole) if "TRIGGER task_keep " in part)
-    edit(files, "triggers.sql", gone, "")
+    edit(files, "store/sql/triggers.sql", gone, "")
     assert functions.load() is True
     assert "task_keep" not in functions.trigger_names()
     assert value("SELECT count(*) FROM pg_trigger WHERE tgname = 'task_keep'") == 0
@@ -89,7 +92,7 @@ def test_each_function_has_a_name_of_its_own() -> None:
 
 
 def test_code_that_meets_a_newer_schema_changes_nothing_and_says_so(files: dict[str, str]) -> None:
-    edit(files, "people.sql", "'p')", "'pp')")
+    edit(files, "domain/people/functions.sql", "'p')", "'pp')")
     with connection.cursor() as cursor:
         cursor.execute("UPDATE schema_state SET version = version + 1")
     assert functions.load() is False
@@ -102,7 +105,7 @@ def test_code_that_meets_a_newer_schema_changes_nothing_and_says_so(files: dict[
 
 
 def test_nothing_is_loaded_while_a_migration_is_still_to_be_applied(files: dict[str, str]) -> None:
-    edit(files, "people.sql", "'p')", "'pp')")
+    edit(files, "domain/people/functions.sql", "'p')", "'pp')")
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM django_migrations WHERE id = (SELECT max(id) FROM django_migrations WHERE app = 'store')"

@@ -1,4 +1,4 @@
-"""Every statement of store/sql/statements does what its header says, and finds its rows by an index."""
+"""Every statement does what its header says, and finds its rows by an index."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from psycopg import pq, sql
 from psycopg.postgres import types
 
 import taskhub
-from taskhub import identity, lifecycle, queries
-from taskhub.store.statements import STATEMENTS, USED, Column, Named, parse, plain
+from taskhub import domain
+from taskhub.store.statements import STATEMENTS, USED, Column, Named, files, parse, plain
 from tests.store import seeded
 from tests.store.raw import Raw
 
-ROOMS = (queries, lifecycle, identity)
 ROOT = Path(taskhub.__file__).parent
 VERB = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|TRUNCATE|WITH \w+ AS|SET \w+ = )\b")
 
@@ -32,7 +31,7 @@ VERB = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|TRUNCATE|WITH \w+ A
 @cache
 def modules() -> tuple[ModuleType, ...]:
     """All modules of the rooms that use statements."""
-    names = [found.name for room in ROOMS for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
+    names = [found.name for found in pkgutil.walk_packages(domain.__path__, f"{domain.__name__}.")]
     return tuple(importlib.import_module(name) for name in names)
 
 
@@ -50,7 +49,7 @@ def test_every_statement_is_used_and_every_one_used_is_there() -> None:
 
 
 def test_no_file_is_longer_than_a_person_reads() -> None:
-    for path in (ROOT / "store" / "sql" / "statements").glob("*.sql"):
+    for path in files():
         lines = path.read_text().splitlines()
         assert len(lines) <= 600, path.name
         assert max(map(len, lines)) <= 120, path.name

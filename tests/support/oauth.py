@@ -14,8 +14,8 @@ from django.test import Client
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.identity.oauth.applications import add_application
-from taskhub.identity.oauth.consents import Registration
+from taskhub.domain.oauth.applications import add_application
+from taskhub.domain.oauth.consents import Registration
 from taskhub.store.models import Application, Tenant
 
 HERE = "http://testserver"

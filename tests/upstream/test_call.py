@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import LogLine
-from taskhub.core.relays import Failed, RelayClaim
 from taskhub.core.states import Audience, QuestionKind
+from taskhub.domain.relays.outcomes import Failed, RelayClaim
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection

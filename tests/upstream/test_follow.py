@@ -13,7 +13,7 @@ import pytest
 from mcp.server import MCPServer
 
 from taskhub.core.records import OfferKind
-from taskhub.core.relays import Answered, RelayClaim
+from taskhub.domain.relays.outcomes import Answered, RelayClaim
 from taskhub.upstream.catalogue import LOOK_SECONDS, Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.follow import covering

@@ -11,7 +11,7 @@ import pytest
 from mcp_types import Resource, ResourceTemplate
 
 from taskhub.core.records import OfferKind
-from taskhub.lifecycle.offers import ListedOffer
+from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.upstream import offers
 from taskhub.upstream.catalogue import Snapshot
 from taskhub.upstream.connection import Target

@@ -13,7 +13,7 @@ import pytest
 from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
-from taskhub.core.relays import READ, Failed, RelayClaim
+from taskhub.domain.relays.outcomes import READ, Failed, RelayClaim
 from taskhub.upstream.call import Faulted
 from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.refusals import MAX_FOREIGN

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome, decoded, encoded
+from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome, decoded, encoded
 from taskhub.lib import jsonx
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool

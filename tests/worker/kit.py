@@ -14,16 +14,16 @@ from django.db import connection
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import State
+from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.loops import run as run_loop
-from taskhub.queries.catalogue import tool_by_id
 from taskhub.store.models import Attempt, Server, Tool
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import ABLE, Pool
 from taskhub.worker.engine import Engine
 from tests import factories
-from tests.lifecycle import kit
-from tests.lifecycle.kit import World
+from tests.domain import kit
+from tests.domain.kit import World
 from tests.store.flushing import superuser
 from tests.support import hub
 from tests.upstream.kit import WORKSHOP

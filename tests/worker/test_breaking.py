@@ -10,16 +10,16 @@ import pytest
 
 from taskhub.core.states import State
 from taskhub.core.words import words as sentence
-from taskhub.lifecycle import breakers
-from taskhub.lifecycle.breakers import OPENS_AFTER, request_probe, take_probe
-from taskhub.lifecycle.cancel import request_cancel
+from taskhub.domain.catalogue import breakers
+from taskhub.domain.catalogue.breakers import OPENS_AFTER, request_probe, take_probe
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Event, Server
 from taskhub.upstream import catalogue
 from taskhub.upstream.connection import Target
 from taskhub.worker import breakers as known
+from tests.domain import kit
+from tests.domain.kit import World
 from tests.factories import WORKER
-from tests.lifecycle import kit
-from tests.lifecycle.kit import World
 from tests.upstream import kit as upstream
 from tests.worker.kit import Hall, attempts, call, ended, hint, in_state, wait_until
 from tests.worker.test_running import fault_of, words

@@ -14,19 +14,19 @@ from django.utils import timezone
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import LogLine
+from taskhub.domain.audit import seal
+from taskhub.domain.audit.reads import verifications
+from taskhub.domain.health.doctor import checks
+from taskhub.domain.sessions.writes import start_session
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle import seal
-from taskhub.lifecycle.sessions import start_session
-from taskhub.queries.audit import verifications
-from taskhub.queries.doctor import checks
 from taskhub.store.chores import ChoresFailed
 from taskhub.store.models import Event, Session, SignIn, Stream, Task
 from taskhub.worker import engine, jobs
 from taskhub.worker.chores import Chores
 from taskhub.worker.notes import Notes
+from tests.domain import kit
+from tests.domain.kit import World
 from tests.factories import make_context, make_task, make_tenant
-from tests.lifecycle import kit
-from tests.lifecycle.kit import World
 from tests.store.flushing import superuser
 from tests.worker.kit import Hall, call, ended, wait_until
 

@@ -9,8 +9,9 @@ from typing import Any
 from django.db import connection
 
 from taskhub.core.hints import resource_topic
-from taskhub.core.relays import Answered, Failed, NewRelay, RelayOutcome
-from taskhub.lifecycle import interests, relays
+from taskhub.domain.relays import interests
+from taskhub.domain.relays import writes as relays
+from taskhub.domain.relays.outcomes import Answered, Failed, NewRelay, RelayOutcome
 from taskhub.store.models import Relay, Server
 from taskhub.upstream.connection import Target
 from taskhub.worker import relays as worker_relays

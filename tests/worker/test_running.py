@@ -11,18 +11,18 @@ import pytest
 from pytest_django import Settings
 
 from taskhub.core.states import State
+from taskhub.domain.catalogue.writes import set_server_enabled
+from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.sweep import sweep
 from taskhub.lib.logs import JsonLine
-from taskhub.lifecycle import run as lifecycle
-from taskhub.lifecycle.answer import answer_question
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.policies import set_server_enabled
-from taskhub.lifecycle.sweep import sweep
 from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import claiming, engine, running
+from tests.domain import kit
 from tests.lib.test_schemas import doubling
-from tests.lifecycle import kit
 from tests.store import raw
 from tests.upstream import kit as upstream
 from tests.upstream.servers import gates

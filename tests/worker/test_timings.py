@@ -10,13 +10,13 @@ import pytest
 from taskhub.core.errors import Unavailable
 from taskhub.core.states import State
 from taskhub.core.timings import BOUNDS, Course
+from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.timing_reads import server_timings
 from taskhub.lib.lanes import Lanes
-from taskhub.lifecycle.answer import answer_question
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.queries.timings import server_timings
 from taskhub.worker import timings as module
 from taskhub.worker.timings import Timings
-from tests.lifecycle import kit
+from tests.domain import kit
 from tests.upstream.servers import gates
 from tests.worker.kit import Hall, call, ended, in_state, wait_until
 

@@ -8,9 +8,9 @@ import pytest
 
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
+from taskhub.domain.catalogue.reads import server_detail
+from taskhub.domain.catalogue.writes import set_server_token
 from taskhub.lib.sealing import Vault
-from taskhub.lifecycle.policies import set_server_token
-from taskhub.queries.servers import server_detail
 from taskhub.store.models import Server
 from tests.upstream import kit
 from tests.worker.kit import Hall, call, ended, wait_until

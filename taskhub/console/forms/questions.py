@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django import forms
 
-from taskhub.core.elicitation import Field, field_problem
+from taskhub.domain.questions.forms import Field, field_problem
 from taskhub.lib import signs
 
 RADIO_CHOICES: Final = 5

@@ -12,8 +12,8 @@ from django.utils.safestring import SafeString, mark_safe
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.domain.catalogue.reads import ToolRow
 from taskhub.lib import jsonx
-from taskhub.queries.servers import ToolRow
 
 SPARE_CONDITIONS: Final = 2
 MODES: Final = (

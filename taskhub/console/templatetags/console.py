@@ -17,12 +17,12 @@ from heroicons.templatetags.heroicons import heroicon_mini
 
 from taskhub.console.htmx import CONFIG
 from taskhub.console.questions import words_of
+from taskhub.core import permissions as gate
 from taskhub.core.records import Person
 from taskhub.core.states import State
-from taskhub.identity import gate
+from taskhub.domain.health.checks import disk_known_full
+from taskhub.domain.questions.inbox import open_count
 from taskhub.lib import signs
-from taskhub.queries.health import disk_known_full
-from taskhub.queries.inbox import open_count
 
 register = template.Library()
 

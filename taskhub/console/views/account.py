@@ -14,10 +14,10 @@ from taskhub.console.forms.access import CONSENT_WORDS
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.views.settings import PERMISSION_WORDS
-from taskhub.identity import gate
-from taskhub.identity.address import resource_of
-from taskhub.identity.oauth import consents
-from taskhub.queries import applications
+from taskhub.core import permissions as gate
+from taskhub.domain.address import resource_of
+from taskhub.domain.oauth import consents
+from taskhub.domain.oauth import reads as applications
 
 
 @page("task.view")  # every role has it

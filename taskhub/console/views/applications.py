@@ -15,12 +15,12 @@ from taskhub.console.access import page
 from taskhub.console.forms.access import ApplicationForm, NewApplicationForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound
-from taskhub.identity import gate
-from taskhub.identity.address import base_url
-from taskhub.identity.oauth import applications as registry
-from taskhub.identity.oauth import consents
-from taskhub.queries import applications
+from taskhub.domain.address import base_url
+from taskhub.domain.oauth import applications as registry
+from taskhub.domain.oauth import consents
+from taskhub.domain.oauth import reads as applications
 
 
 @page("client.view")

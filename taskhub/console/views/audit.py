@@ -19,11 +19,11 @@ from taskhub.console.access import page
 from taskhub.console.forms.filters import AuditFilters
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import Door
-from taskhub.identity import gate
-from taskhub.lifecycle.events import record_export
-from taskhub.queries import audit
+from taskhub.domain.audit import reads as audit
+from taskhub.domain.audit.record import record_export
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 COLUMNS: Final = (

@@ -21,11 +21,13 @@ from taskhub.console.forms.filters import ClientFilters
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.words import described
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, LimitReached, NotFound
-from taskhub.identity import gate, tokens
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.queries import applications, clients
-from taskhub.queries.voices import voices
+from taskhub.domain.clients import reads as clients
+from taskhub.domain.clients import tokens
+from taskhub.domain.clients.dialects import voices
+from taskhub.domain.oauth import reads as applications
+from taskhub.domain.tasks.cancel import request_cancel
 
 _SPENT: Final = "spent_token_forms"
 

@@ -19,11 +19,11 @@ from oauth2_provider.views.mixins import OAuthLibMixin
 from taskhub.console.access import page
 from taskhub.console.forms.access import CONSENT_WORDS, ConsentForm
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.names import SCOPES
-from taskhub.identity import gate
-from taskhub.identity.address import base_url, canonical, resource_of
-from taskhub.identity.oauth import consents
-from taskhub.identity.oauth.documents import is_loopback
+from taskhub.domain.address import base_url, canonical, resource_of
+from taskhub.domain.oauth import consents
+from taskhub.domain.oauth.documents import is_loopback
 from taskhub.lib.addresses import BadAddress, WebAddress, web_address
 
 _SIGNED_IN: Final = "signed-in"

@@ -21,16 +21,16 @@ from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.templatetags.console import past
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Forbidden, Invalid, NotFound, TaskHubError
-from taskhub.core.questions import KINDS
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
-from taskhub.identity import gate
-from taskhub.lifecycle.answer import Outcome, answer_question, decide_approval
-from taskhub.queries import inbox as queries
-from taskhub.queries.approvals import approved_call
-from taskhub.queries.detail import task_detail
-from taskhub.queries.foreign import Foreign
-from taskhub.queries.inbox import InboxItem
+from taskhub.domain.foreign import Foreign
+from taskhub.domain.questions import inbox as queries
+from taskhub.domain.questions.answer import Outcome, answer_question, decide_approval
+from taskhub.domain.questions.approvals import approved_call
+from taskhub.domain.questions.inbox import InboxItem
+from taskhub.domain.questions.kinds import KINDS
+from taskhub.domain.tasks.detail import task_detail
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ IN_DOUBT = {
     "long": "is too long to compare",
     "unfit": "is no value that the tool’s schema lets through",
 }
-"""Why a call that does not plainly meet the rule was held all the same (`core.conditions`)."""
+"""Why a call that does not plainly meet the rule was held all the same (`domain.rules.conditions`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,11 @@ from taskhub.console.access import page
 from taskhub.console.chart import chart
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
-from taskhub.identity import gate
-from taskhub.queries import inbox, stats, workers
-from taskhub.queries.listing import TaskFilter, task_page
+from taskhub.core import permissions as gate
+from taskhub.domain.questions import inbox
+from taskhub.domain.tasks import stats
+from taskhub.domain.tasks.listing import TaskFilter, task_page
+from taskhub.domain.workers import reads as workers
 
 SHORT = 6
 FAILING = 5

@@ -16,14 +16,14 @@ from taskhub.console.access import page
 from taskhub.console.forms.servers import PolicyForm, ServerCallsForm, ServerForm, ServerTokenForm, conditions_of
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy, check_policy
 from taskhub.core.states import OfferKind, Role
-from taskhub.identity import gate
-from taskhub.lifecycle import policies
-from taskhub.lifecycle.breakers import request_probe
-from taskhub.queries import servers
-from taskhub.queries.offers import OfferRow, server_offers
+from taskhub.domain.catalogue import reads as servers
+from taskhub.domain.catalogue import writes as policies
+from taskhub.domain.catalogue.breakers import request_probe
+from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 
 AT_POLICY: Final = "policy"
 """The extra tag of a message that stands at the policy."""

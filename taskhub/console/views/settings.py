@@ -15,10 +15,11 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
 from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import Role
-from taskhub.identity import gate, people
-from taskhub.queries import settings as installation
+from taskhub.domain.people import settings as installation
+from taskhub.domain.people import writes as people
 
 PERMISSION_WORDS: Final = {
     "task.view": "See tasks, their input and result",

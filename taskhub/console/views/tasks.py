@@ -18,17 +18,18 @@ from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest, actor_of
 from taskhub.console.shared import shared
+from taskhub.core import permissions as gate
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, QuestionState, State
-from taskhub.identity import gate
+from taskhub.domain.questions import inbox
+from taskhub.domain.tasks import detail, listing
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.rerun import rerun_task
+from taskhub.domain.tasks.run import LINES_KEPT
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.rerun import rerun_task
-from taskhub.lifecycle.run import LINES_KEPT
 from taskhub.protocol import registry
-from taskhub.queries import detail, inbox, listing
 
 TAB_WORDS = {
     "": "All",

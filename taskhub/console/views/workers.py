@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 from taskhub.console.access import page
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
-from taskhub.queries import workers
+from taskhub.domain.workers import reads as workers
 
 
 @page("worker.view")

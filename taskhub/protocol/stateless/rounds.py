@@ -13,6 +13,7 @@ from typing import Any
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL
+from taskhub.domain.tasks.reads import owned_task
 from taskhub.lib import jsonx
 from taskhub.lib.sealing import Unsealed
 from taskhub.protocol import calls
@@ -26,7 +27,6 @@ from taskhub.protocol.projection import complete_result, for_client, input_reque
 from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.stateless.headers import check_param_headers, param_headers
 from taskhub.protocol.stateless.request import META_LOG_LEVEL, Request, input_responses
-from taskhub.queries.tasks import owned_task
 
 STATE_SECONDS = 86_400
 KEEP_ALIVE_SECONDS = 15.0

@@ -1,4 +1,4 @@
-"""The task and what hangs on it. Written only by the SQL functions in `store/sql/functions`."""
+"""The task and what hangs on it. Written only by the SQL functions of `domain/tasks` and `domain/questions`."""
 
 from django.db import models
 from django.db.models import Q

@@ -17,10 +17,11 @@ from taskhub.cli.database import need_database
 from taskhub.core.errors import Refused
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.lifecycle.archive import Archived, Broken, NotArchived, archive_part, due_parts, read_archive
-from taskhub.lifecycle.moved import Moved
-from taskhub.lifecycle.seal import seal_events, signing_key
-from taskhub.lifecycle.verify import (
+from taskhub.domain.audit.archive import Archived, Broken, NotArchived, archive_part, due_parts, read_archive
+from taskhub.domain.audit.moved import Moved
+from taskhub.domain.audit.seal import seal_events, signing_key
+from taskhub.domain.audit.seal_reads import seal_state
+from taskhub.domain.audit.verify import (
     Mark,
     Plan,
     Report,
@@ -30,7 +31,6 @@ from taskhub.lifecycle.verify import (
     record_verdict,
     verify_audit,
 )
-from taskhub.queries.seals import seal_state
 
 T = TypeVar("T")
 REPORT_SECONDS = 1.0

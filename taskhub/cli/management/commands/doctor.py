@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from taskhub.cli.database import need_database
-from taskhub.queries.doctor import checks
+from taskhub.domain.health.doctor import checks
 
 
 class Command(BaseCommand):

@@ -12,9 +12,9 @@ from taskhub.cli.database import need_database
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Actor
 from taskhub.core.states import Door, Role
-from taskhub.identity import people
-from taskhub.identity.principals import default_tenant
-from taskhub.queries.settings import members
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.people import writes as people
+from taskhub.domain.people.settings import members
 
 ACTOR: Final = Actor(name="manage.py", door=Door.CLI)
 CHANGES: Final = {

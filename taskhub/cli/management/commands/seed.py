@@ -13,8 +13,8 @@ from taskhub.cli.database import need_database
 from taskhub.cli.firstrun import add_demo
 from taskhub.cli.seed import seed
 from taskhub.core.errors import TaskHubError
-from taskhub.identity.principals import default_tenant
-from taskhub.lifecycle.seeding import seed_history
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.seeding.history import seed_history
 
 MOST = 10_000_000
 REPORT_SECONDS = 5.0

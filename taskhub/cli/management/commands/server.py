@@ -11,11 +11,11 @@ from django.core.management.base import BaseCommand, CommandError
 from taskhub.cli.database import need_database
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Actor
-from taskhub.core.spec import parse_spec
 from taskhub.core.states import Door
-from taskhub.identity.principals import default_tenant
-from taskhub.lifecycle.catalogue import connect_server
-from taskhub.queries.servers import server_name
+from taskhub.domain.catalogue.reads import server_name
+from taskhub.domain.catalogue.spec import parse_spec
+from taskhub.domain.catalogue.sync import connect_server
+from taskhub.domain.clients.principals import default_tenant
 
 
 class Command(BaseCommand):

@@ -12,8 +12,8 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.identity.principals import default_tenant
-from taskhub.identity.tokens import issue_token
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.clients.tokens import issue_token
 
 
 class Command(BaseCommand):

@@ -29,9 +29,9 @@ from taskhub.cli.steps import Steps, runner
 from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
 from taskhub.core.errors import Invalid, TaskHubError
-from taskhub.core.spec import ServerSpec, parse_spec
-from taskhub.identity.principals import default_tenant
-from taskhub.lifecycle.catalogue import connect_server
+from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
+from taskhub.domain.catalogue.sync import connect_server
+from taskhub.domain.clients.principals import default_tenant
 from taskhub.protocol.registry import check_named
 from taskhub.store.deadline import unhurried
 

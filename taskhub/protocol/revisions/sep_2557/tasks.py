@@ -7,8 +7,8 @@ import time
 from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.lib import jsonx
-from taskhub.lifecycle.cancel import request_cancel
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub

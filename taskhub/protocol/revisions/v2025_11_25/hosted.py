@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskhub.core.records import QuestionKind, Session
+from taskhub.domain.sessions.reads import Asked
 from taskhub.protocol.envelope import Response
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
-from taskhub.queries.sessions import Asked
 
 TTL_MS: Final = 86_400_000
 """As long as a question stays open."""

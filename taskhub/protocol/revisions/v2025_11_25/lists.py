@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from taskhub.core.records import OfferRecord
 from taskhub.core.versions import Version
+from taskhub.domain.catalogue.view import Catalogue
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
 from taskhub.protocol.hub import Hub
@@ -15,7 +16,6 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
-from taskhub.queries.catalogue import Catalogue
 
 LATER: Final[dict[str, frozenset[str]]] = {
     Version.MCP_2025_03_26: frozenset({"title", "_meta", "icons"}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from taskhub.lifecycle.sessions import set_log_level
+from taskhub.domain.sessions.writes import set_log_level
 from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError

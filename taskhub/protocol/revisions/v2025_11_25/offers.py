@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.names import MAX_URI, META_SERVER
-from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.domain.sessions.writes import follow_resource, unfollow_resource
 from taskhub.lib import jsonx
-from taskhub.lifecycle.sessions import follow_resource, unfollow_resource
 from taskhub.protocol import calls, relays
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub

@@ -10,9 +10,8 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.hints import session_topic
 from taskhub.core.records import Session
-from taskhub.lib import jsonx
-from taskhub.lifecycle.cancel import request_cancel
-from taskhub.lifecycle.sessions import (
+from taskhub.domain.sessions.reads import Asked, asked_of
+from taskhub.domain.sessions.writes import (
     answer_request,
     ask_further,
     cancel_now,
@@ -22,6 +21,8 @@ from taskhub.lifecycle.sessions import (
     refuse_request,
     start_session,
 )
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope, Response
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
@@ -30,7 +31,6 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25 import hosted
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
-from taskhub.queries.sessions import Asked, asked_of
 
 _OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from taskhub.core.names import META_SERVER
-from taskhub.core.questions import METHODS
 from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.core.versions import Version
+from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.revisions.v2025_11_25 import mapping

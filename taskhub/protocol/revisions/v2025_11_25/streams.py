@@ -19,12 +19,11 @@ from typing import Any, Final
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import CATALOGUE, context_topic, session_topic
-from taskhub.core.questions import METHODS, can_answer
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
-from taskhub.lib import jsonx
-from taskhub.lib.numbers import whole
-from taskhub.lifecycle.sessions import (
+from taskhub.domain.questions.kinds import METHODS, can_answer
+from taskhub.domain.sessions.reads import asking_tasks, changed_tasks
+from taskhub.domain.sessions.writes import (
     Delivery,
     Place,
     Sent,
@@ -35,6 +34,9 @@ from taskhub.lifecycle.sessions import (
     put_questions,
     withdraw,
 )
+from taskhub.domain.tasks.reads import task_by_id
+from taskhub.lib import jsonx
+from taskhub.lib.numbers import whole
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, notification_message, result_message
 from taskhub.protocol.errors import INVALID_REQUEST, TOO_MANY, WireError
@@ -46,11 +48,9 @@ from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
-from taskhub.queries.sessions import asking_tasks, changed_tasks
-from taskhub.queries.tasks import task_by_id
 
 KEEP_ALIVE_SECONDS: Final = 10.0
-"""Well within what th_served allows a stream to be silent (store/sql/functions/sessions.sql)."""
+"""Well within what th_served allows a stream to be silent (domain/sessions/functions.sql)."""
 RETRY_MS: Final = 4_000
 """When a client may come back whose stream ended. The SDKs try twice and then give up for good: within that a web
 process that was killed is there again, or another is found."""

@@ -8,8 +8,9 @@ from typing import Any
 from taskhub.core.errors import NotFound
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
+from taskhub.domain.sessions.reads import handed_out
+from taskhub.domain.sessions.writes import cancel_now
 from taskhub.lib import jsonx
-from taskhub.lifecycle.sessions import cancel_now
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
@@ -21,7 +22,6 @@ from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686_
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
-from taskhub.queries.sessions import handed_out
 
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:

@@ -7,8 +7,8 @@ from typing import Any
 
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
+from taskhub.domain.sessions.writes import hand_out
 from taskhub.lib import jsonx
-from taskhub.lifecycle.sessions import hand_out
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import result_message
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
@@ -29,7 +29,7 @@ answers what it asks. Some clients count from the first `ttl` and give up when i
 TTL_MS = 86_400_000
 """Where the caller names none."""
 READ_MS = 3_600_000
-"""However a task ends, its result can be read for so long (store/sql/functions/guards.sql). The least `ttl` has room
+"""However a task ends, its result can be read for so long (store/sql/guards.sql). The least `ttl` has room
 for the longest run and for this, so that what is told first need not be lengthened when the task ends."""
 
 

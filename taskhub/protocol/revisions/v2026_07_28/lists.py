@@ -8,6 +8,7 @@ from typing import Any
 
 from taskhub.core.names import META_SERVER
 from taskhub.core.records import OfferRecord, ToolRecord
+from taskhub.domain.catalogue.view import Catalogue
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
 from taskhub.protocol.hub import Hub
@@ -15,7 +16,6 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import declares_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request
-from taskhub.queries.catalogue import Catalogue
 
 TTL_MS = 60_000
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from taskhub.core.names import META_SERVER
-from taskhub.core.questions import BY_METHOD, KINDS, can_answer
-from taskhub.core.relays import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.domain.questions.kinds import BY_METHOD, KINDS, can_answer
+from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server

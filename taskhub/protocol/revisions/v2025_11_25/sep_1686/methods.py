@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from taskhub.core.errors import KeyReused
 from taskhub.core.records import State, TaskRecord
+from taskhub.domain.sessions.reads import keyed_task
+from taskhub.domain.sessions.writes import forget_task, mark_profile
 from taskhub.lib import jsonx
-from taskhub.lifecycle.sessions import forget_task, mark_profile
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
@@ -19,7 +20,6 @@ from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import META_TASK, PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request
-from taskhub.queries.sessions import keyed_task
 
 KEEP_MS: Final = 86_400_000
 KEEP_RANGE_MS: Final = (1_000, 2_592_000_000)

@@ -8,8 +8,8 @@ from typing import Final
 from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
 from taskhub.core.versions import Version
+from taskhub.domain.sessions.writes import cancel_now
 from taskhub.lib import jsonx
-from taskhub.lifecycle.sessions import cancel_now
 from taskhub.protocol import calls, owned
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.core.records import State, TaskRecord
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.lib import jsonx
-from taskhub.lifecycle.cancel import request_cancel
 from taskhub.protocol import calls, owned
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub

@@ -1,0 +1,215 @@
+-- What stays on record: an event for every change of a task, and the bytes of an event that a seal covers.
+
+-- What an event keeps of a task.
+CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
+$$;
+
+-- What was called, as an event keeps it: a task has the digest of the tool's definition as its caller was
+-- offered it, an approval that of the definition people were shown. `came_along`: answers that came with the call.
+CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object(
+        'arguments_sha256', encode(arguments, 'hex'), 'definition_sha256', encode(definition, 'hex'),
+        'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
+$$;
+
+-- History and hints: an event for each changed row, written once for all that a statement changed,
+-- because starting an INSERT costs more than a row. `th.who` is the actor; a statement on behalf of
+-- several names each under "tasks", by public id.
+CREATE OR REPLACE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
+-- Without it, a plan made for one row would compare every old row with every new one.
+SET enable_nestloop = off AS $$
+DECLARE
+    who jsonb := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
+                           target, reason, after)
+        SELECT n.tenant_id, n.id, n.version, 'task.created', coalesce(w ->> 'name', session_user),
+               coalesce(w ->> 'door', 'sql'), coalesce(w ->> 'address', ''),
+               coalesce((w ->> 'context_id')::bigint, n.context_id), (w ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(w ->> 'reason', ''), 1024), th_shown(n.state, n.message, n.lease_epoch)
+               || th_digests(n.arguments_digest, n.tool_digest, n.answers)
+        FROM new_tasks n CROSS JOIN LATERAL (SELECT coalesce(who -> 'tasks' -> n.public_id, who)) AS actor(w)
+        ORDER BY n.id;
+    ELSE
+        INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, address, context_id, user_id,
+                           target, reason, before, after)
+        SELECT n.tenant_id, n.id, n.version, verb, coalesce(who ->> 'name', session_user),
+               coalesce(who ->> 'door', 'sql'), coalesce(who ->> 'address', ''),
+               coalesce((who ->> 'context_id')::bigint, n.context_id), (who ->> 'user_id')::bigint,
+               n.tool_name, left(coalesce(who ->> 'reason', ''), 1024),
+               jsonb_build_object('state', o.state), th_shown(n.state, n.message, n.lease_epoch)
+        FROM new_tasks n JOIN old_tasks o ON o.id = n.id AND o.version <> n.version
+        CROSS JOIN LATERAL (SELECT CASE
+            WHEN n.state = 'working' AND o.state = 'queued' THEN 'task.claimed'
+            WHEN n.state = 'input_required' AND o.state <> n.state THEN 'task.asked'
+            -- A queued task whose lease was still held came back from its worker instead.
+            WHEN o.state = 'input_required' AND (n.state = 'working' OR n.state = 'queued' AND o.lease_until IS NULL)
+                THEN 'task.answered'
+            WHEN n.state = 'queued' AND o.state <> n.state THEN 'task.released'
+            WHEN n.state <> o.state THEN 'task.' || n.state
+            WHEN n.cancel_requested_at IS DISTINCT FROM o.cancel_requested_at THEN 'task.cancel.requested'
+            END) AS news(verb)
+        WHERE verb IS NOT NULL ORDER BY n.id;
+    END IF;
+    -- The application announces its own changes right after the commit (domain/hints/announce.py): a
+    -- NOTIFY inside would make every commit wait for every other's fsync. Anybody else's change,
+    -- from psql or the sweep, is announced here.
+    IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
+        -- Of the rows as they are here: a join with the table would read all of it, without nested loops.
+        IF TG_OP = 'INSERT' THEN
+            PERFORM pg_notify('taskhub', th_hint(ROW(t.*)::task)) FROM new_tasks t;
+        ELSE
+            PERFORM pg_notify('taskhub', th_hint(ROW(t.*)::task)) FROM new_tasks t JOIN old_tasks o ON o.id = t.id
+                AND o.version <> t.version;
+        END IF;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- A write that came too late leaves a trace and nothing else.
+CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
+    SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name,
+           jsonb_build_object('write', p_what, 'epoch', p_epoch, 'current', t.lease_epoch, 'state', t.state)
+    FROM task t WHERE t.id = p_id
+$$;
+
+-- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: a later column gets a later
+-- function. STABLE, as what it calls is, or it would not be inlined: it is computed for every event there is.
+CREATE OR REPLACE FUNCTION event_line(e event) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_array(
+        e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
+        e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text
+$$;
+
+CREATE OR REPLACE FUNCTION event_digest(e event) RETURNS bytea LANGUAGE sql STABLE AS $$
+    SELECT sha256(convert_to(jsonb_build_array(
+        e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
+        e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
+$$;
+
+-- The parts of the log, oldest first; the ids of one are from `from_id` on and below `to_id`.
+CREATE OR REPLACE FUNCTION event_parts() RETURNS TABLE (name text, from_id bigint, to_id bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT c.relname::text, coalesce(substring(bound FROM $x$FROM \('?(-?\d+)$x$)::bigint, -9223372036854775808),
+           substring(bound FROM $x$TO \('?(-?\d+)$x$)::bigint
+    FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+    CROSS JOIN LATERAL pg_get_expr(c.relpartbound, c.oid) AS bound
+    WHERE i.inhparent = 'event'::regclass ORDER BY 2
+$$;
+
+-- TRUNCATE of a part is not TRUNCATE of the table.
+CREATE OR REPLACE FUNCTION event_part_guard(part text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('CREATE OR REPLACE TRIGGER event_no_truncate BEFORE TRUNCATE ON %I'
+                   ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
+END $$;
+
+-- Two parts of `size` ids above the one that is written to, made while nobody waits for them. With the month's first
+-- look, and `fewest` events in its part, what is written from now on goes to the next. Returns that part's name.
+CREATE OR REPLACE FUNCTION event_part_turn(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    last bigint;
+    part record;
+    next record;
+    top record;
+    made text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(7225941807011218);
+    last := (SELECT last_value FROM event_id_seq);
+    WHILE (SELECT count(*) FROM event_parts() p WHERE p.from_id > last) < 2 LOOP
+        SELECT p.* INTO top FROM event_parts() p ORDER BY p.to_id DESC LIMIT 1;
+        made := 'event_' || substring(top.name FROM '\d+$')::int + 1;
+        EXECUTE format('CREATE TABLE %I (LIKE event INCLUDING DEFAULTS)', made);
+        PERFORM event_part_guard(made);
+        -- Unlike PARTITION OF, this lets others write meanwhile.
+        EXECUTE format('ALTER TABLE event ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', made, top.to_id,
+                       top.to_id + size);
+    END LOOP;
+    SELECT p.* INTO part FROM event_parts() p WHERE last >= p.from_id AND last < p.to_id;
+    -- Not twice, and never close to the end, where the next id may be above it already: it would be taken again.
+    IF last < part.to_id - size / 100 AND EXISTS (
+        SELECT 1 FROM (SELECT e.id, e.at FROM event e WHERE e.id >= part.from_id ORDER BY e.id LIMIT 1) AS first
+        WHERE last - first.id >= fewest - 1
+          AND date_trunc('month', first.at, 'UTC') < date_trunc('month', clock_timestamp(), 'UTC')) THEN
+        SELECT p.* INTO next FROM event_parts() p WHERE p.from_id = part.to_id;
+        PERFORM setval('event_id_seq', next.from_id, false);
+        RETURN next.name;
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Away with the oldest part, whose events are in an archive, and with the seals that are there as well. The last of
+-- these stays, for the next to follow.
+CREATE OR REPLACE FUNCTION event_part_drop(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    oldest record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(7225941807011218);
+    SELECT p.* INTO oldest FROM event_parts() p ORDER BY p.from_id LIMIT 1;
+    IF oldest.name IS DISTINCT FROM part OR (SELECT last_value FROM event_id_seq) < oldest.to_id THEN
+        RAISE EXCEPTION '% is not the oldest part of the log, or written to', part USING ERRCODE = 'TH008';
+    END IF;
+    DELETE FROM seal WHERE to_xid < sealed_below;
+    EXECUTE format('DROP TABLE %I', part);
+END $$;
+
+-- Seals go when the log says that an archive has them, and not otherwise.
+CREATE OR REPLACE FUNCTION seal_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
+                                          WHERE e.tenant_id IS NULL AND e.action = 'audit.archived') THEN
+        RAISE EXCEPTION 'seal is append-only: DELETE refused' USING ERRCODE = 'TH008';
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- Which cluster this is: `initdb` and `pg_upgrade` make another, a copy of the files is the same one. Empty where the
+-- provider lets nobody ask.
+CREATE OR REPLACE FUNCTION cluster() RETURNS text LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT c.system_identifier FROM pg_control_system() c)::text;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN '';
+END $$;
+
+-- An event's place in the log is its transaction's id and, since the database was moved into a cluster that counts
+-- from the beginning, so many more. The column's default says how many, so that a dump takes it along.
+CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
+    SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
+    FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attrelid = 'event'::regclass AND a.attname = 'xid'
+$$;
+
+-- After a move: what is written from now on gets a place behind all that was sealed or written in the cluster before.
+-- So do `late` events, which were written here with places that are sealed already; theirs is all that changes, and no
+-- seal has held them yet. What has an id up to `top` was there before.
+CREATE OR REPLACE FUNCTION event_moved(sealed_to bigint, top bigint)
+RETURNS TABLE (shift bigint, late bigint, first bigint, last bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    behind bigint;
+    more bigint;
+BEGIN
+    LOCK TABLE event IN ACCESS EXCLUSIVE MODE;
+    SELECT greatest(sealed_to, (SELECT max(s.to_xid) FROM seal s), max(e.xid) + 1) INTO behind
+    FROM event e WHERE e.xid >= sealed_to;
+    SELECT count(*), min(e.id), max(e.id), greatest(0, behind - least(
+        min(e.xid), pg_current_xact_id()::text::bigint + event_shift()))
+    INTO late, first, last, more FROM event e WHERE e.xid < sealed_to AND e.id > top;
+    shift := event_shift() + more;
+    IF behind > 4611686018427387904 THEN
+        RAISE EXCEPTION 'no cluster counts to %', behind USING ERRCODE = 'TH008';
+    END IF;
+    IF more > 0 THEN
+        ALTER TABLE event DISABLE TRIGGER event_append_only;
+        UPDATE event e SET xid = e.xid + more WHERE e.xid < sealed_to AND e.id > top;
+        ALTER TABLE event ENABLE TRIGGER event_append_only;
+        EXECUTE format('ALTER TABLE event ALTER COLUMN xid SET DEFAULT pg_current_xact_id()::text::bigint + %L::bigint',
+                       shift);
+    END IF;
+    RETURN NEXT;
+END $$;

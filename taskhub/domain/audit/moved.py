@@ -1,0 +1,83 @@
+"""The log goes on in another cluster: after a restore by dump, or an upgrade that made one.
+
+A seal covers a range of transaction ids, and a new cluster counts them from the beginning. So what is written after
+the move gets places further behind: ids of the new cluster, and so many more. The record of it is an event, signed like
+a mark; how many more is what the default of `event.xid` adds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from django.db import connection, transaction
+
+from taskhub.core.errors import Refused
+from taskhub.core.records import Actor
+from taskhub.domain.audit.archive import TAKE_TIME
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.audit.seal import lock_sealing, signing_key
+from taskhub.store import statements
+from taskhub.store.deadline import unhurried
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Since then the log is in `cluster`, and was in `before`, if that is known. It was sealed up to `sealed_to`. An
+    event's place is its transaction's id and `shift`. So many `late` events, from id `first` to `last`, were written
+    in the new cluster before, with places that were sealed, and got others."""
+
+    cluster: str
+    before: str
+    sealed_to: int
+    shift: int
+    late: int
+    first: int | None
+    last: int | None
+
+    def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
+        """As the event of the move keeps it."""
+        return {**asdict(self), "signature": key.sign(self._statement()).hex()}
+
+    @classmethod
+    def read(cls, kept: Any, key: Ed25519PublicKey) -> Moved | None:
+        """What an event keeps; `None` where this key did not sign it just so."""
+        try:
+            found = cls(**{name: value for name, value in kept.items() if name != "signature"})
+            key.verify(bytes.fromhex(kept["signature"]), found._statement())
+        except (AttributeError, InvalidSignature, KeyError, TypeError, ValueError):
+            return None
+        return found
+
+    def _statement(self) -> bytes:
+        return ("taskhub.moved.v1\n" + json.dumps(asdict(self), sort_keys=True) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Shifted:
+    shift: int
+    late: int
+    first: int | None
+    last: int | None
+
+
+_MOVE = statements.one("move_events", _Shifted)
+
+
+def move_log(*, cluster: str, before: str, sealed_to: int, top: int, actor: Actor) -> Moved:
+    """Let the log go on in this `cluster`, behind what is sealed, in one transaction with the record of it. `sealed_to`
+    and `top`, the newest id in a seal, are those of a log that was just found to be as it was sealed.
+
+    Raises `Refused` while something is being sealed."""
+    key = signing_key()
+    with unhurried(connection), transaction.atomic():
+        TAKE_TIME()
+        if not lock_sealing():
+            raise Refused("A worker is sealing: try again.")
+        done = _MOVE(sealed_to=sealed_to, top=top)
+        record = Moved(cluster, before, sealed_to, done.shift, done.late, done.first, done.last)
+        record_event("audit.moved", tenant_id=None, target="audit log", actor=actor, after=record.signed(key))
+    return record

@@ -1,0 +1,119 @@
+"""The sealer: turns committed events into signed, linked statements, off the hot path.
+
+A seal covers whole transactions: all events whose place, their transaction's id, lies in `[from_xid, to_xid)`
+(in another cluster than the first: that and more, see `moved.py`). Nothing below `pg_snapshot_xmin` can still
+appear, so a seal is complete when it is made.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from django.conf import settings
+from django.db import transaction
+
+from taskhub.store import statements
+from taskhub.store.models import Seal
+
+BATCH = 5_000
+BEGINNING, END = -(2**63), 2**63 - 1
+_LOCK = 0x7468_7365  # "thse": one sealer at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Events as a seal has them: the ids as the text of an array, the digests in one; `None` for no events."""
+
+    count: int
+    event_ids: str | None
+    digests: bytes | None
+
+
+_TRY = statements.one("lock_sealing", bool)
+_SEALABLE = statements.one("sealable", tuple[int, int])
+_BEYOND = statements.maybe("transaction_beyond", int)
+_FIRST = statements.maybe("first_transaction", int)
+LEAVES = statements.one("event_leaves", Leaves)
+_STORE = statements.none("store_seal")
+
+
+def signing_key() -> Ed25519PrivateKey:
+    """The installation's Ed25519 key, derived from `SECRET_KEY`."""
+    return Ed25519PrivateKey.from_private_bytes(
+        hashlib.sha256(b"taskhub.audit.seal.v1" + settings.SECRET_KEY.encode()).digest()
+    )
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """Short name of a public key."""
+    raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return base64.urlsafe_b64encode(hashlib.sha256(raw).digest())[:16].decode()
+
+
+def merkle_root(leaves: Sequence[bytes]) -> bytes:
+    """RFC 6962's tree hash: leaves and nodes are hashed with different prefixes."""
+    if not leaves:
+        return hashlib.sha256(b"").digest()
+    level = [hashlib.sha256(b"\0" + leaf).digest() for leaf in leaves]
+    while len(level) > 1:
+        pairs = [hashlib.sha256(b"\1" + a + b).digest() for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + ([level[-1]] if len(level) % 2 else [])
+    return level[0]
+
+
+def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: bytes) -> bytes:
+    """The bytes that are signed."""
+    return b"taskhub.seal.v1\n%d\n%d\n%d\n" % (from_xid, to_xid, count) + root + previous
+
+
+def lock_sealing() -> bool:
+    """Keep others from sealing until this transaction ends; not while one does."""
+    return _TRY(lock=_LOCK)
+
+
+def seal_events() -> int:
+    """Seal what has committed since the last seal; returns how many events. Nothing new, or
+    another sealer at work: 0."""
+    with transaction.atomic():
+        if not lock_sealing():
+            return 0
+        start, safe = _SEALABLE()
+        end = safe
+        beyond = _BEYOND(from_xid=start, to_xid=safe, most=BATCH)
+        if beyond is not None:
+            # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
+            end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
+        found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING, to_id=END)
+        if found.digests is None:
+            return 0
+        previous = Seal.objects.defer("event_ids", "leaves").order_by("-to_xid").first()
+        before = bytes(32)
+        if previous is not None:
+            signed = statement(
+                previous.from_xid, previous.to_xid, previous.count, bytes(previous.root), bytes(previous.previous)
+            )
+            before = link(signed, bytes(previous.signature))
+        root = merkle_root([found.digests[place : place + 32] for place in range(0, len(found.digests), 32)])
+        key = signing_key()
+        _STORE(
+            from_xid=start,
+            to_xid=end,
+            count=found.count,
+            event_ids=found.event_ids,
+            leaves=found.digests,
+            root=root,
+            previous=before,
+            signature=key.sign(statement(start, end, found.count, root, before)),
+            key_id=key_id(key.public_key()),
+        )
+        return found.count
+
+
+def link(signed: bytes, signature: bytes) -> bytes:
+    """What the next seal names this one by. It stands for all seals before as well."""
+    return hashlib.sha256(signed + signature).digest()

@@ -1,0 +1,477 @@
+"""Are the events still those that were sealed?
+
+A full verification reads every event. An incremental one reads what was sealed after the last one that found nothing
+wrong, whose mark says how far it came. The mark is signed with the key of the seals, and names the last seal by a hash
+that stands for all seals before it: so these are only followed link by link, and their events taken as they were found.
+
+Either is one short read after the other, each with a snapshot of its own: however long it takes, it keeps no vacuum
+waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from taskhub.core.errors import Refused
+from taskhub.core.records import Actor
+from taskhub.domain.audit.archive import EVENTS, READ_SEALS, SEALS, Archived, Broken, StoredSeal
+from taskhub.domain.audit.moved import Moved, move_log
+from taskhub.domain.audit.record import record_verification
+from taskhub.domain.audit.seal import BEGINNING, END, LEAVES, merkle_root, signing_key
+from taskhub.domain.audit.seal_reads import SealState, misplaced, seal_state, unsealed
+from taskhub.store import statements
+from taskhub.store.models import Event, Seal
+
+HEADS: Final = 10_000
+"""Seals in one read of those that are only followed."""
+
+FULL_SECONDS: Final = 90.0
+"""What takes longer is read in full by night, and by whoever asks for it."""
+
+EVENT_SECONDS: Final = 5.1e-6
+SEAL_SECONDS: Final = 58e-6
+"""What reading one of them takes, where no full verification has told yet how long it took here: docs/run/operate.md
+has the measurements."""
+
+Report = Callable[[int, int, float], None]
+"""Hears now and then how many events in how many seals were read, and which part of the log is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How far a verification came that found nothing wrong: `seals` with `events` up to `to_xid`, the last of which is
+    known by its `link`. It began `at`, in that `cluster`; by then or later, each event had been read since `full_at`.
+    """
+
+    to_xid: int
+    seals: int
+    events: int
+    link: bytes
+    at: datetime
+    full_at: datetime
+    cluster: str
+
+    def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
+        """As the event of the verification keeps it."""
+        return {
+            "to_xid": self.to_xid,
+            "seals": self.seals,
+            "events": self.events,
+            "link": self.link.hex(),
+            "at": self.at.isoformat(),
+            "full_at": self.full_at.isoformat(),
+            "cluster": self.cluster,
+            "signature": key.sign(self._statement()).hex(),
+        }
+
+    @classmethod
+    def read(cls, kept: Any, key: Ed25519PublicKey) -> Mark | None:
+        """The mark that an event keeps; `None` for one that this key did not sign just so."""
+        try:
+            mark = cls(
+                to_xid=kept["to_xid"],
+                seals=kept["seals"],
+                events=kept["events"],
+                link=bytes.fromhex(kept["link"]),
+                at=datetime.fromisoformat(kept["at"]),
+                full_at=datetime.fromisoformat(kept["full_at"]),
+                cluster=kept["cluster"],
+            )
+            key.verify(bytes.fromhex(kept["signature"]), mark._statement())
+        except (InvalidSignature, KeyError, TypeError, ValueError):
+            return None
+        return mark
+
+    def _statement(self) -> bytes:
+        """The bytes that are signed."""
+        return (
+            b"taskhub.verified.v2\n%d\n%d\n%d\n" % (self.to_xid, self.seals, self.events)
+            + f"{self.at.isoformat()}\n{self.full_at.isoformat()}\n{self.cluster}\n".encode()
+            + self.link
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a verification found. `events` in `seals` were read and are intact; those that an `earlier` one had read,
+    if this one went on from its mark in event `since`, are not among them. `problem` is empty when everything fits;
+    `event_id` names the first bad event, where one can be named. `unproven` says why it proves nothing of some events
+    nevertheless: they have no seal that should have one. Without either there is a new `mark`. `notice` is what
+    somebody should know who is told that all is well; `seconds` is what reading took."""
+
+    events: int
+    seals: int
+    unsealed: int
+    problem: str = ""
+    event_id: int | None = None
+    earlier: Mark | None = None
+    archived: Archived | None = None
+    unproven: str = ""
+    since: int | None = field(default=None, compare=False)
+    notice: str = field(default="", compare=False)
+    seconds: float = field(default=0.0, compare=False)
+    mark: dict[str, Any] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Whether a verification reads everything, and how many `seconds` that is likely to take, for so many `events` in
+    so many `seals`."""
+
+    full: bool
+    events: int
+    seals: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What is on record: the newest mark, archive and move, of which events; when a verification failed last, and how
+    long the last full one took."""
+
+    now: datetime
+    event_id: int | None
+    mark: Any
+    archived_in: int | None
+    archived: Any
+    moved_in: int | None
+    moved: Any
+    failed_at: datetime | None
+    timed_events: int
+    timed_seals: int
+    timed_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The same, with what is signed read; raises `Broken` for an archive or a move that is not."""
+
+    before: _Before
+    mark: Mark | None
+    archived: Archived | None
+    moved: Moved | None
+
+    @classmethod
+    def read(cls, key: Ed25519PublicKey) -> _Known:
+        before = _BEFORE()
+        archived, moved = Archived.read(before.archived, key), Moved.read(before.moved, key)
+        for missing, event, told in (
+            (archived is None, before.archived_in, "what is archived"),
+            (moved is None, before.moved_in, "that the log was moved"),
+        ):
+            if missing and event is not None:
+                raise Broken(f"event {event}, which tells {told}, was not signed by this key, or changed")
+        return cls(before, Mark.read(before.mark, key), archived, moved)
+
+    @property
+    def failed_since(self) -> bool:
+        """Whether a verification found something wrong after the mark was made."""
+        return self.mark is not None and self.before.failed_at is not None and self.before.failed_at >= self.mark.at
+
+    @property
+    def cluster(self) -> str:
+        """Where the log was, as whoever had the key saw it last."""
+        if self.moved is not None and (self.mark is None or (self.before.moved_in or 0) > (self.before.event_id or 0)):
+            return self.moved.cluster
+        return self.mark.cluster if self.mark is not None else ""
+
+    @property
+    def spoiled(self) -> str:
+        """What is wrong with the mark, if there is one."""
+        if self.mark is not None or self.before.event_id is None:
+            return ""
+        return f"the mark in event {self.before.event_id} is not signed by this installation's key, or was changed"
+
+
+class _Watch:
+    """How long reading takes, without what whoever hears of it does meanwhile."""
+
+    def __init__(self, report: Report) -> None:
+        self.seconds = 0.0
+        self._report, self._since = report, time.monotonic()
+
+    def report(self, events: int, seals: int, part: float) -> None:
+        self.stop()
+        self._report(events, seals, part)
+        self._since = time.monotonic()
+
+    def stop(self) -> float:
+        self.seconds += time.monotonic() - self._since
+        return self.seconds
+
+
+_BEFORE = statements.one(
+    "verified_before",
+    _Before,
+    convert={"mark": statements.from_json, "archived": statements.from_json, "moved": statements.from_json},
+)
+_ABOVE = statements.one("sealed_above", tuple[int, int])
+_TOP = statements.maybe("top_sealed", int)
+_HEADS = statements.many("seal_heads", StoredSeal, without=("event_ids", "leaves"))
+_DIGESTS = statements.many("event_digests", tuple[int, bytes])
+
+
+def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
+    """Everything is read where that was asked for, where there is no mark to go on from or a verification failed since,
+    and where nothing was asked for and it is likely to take no longer than `FULL_SECONDS`."""
+    try:
+        known = _Known.read(signing_key().public_key())
+    except Broken:
+        return Plan(full, 0, 0, 0.0)  # which the verification will say
+    mark = _beyond(known.archived, known.mark)
+    reached = max((one.to_xid for one in (known.archived, known.mark) if one is not None), default=BEGINNING)
+    events, seals = _ABOVE(above=reached)
+    if mark is not None:
+        events, seals = events + mark.events, seals + mark.seals
+    before = known.before
+    seconds = _expected(events, seals)
+    if before.timed_seconds >= 1.0:  # what is shorter says little
+        seconds *= before.timed_seconds / max(_expected(before.timed_events, before.timed_seals), 1e-6)
+    must = (known.mark is None and not known.spoiled) or known.failed_since
+    return Plan(full or must or (not since_mark and seconds <= FULL_SECONDS), events, seals, seconds)
+
+
+def _expected(events: int, seals: int) -> float:
+    return events * EVENT_SECONDS + seals * SEAL_SECONDS
+
+
+def verify_audit(
+    *,
+    full: bool = False,
+    report: Report = lambda events, seals, part: None,
+    state: SealState | None = None,
+) -> Verdict:
+    """Compare the seals with each other and the events with their seals, oldest first, up to the first that does not
+    fit. Where the last verification failed, or there is no mark, it is a `full` one whether or not that was asked for.
+    `state` is how the log was found by whoever has sealed since.
+    """
+    watch = _Watch(report)
+    while True:
+        archived_in = _BEFORE().archived_in
+        verdict = _verify(full, watch.report, state)
+        # A part that went into an archive meanwhile was missed.
+        if not verdict.problem or _BEFORE().archived_in == archived_in:
+            return replace(verdict, seconds=watch.stop())
+
+
+def _verify(full: bool, report: Report, state: SealState | None) -> Verdict:
+    key = signing_key()
+    try:
+        known = _Known.read(key.public_key())
+    except Broken as found:
+        return Verdict(0, 0, 0, found.problem)
+    if known.spoiled and not full:
+        return Verdict(0, 0, 0, known.spoiled)
+    now = seal_state()
+    if moved := misplaced(now, known.cluster):
+        return Verdict(0, 0, 0, unproven=moved)
+    archived, mark = known.archived, known.mark
+    earlier = None if full or known.failed_since else mark
+    walk = _Walk(key.public_key(), mark, archived, report)
+    try:
+        walk.see_ahead()
+        if earlier is not None:
+            walk.follow(earlier.to_xid)
+        walk.read()
+    except Broken as found:
+        return Verdict(walk.events, walk.seals, 0, found.problem, found.event_id, _beyond(archived, earlier), archived)
+    since = max((one for one in (earlier, archived) if one is not None), key=lambda one: one.to_xid, default=None)
+    reached = Mark(
+        to_xid=walk.end,
+        seals=walk.seals + (since.seals if since else 0),
+        events=walk.events + (since.events if since else 0),
+        link=walk.link,
+        at=known.before.now,
+        full_at=earlier.full_at if earlier else known.before.now,
+        cluster=now.cluster or known.cluster,
+    )
+    unproven = unsealed(now) or (unsealed(state) if state is not None else "")
+    return Verdict(
+        walk.events,
+        walk.seals,
+        Event.objects.filter(xid__gte=walk.end).count(),
+        earlier=_beyond(archived, earlier),
+        archived=archived,
+        unproven=unproven,
+        since=known.before.event_id if earlier else None,
+        notice=known.spoiled,
+        mark=None if unproven else reached.signed(key),
+    )
+
+
+def record_verdict(verdict: Verdict, *, actor: Actor) -> int:
+    """Put it on record; returns the event's id."""
+    return record_verification(
+        ok=not verdict.problem and not verdict.unproven,
+        events=verdict.events,
+        seals=verdict.seals,
+        problem=verdict.problem or verdict.unproven,
+        full=verdict.earlier is None,
+        seconds=verdict.seconds,
+        mark=verdict.mark,
+        actor=actor,
+    )
+
+
+def move_audit(*, actor: Actor, report: Report = lambda events, seals, part: None) -> tuple[Verdict, Moved | None]:
+    """Verify all that came into this cluster, and let the log go on in it, on record. Where something does not fit,
+    nothing is changed.
+
+    Raises `Refused` for a log that is where it was."""
+    key = signing_key().public_key()
+    try:
+        known = _Known.read(key)
+        state = seal_state()
+        if not misplaced(state, known.cluster):
+            raise Refused(
+                "The log is in the cluster where it was last verified, which counts on from there: nothing has moved."
+            )
+        top = _TOP(most=SEALS) or 0
+        walk = _Walk(key, known.mark, known.archived, report, top=top)
+        walk.see_ahead()
+        walk.read()
+    except Broken as found:
+        return Verdict(0, 0, 0, found.problem, found.event_id), None
+    moved = move_log(cluster=state.cluster, before=known.cluster, sealed_to=walk.end, top=top, actor=actor)
+    return Verdict(walk.events, walk.seals, 0), moved
+
+
+def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
+    """The mark, with what was read until then and is still in the database."""
+    if archived is None or earlier is None:
+        return earlier
+    events, seals = max(0, earlier.events - archived.events), max(0, earlier.seals - archived.seals)
+    return replace(earlier, events=events, seals=seals)
+
+
+class _Walk:
+    """From seal to seal, oldest first, from where the archives end; as if there were no event with an id above `top`.
+    Raises `Broken`."""
+
+    def __init__(
+        self, key: Ed25519PublicKey, mark: Mark | None, archived: Archived | None, report: Report, *, top: int = END
+    ) -> None:
+        self.events = self.seals = 0
+        self.end, self.link = (archived.to_xid, archived.link) if archived else (0, bytes(32))
+        self._key, self._archived, self._report, self._top = key, archived, report, top
+        # The mark of before the archive has its seal in there.
+        self._due = mark if mark is not None and mark.seals and mark.to_xid > self.end else None
+        self._last: StoredSeal | None = None
+
+    def see_ahead(self) -> None:
+        """See that of what is archived just those events are here as well that were when it was."""
+        if self._archived is None:
+            return
+        found = LEAVES(from_xid=BEGINNING, to_xid=self._archived.to_xid, from_id=BEGINNING, to_id=self._top)
+        if (found.count, hashlib.sha256(found.digests or b"").digest()) != (
+            self._archived.ahead,
+            self._archived.ahead_digest,
+        ):
+            raise Broken(
+                f"of the archived events {self._archived.ahead} are here too, and one was changed, deleted or added"
+            )
+
+    def follow(self, up_to: int) -> None:
+        """Only see that the seals up to there are those that the mark stands for."""
+        while page := _HEADS(above=self._above, up_to=up_to, most=HEADS):
+            for seal in page:
+                self._step(seal)
+
+    def read(self) -> None:
+        """Check the signatures of all further seals, and their events; and that the mark's seal was among all."""
+        newest = Seal.objects.order_by("-to_xid").values_list("to_xid", flat=True).first() or 0
+        while page := READ_SEALS(above=self._above, most=SEALS, events=EVENTS):
+            low, fitting, broken = self._above, 0, None
+            for seal in page:
+                try:
+                    self._step(seal, signature=True)
+                except Broken as found:
+                    broken = found
+                    break
+                fitting += 1
+            self._read(page[:fitting], low)
+            if broken is not None:  # only now: an event of a seal before it is the first that does not fit
+                raise broken
+            self._report(self.events, self.seals, self.end / max(newest, self.end))
+        self._meet()
+
+    @property
+    def _above(self) -> int:
+        if self._last is not None:
+            return self._last.to_xid
+        return BEGINNING if self._archived is None else self._archived.to_xid
+
+    def _step(self, seal: StoredSeal, *, signature: bool = False) -> None:
+        if seal.from_xid != self.end or seal.previous != self.link:
+            if self._last is not None:
+                self._last.check(self._key, f"seal {self._last.id}")
+            raise Broken(f"seal {seal.id} does not follow the one before: a seal is missing")
+        if signature:
+            seal.check(self._key, f"seal {seal.id}")
+        reached = seal.link
+        if self._due is not None and seal.to_xid >= self._due.to_xid:
+            if (seal.to_xid, reached) != (self._due.to_xid, self._due.link):
+                seal.check(self._key, f"seal {seal.id}")
+                self._meet()
+            self._due = None
+        self.end, self.link, self._last = seal.to_xid, reached, seal
+
+    def _meet(self) -> None:
+        if self._due is not None:
+            raise Broken(
+                f"the seal is missing up to which {self._due.events} events in {self._due.seals} seals were verified"
+                f" at {self._due.at:%Y-%m-%d %H:%M:%S %Z}"
+            )
+
+    def _read(self, seals: Sequence[StoredSeal], low: int) -> None:
+        """The events of seals that follow each other: at once, and one by one where something does not fit."""
+        if not seals:
+            return
+        found = LEAVES(from_xid=low, to_xid=seals[-1].to_xid, from_id=BEGINNING, to_id=self._top)
+        ids = ",".join(str(event) for seal in seals for event in seal.event_ids)
+        if (
+            all(_consistent(seal) for seal in seals)
+            and (found.event_ids or "{}") == f"{{{ids}}}"
+            and (found.digests or b"") == b"".join(seal.leaves for seal in seals)
+        ):
+            self.events += sum(seal.count for seal in seals)
+            self.seals += len(seals)
+            return
+        for seal in seals:
+            _read_one(seal, low, self._top)
+            self.events, self.seals, low = self.events + seal.count, self.seals + 1, seal.to_xid
+
+
+def _leaves(seal: StoredSeal) -> list[bytes]:
+    return [seal.leaves[place * 32 : place * 32 + 32] for place in range(seal.count)]
+
+
+def _consistent(seal: StoredSeal) -> bool:
+    """Whether it says of each event what its root says of all."""
+    return len(seal.event_ids) == seal.count and merkle_root(_leaves(seal)) == seal.root
+
+
+def _read_one(seal: StoredSeal, low: int, top: int) -> None:
+    leaves = _leaves(seal)
+    if merkle_root(leaves) != seal.root:
+        raise Broken(f"seal {seal.id} is not signed by this installation's key, or was changed")
+    if len(seal.event_ids) != seal.count:
+        raise Broken(f"seal {seal.id} names {len(seal.event_ids)} events, not {seal.count}")
+    found = dict(_DIGESTS(from_xid=low, to_xid=seal.to_xid, to_id=top))
+    for event_id, leaf in zip(seal.event_ids, leaves, strict=True):
+        digest = found.pop(event_id, None)
+        if digest is None:
+            raise Broken(f"event {event_id} was deleted", event_id)
+        if digest != leaf:
+            raise Broken(f"event {event_id} was changed", event_id)
+    if found:
+        extra = min(found)
+        raise Broken(f"event {extra} was added after its time was sealed", extra)

@@ -1,0 +1,95 @@
+"""Prompts, resources and templates of a server, as workers see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from taskhub.core.records import Actor
+from taskhub.core.states import Door, OfferKind
+from taskhub.domain.audit.record import record_event
+from taskhub.store.models import Offer, Server
+
+SEEN = ("exposed_name", "position", "definition", "digest", "rejected", "changed_at", "gone_at")
+NAMED_IN_EVENT = 20
+"""Keys that one event about a server's resources names at most."""
+
+KEPT_GONE = timedelta(days=1)
+
+WORKER = Actor(name="worker", door=Door.WORKER)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffer:
+    """A prompt, resource or template as a server lists it; `rejected` says why clients never see it."""
+
+    kind: OfferKind
+    key: str
+    definition: dict[str, Any]
+    digest: str
+    rejected: str = ""
+
+
+def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collection[str], now: datetime) -> bool:
+    """Record what the server lists now; kinds that could not be read stay as they were. Returns
+    whether a client could see a difference.
+
+    Called in the transaction that has locked the server. What is no longer listed is kept for a day
+    with `gone_at`, so that the server's page can say so. `exposed_name` is the name it has if no earlier
+    server uses it; what becomes of one that collides is seen when the catalogue is read.
+    """
+    Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).delete()
+    known = {(OfferKind(row.kind), row.key): row for row in Offer.objects.filter(server=server)}
+    made: list[Offer] = []
+    changed: list[Offer] = []
+    redefined: list[tuple[OfferKind, str, str, str]] = []
+    for position, item in enumerate(listed):
+        exposed = f"{server.prefix}{item.key}" if item.kind is OfferKind.PROMPT else item.key
+        old = known.pop((item.kind, item.key), None)
+        if old is None:
+            old = Offer(server=server, kind=item.kind, key=item.key, first_seen_at=now)
+            made.append(old)
+        elif (old.digest, old.exposed_name, old.position, old.gone_at) == (item.digest, exposed, position, None):
+            continue
+        else:
+            changed.append(old)
+            if old.digest != item.digest:
+                redefined.append((item.kind, item.key, old.digest, item.digest))
+        old.exposed_name, old.position, old.definition = exposed, position, item.definition
+        old.digest, old.rejected, old.changed_at, old.gone_at = item.digest, item.rejected, now, None
+    gone = [row for (kind, _), row in known.items() if row.gone_at is None and kind not in unread]
+    for row in gone:
+        row.gone_at = now
+    Offer.objects.bulk_create(made, batch_size=500)
+    Offer.objects.bulk_update(changed, SEEN, batch_size=500)
+    Offer.objects.bulk_update(gone, ("gone_at",), batch_size=500)
+    _record(server, redefined)
+    return bool(made or changed or gone)
+
+
+def _record(server: Server, redefined: Sequence[tuple[OfferKind, str, str, str]]) -> None:
+    """An event for each prompt that reads differently now, since models follow prompts. Resources may
+    change with every look (a size, a date): one event for all of them."""
+    others = []
+    for kind, key, before, after in redefined:
+        if kind is OfferKind.PROMPT:
+            record_event(
+                "prompt.changed",
+                tenant_id=server.tenant_id,
+                target=f"{server.name}/{key}"[:255],
+                actor=WORKER,
+                before={"digest": before},
+                after={"digest": after},
+            )
+        else:
+            others.append(key)
+    if others:
+        record_event(
+            "resources.changed",
+            tenant_id=server.tenant_id,
+            target=server.name,
+            actor=WORKER,
+            after={"count": len(others), "uris": others[:NAMED_IN_EVENT]},
+        )

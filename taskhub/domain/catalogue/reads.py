@@ -1,0 +1,354 @@
+"""The servers behind us and their tools, as people read them, and what of them is encrypted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import Count, F, Q
+
+from taskhub.core.policy import Policy, mark_of, values_of
+from taskhub.core.secrets import without_secrets
+from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.lib.sealing import Unsealed, Vault
+from taskhub.lib.signs import visible_json
+from taskhub.store.models import Membership, Server, Tool
+
+LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
+LOST_TARGET: Final = (
+    "A secret in its command or address was encrypted with another SECRET_KEY and cannot be read: give the whole of it"
+    " again, by `manage.py server set NAME=SPEC`, or as a server of another name."
+)
+MAX_SCHEMA_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server, without its secrets."""
+
+    id: int
+    name: str
+    transport: str
+    target: str
+    prefix: str
+    enabled: bool
+    state: str
+    problem: str
+    protocol: str
+    info: dict[str, Any]
+    catalogue_at: datetime | None
+    last_seen_at: datetime | None
+    created_at: datetime
+    tools: int
+    rejected: int
+    has_token: bool
+    token_lost: bool
+    """Whether it cannot be read with the `SECRET_KEY` of this process."""
+    calls_at_once: int
+    """From each worker."""
+    calls_said: bool
+    """Whether somebody has said so; else it is what is usual for the transport."""
+    incomplete: str
+    """Which of its lists could not be read, and why."""
+    failures: int
+    """Calls in a row that could not connect."""
+    open_since: datetime | None
+    """Since when its calls wait for that (`domain.catalogue.breakers`)."""
+    retry_at: datetime | None
+    probe_until: datetime | None
+
+    @property
+    def shown_state(self) -> str:
+        """`disabled` beats what was last known."""
+        return self.state if self.enabled else "disabled"
+
+    @property
+    def breaker(self) -> str:
+        """`closed`, `open`, or `half-open` while one call may try."""
+        if self.retry_at is None:
+            return "closed"
+        now = datetime.now(UTC)
+        trying = self.probe_until is not None and self.probe_until > now
+        return "half-open" if trying or self.retry_at <= now else "open"
+
+    @property
+    def about(self) -> str:
+        """Name and version the server gave of itself."""
+        words = [str(self.info.get(part, "")) for part in ("name", "version")]
+        return " ".join(word for word in words if word)[:120]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One line of an input schema; nested ones carry a dotted name."""
+
+    name: str
+    type: str
+    required: bool
+    description: str
+    limits: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRow(Policy):
+    """A tool with its policy."""
+
+    id: int
+    server_id: int
+    name: str
+    exposed_name: str
+    definition: dict[str, Any]
+    digest: str
+    rejected: str
+    hint_mode: str | None
+    read_only: bool
+    idempotent: bool
+    first_seen_at: datetime
+    changed_at: datetime
+    gone_at: datetime | None
+
+    @property
+    def title(self) -> str:
+        """The tool's own title, if it has one."""
+        annotations = self.definition.get("annotations")
+        named = annotations.get("title") if isinstance(annotations, dict) else None
+        return str(self.definition.get("title") or named or "")[:200]
+
+    @property
+    def description(self) -> str:
+        """What the tool says it does."""
+        return str(self.definition.get("description") or "")
+
+    @property
+    def mode(self) -> str:
+        """The mode in force."""
+        return self.mode_for(self.hint_mode)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it is run again when a worker was lost."""
+        return self.repeats(harmless=self.read_only or self.idempotent)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The input schema as lines, `MAX_SCHEMA_ROWS` at most."""
+        schema = self.definition.get("inputSchema")
+        return tuple(_lines(schema))[:MAX_SCHEMA_ROWS] if isinstance(schema, dict) else ()
+
+    @property
+    def argument_types(self) -> dict[str, str]:
+        """Top-level argument: its JSON type, where the schema names one."""
+        schema = self.definition.get("inputSchema")
+        properties = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(properties, dict):
+            return {}
+        return {
+            str(name): str(rule.get("type", "")) if isinstance(rule, dict) else "" for name, rule in properties.items()
+        }
+
+    @property
+    def annotations(self) -> tuple[tuple[str, str], ...]:
+        """What the tool claims about itself, such as `readOnlyHint`."""
+        found = self.definition.get("annotations")
+        if not isinstance(found, dict):
+            return ()
+        return tuple((str(name), json.dumps(value, ensure_ascii=False)) for name, value in found.items())[:20]
+
+    @property
+    def raw(self) -> str:
+        """The definition as the server sent it, indented."""
+        return visible_json(self.definition)
+
+    @property
+    def seen(self) -> str:
+        """The mark of the policy as it is now."""
+        return mark_of(self)
+
+
+def server_list(tenant_id: int) -> tuple[ServerRow, ...]:
+    """Every server of the tenant, by name."""
+    return tuple(_server(row) for row in _servers(tenant_id).order_by("name")[:500])
+
+
+def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
+    """One server of the tenant."""
+    row = _servers(tenant_id).filter(pk=server_id).first()
+    return None if row is None else _server(row)
+
+
+def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
+    """The server's tools in its own order, those that are gone last; 2,000 at most."""
+    rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id)
+    return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
+
+
+def known_groups(tenant_id: int) -> tuple[str, ...]:
+    """Every group a person of the tenant is in, for suggestions."""
+    found: set[str] = set()
+    for groups in Membership.objects.filter(tenant_id=tenant_id).values_list("groups", flat=True)[:1_000]:
+        found.update(groups)
+    return tuple(sorted(found))
+
+
+def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
+    """How many people with one of these roles could approve; of the group, if one is named."""
+    found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
+    return found.filter(groups__contains=[group]).count() if group else found.count()
+
+
+def vault() -> Vault:
+    """Where secrets of servers are kept: encrypted under `SECRET_KEY`."""
+    return Vault(settings.SECRET_KEY.encode())
+
+
+def token_lost(credentials: bytes | memoryview | None) -> bool:
+    """Whether the token of a server was encrypted under another `SECRET_KEY`."""
+    return credentials is not None and not _readable(credentials)
+
+
+def server_name(server_id: int) -> str:
+    """The name of a server that is there."""
+    return str(Server.objects.values_list("name", flat=True).get(pk=server_id))
+
+
+def target_of(server: Server) -> str:
+    """Its whole address or command. Raises `Unsealed` if a secret in it was encrypted under another `SECRET_KEY`."""
+    return server.target if server.sealed_target is None else vault().unlock(bytes(server.sealed_target))
+
+
+def lost(server: Server) -> str:
+    """What of it was encrypted under another `SECRET_KEY`, and what to do, in words; empty if all can be read."""
+    if server.sealed_target is not None and not _readable(server.sealed_target):
+        return LOST_TARGET
+    return LOST if token_lost(server.credentials) else ""
+
+
+def without_its_secrets(server: Server, text: str) -> str:
+    """A text that may quote where the server is."""
+    try:
+        return without_secrets(text, server.transport, target_of(server))
+    except Unsealed:
+        return text  # nobody here can have read them
+
+
+def _readable(locked: bytes | memoryview) -> bool:
+    try:
+        vault().unlock(bytes(locked))
+    except Unsealed:
+        return False
+    return True
+
+
+def _servers(tenant_id: int) -> Any:
+    here = Q(tools__gone_at__isnull=True)
+    return Server.objects.filter(tenant_id=tenant_id).annotate(
+        tool_count=Count("tools", filter=here & Q(tools__rejected="")),
+        rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
+    )
+
+
+def _server(row: Any) -> ServerRow:
+    unreadable = lost(row)  # known here before any worker has said so
+    return ServerRow(
+        id=row.pk,
+        name=row.name,
+        transport=row.transport,
+        target=row.target,
+        prefix=row.prefix,
+        enabled=row.enabled,
+        state="unreachable" if unreadable and row.enabled else row.state,
+        problem=unreadable or row.problem,
+        protocol=row.protocol,
+        info=row.info if isinstance(row.info, dict) else {},
+        catalogue_at=row.catalogue_at,
+        last_seen_at=row.last_seen_at,
+        created_at=row.created_at,
+        tools=row.tool_count,
+        rejected=row.rejected_count,
+        has_token=row.credentials is not None,
+        token_lost=token_lost(row.credentials),
+        calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
+        calls_said=row.calls_at_once is not None,
+        incomplete=row.incomplete,
+        failures=row.failures,
+        open_since=row.open_since,
+        retry_at=row.retry_at,
+        probe_until=row.probe_until,
+    )
+
+
+def _tool(row: Tool) -> ToolRow:
+    return ToolRow(
+        id=row.pk,
+        server_id=row.server_id,
+        name=row.name,
+        exposed_name=row.exposed_name,
+        definition=row.definition if isinstance(row.definition, dict) else {},
+        digest=row.digest,
+        rejected=row.rejected,
+        hint_mode=row.hint_mode,
+        read_only=row.read_only,
+        idempotent=row.idempotent,
+        first_seen_at=row.first_seen_at,
+        changed_at=row.changed_at,
+        gone_at=row.gone_at,
+        **values_of(row),
+    )
+
+
+def _lines(schema: dict[str, Any], above: str = "", depth: int = 0) -> Iterator[Argument]:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict) or depth > 3:
+        return
+    listed = schema.get("required")
+    required = set(map(str, listed)) if isinstance(listed, list) else set()
+    for name, rule in list(properties.items())[:MAX_SCHEMA_ROWS]:
+        if not isinstance(rule, dict):
+            rule = {}
+        yield Argument(
+            name=f"{above}{name}",
+            type=_type(rule),
+            required=str(name) in required,
+            description=str(rule.get("description") or rule.get("title") or "")[:1_000],
+            limits=_limits(rule),
+        )
+        yield from _lines(rule, f"{above}{name}.", depth + 1)
+        items = rule.get("items")
+        if isinstance(items, dict):
+            yield from _lines(items, f"{above}{name}[].", depth + 1)
+
+
+def _type(rule: dict[str, Any]) -> str:
+    kind = rule.get("type")
+    if isinstance(kind, list):
+        return " or ".join(map(str, kind))[:80]
+    if kind == "array" and isinstance(rule.get("items"), dict):
+        return f"list of {_type(rule['items'])}"
+    if kind is None:
+        for word in ("anyOf", "oneOf"):
+            if isinstance(rule.get(word), list):
+                return " or ".join(_type(part) for part in rule[word][:6] if isinstance(part, dict))
+        if isinstance(rule.get("$ref"), str):
+            return str(rule["$ref"]).rsplit("/", 1)[-1][:80]
+        return "choice" if "enum" in rule else "any"
+    return str(kind)[:80]
+
+
+def _limits(rule: dict[str, Any]) -> str:
+    """Everything else worth knowing: choices, ranges, format, default."""
+    words: list[str] = []
+    if isinstance(rule.get("enum"), list):
+        words.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in rule["enum"][:20]))
+    for name, word in (
+        ("const", "always"), ("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"),
+        ("exclusiveMaximum", "below"), ("minLength", "length from"), ("maxLength", "length to"),
+        ("pattern", "pattern"), ("format", "format"), ("default", "default"),
+    ):  # fmt: skip
+        if name in rule:
+            value = rule[name]
+            words.append(f"{word} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    return "; ".join(words)[:500]

@@ -1,0 +1,317 @@
+"""Servers and what they offer, as workers see them. Policies are kept when a tool changes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from django.db import transaction
+
+from taskhub.core.errors import Refused
+from taskhub.core.hints import CatalogueChanged, ServerStale
+from taskhub.core.names import told_apart
+from taskhub.core.policy import Policy, values_of
+from taskhub.core.records import Actor, TaskMode
+from taskhub.core.secrets import redacted
+from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.breakers import close_breaker, mark_unreachable
+from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
+from taskhub.domain.catalogue.reads import lost, target_of, vault, without_its_secrets
+from taskhub.domain.hints.announce import notify
+from taskhub.lib import jsonx
+from taskhub.lib.sealing import Unsealed
+from taskhub.store.models import Server, Tool
+
+logger = logging.getLogger(__name__)
+
+SEEN = (
+    "exposed_name",
+    "position",
+    "definition",
+    "digest",
+    "rejected",
+    "hint_mode",
+    "read_only",
+    "idempotent",
+    "changed_at",
+    "gone_at",
+)
+"""The columns of a tool that belong to its server; the others are the operator's."""
+
+MAX_SERVERS: Final = 200
+MAX_EXPOSED: Final = 160
+"""Characters of a tool's name as clients see it."""
+
+TOOL: Final = "tool"
+"""Beside the kinds of offers, what a server may fail to list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool as a server lists it."""
+
+    name: str
+    definition: dict[str, Any]
+    digest: str
+    rejected: str
+    hint_mode: TaskMode | None
+    read_only: bool
+    idempotent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """A server a worker should be connected to."""
+
+    id: int
+    tenant_id: int
+    name: str
+    transport: str
+    target: str = field(repr=False)
+    prefix: str
+    calls_at_once: int
+    """From one worker."""
+    token: str = field(default="", repr=False)
+    """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
+    unusable: str = ""
+    """Why nobody may connect to it, in words."""
+
+
+def enabled_servers() -> list[ServerRow]:
+    """All enabled servers of all tenants."""
+    return [_row(server) for server in Server.objects.filter(enabled=True).order_by("id")]
+
+
+def _row(server: Server) -> ServerRow:
+    unusable = lost(server)
+    token = b"" if unusable or server.credentials is None else bytes(server.credentials)
+    return ServerRow(
+        server.pk,
+        server.tenant_id,
+        server.name,
+        server.transport,
+        server.target if unusable else target_of(server),
+        server.prefix,
+        server.calls_at_once or CALLS_AT_ONCE[server.transport],
+        vault().unlock(token) if token else "",
+        unusable,
+    )
+
+
+def _kept(transport: str, target: str) -> dict[str, Any]:
+    """The columns of a server that is there: the whole of it is encrypted if it has a secret."""
+    shown = redacted(transport, target)
+    return {"target": shown, "sealed_target": None if shown == target else vault().lock(target)}
+
+
+def new_server(
+    *,
+    tenant_id: int,
+    name: str,
+    transport: str,
+    target: str,
+    prefix: str = "",
+    credentials: bytes | None = None,
+    actor: Actor,
+) -> Server | None:
+    """A server that is connected from now on, put on record inside the caller's transaction; `None` where
+    there is one of that name. Raises `Refused` where there are too many."""
+    there = Server.objects.filter(tenant_id=tenant_id)
+    if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
+        raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
+    server, made = Server.objects.get_or_create(
+        tenant_id=tenant_id,
+        name=name,
+        defaults={"transport": transport, **_kept(transport, target), "prefix": prefix, "credentials": credentials},
+    )
+    if not made:
+        return None
+    shown = {"transport": transport, "target": redacted(transport, target), "prefix": prefix}
+    after = {**shown, "token": credentials is not None}
+    record_event("server.added", tenant_id=tenant_id, target=name, actor=actor, after=after)
+    return server
+
+
+def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
+    """Make it so that a server of this name is connected to this target: made, changed, or left as
+    it is. Returns its id. For the command line; people use `policies.add_server`.
+
+    A name that nobody gave (`named=False`) changes no server: a target that is connected under any name is
+    left as it is, and where the name is another server's it raises `Refused`."""
+    with transaction.atomic():
+        if not named:
+            alike = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=redacted(transport, target))
+            for same in alike.select_for_update().order_by("pk"):
+                if _is(same, target):
+                    return int(same.pk)
+        made = new_server(tenant_id=tenant_id, name=name, transport=transport, target=target, actor=actor)
+        if made is not None:
+            notify(CatalogueChanged())
+            return int(made.pk)
+        server = Server.objects.select_for_update().get(tenant_id=tenant_id, name=name)
+        if server.transport == transport and _is(server, target):
+            return int(server.pk)
+        if not named:
+            scheme = "" if server.transport == "http" else f"{server.transport}:"
+            there = scheme + server.target
+            raise Refused(f"There is a server named {name} already, {there}. Write NAME=SPEC with another name.")
+        before = {"transport": server.transport, "target": server.target}
+        kept = _kept(transport, target)
+        server.transport, server.state = transport, "unknown"
+        server.target, server.sealed_target = kept["target"], kept["sealed_target"]
+        server.credentials = None  # a token is for whom it was given for
+        server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials"])
+        close_breaker(server, actor)
+        after = {"transport": transport, "target": server.target}
+        _record(server, "server.changed", name, before, after, actor)
+        notify(CatalogueChanged())
+    return int(server.pk)
+
+
+def _is(server: Server, target: str) -> bool:
+    """Whether the server, which is locked, has this target. One whose secret cannot be read has it if the rest is the
+    same: it is set again."""
+    try:
+        return target_of(server) == target
+    except Unsealed:
+        kept = _kept(server.transport, target)
+        if server.target != kept["target"]:
+            return False
+    server.sealed_target = kept["sealed_target"]
+    server.save(update_fields=["sealed_target"])
+    notify(CatalogueChanged(), ServerStale(server.pk))
+    return True
+
+
+def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
+    """An approval rule for a tool that is not listed yet; it holds from the first listing on. A
+    tool that is known keeps the policy it has."""
+    Tool.objects.get_or_create(
+        server_id=server_id,
+        name=tool,
+        defaults={
+            "exposed_name": tool,
+            "definition": {},
+            "digest": "",
+            "gone_at": datetime.now(UTC),
+            **values_of(Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)),
+        },
+    )
+
+
+def store_snapshot(
+    server_id: int,
+    *,
+    protocol: str,
+    info: dict[str, Any],
+    tools: Sequence[Listed],
+    offers: Sequence[ListedOffer] = (),
+    unread: Mapping[str, str] = MappingProxyType({}),
+    capabilities: Mapping[str, Any] = MappingProxyType({}),
+) -> bool:
+    """Record what the server offers now; `unread` names kinds it could not list (`TOOL`, or one of
+    `OfferKind`), and why. Returns whether a client could see a difference.
+
+    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
+    its policy. Names that collide with an earlier server's, whether that offers them at present or not, get
+    the later server's name as a prefix.
+    """
+    now = datetime.now(UTC)
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server_id)
+        known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
+        taken = set(
+            Tool.objects.filter(server__tenant_id=server.tenant_id, server_id__lt=server.pk).values_list(
+                "exposed_name", flat=True
+            )
+        )
+        changed = False
+        for position, listed in enumerate(tools):
+            exposed = f"{server.prefix}{listed.name}" if server.prefix else listed.name
+            own = exposed
+            while exposed in taken:
+                exposed = told_apart(server.name, listed.name if exposed == own else exposed)
+            taken.add(exposed)
+            rejected = listed.rejected
+            if len(exposed) > MAX_EXPOSED:
+                rejected = rejected or f"with what stands before it, its name is longer than {MAX_EXPOSED} characters"
+                exposed = exposed[:MAX_EXPOSED]
+            old = known.pop(listed.name, None)
+            if old is None:
+                old = Tool(server=server, name=listed.name, first_seen_at=now)
+            elif (
+                old.digest == listed.digest
+                and old.gone_at is None
+                and (old.exposed_name, old.position) == (exposed, position)
+                # Read from the same definition, perhaps by a version of ours that reads it differently.
+                and (old.rejected, old.hint_mode) == (rejected, listed.hint_mode)
+                and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
+            ):
+                continue
+            changed = True
+            if old.pk and old.digest != listed.digest:
+                _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
+            old.exposed_name, old.position, old.definition = exposed, position, listed.definition
+            old.digest, old.rejected, old.hint_mode = listed.digest, rejected, listed.hint_mode
+            old.read_only, old.idempotent = listed.read_only, listed.idempotent
+            old.changed_at, old.gone_at = now, None
+            # Never the policy's columns: somebody may be changing them right now.
+            old.save(update_fields=None if old.pk is None else SEEN)
+        for gone in known.values():
+            if gone.gone_at is None and TOOL not in unread:
+                changed = True
+                gone.gone_at = now
+                gone.save(update_fields=["gone_at"])
+        changed = store_offers(server, offers, unread.keys(), now) or changed
+        lacking = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))
+        incomplete = without_its_secrets(server, lacking)[:1_000]
+        if (server.capabilities, server.incomplete) != (dict(capabilities), incomplete):
+            changed = True
+        server.capabilities, server.incomplete = dict(capabilities), incomplete
+        changed = close_breaker(server) or changed
+        if server.state != "ready":
+            _record(server, "server.ready", server.name, {"state": server.state}, {"state": "ready"})
+            changed = True
+        server.state, server.problem, server.protocol, server.info = "ready", "", protocol, info
+        server.catalogue_at = server.last_seen_at = now
+        server.save(
+            update_fields=[
+                "state",
+                "problem",
+                "protocol",
+                "info",
+                "capabilities",
+                "incomplete",
+                "catalogue_at",
+                "last_seen_at",
+            ]
+        )
+        if changed:
+            notify(CatalogueChanged())
+    return changed
+
+
+def store_problem(server_id: int, problem: str) -> None:
+    """The server cannot be reached; its tools stay listed, and calls say why they fail."""
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=server_id)
+        if mark_unreachable(server, problem):
+            notify(CatalogueChanged())
+
+
+def _record(
+    server: Server, action: str, target: str, before: dict[str, Any], after: dict[str, Any], actor: Actor = WORKER
+) -> None:
+    record_event(
+        action,
+        tenant_id=server.tenant_id,
+        target=server.name if target == server.name else f"{server.name}/{target}",
+        actor=actor,
+        before=before,
+        after=after,
+    )

@@ -1,0 +1,201 @@
+"""What is on offer: tools with their effective policy, prompts, resources and templates. Cached per
+process; a hint drops the cache."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from taskhub.core.names import told_apart
+from taskhub.core.policy import Policy, values_of
+from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
+from taskhub.lib.kept import Kept
+from taskhub.store.models import Offer, Server, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All that a tenant's clients may use, in a stable order: server by server, as each server lists
+    it. Each digest changes with anything a client could see in its list. Where two servers offer
+    the same uri, the earlier one's is here."""
+
+    tenant_id: int
+    tools: tuple[ToolRecord, ...]
+    by_name: dict[str, ToolRecord]
+    digest: str
+    prompts: tuple[OfferRecord, ...] = ()
+    resources: tuple[OfferRecord, ...] = ()
+    templates: tuple[OfferRecord, ...] = ()
+    prompts_digest: str = ""
+    resources_digest: str = ""
+    """Of resources and templates together: they share one notification."""
+    hidden_uris: frozenset[str] = frozenset()
+    """Uris and templates of disabled servers: what they name is no other server's to be asked for."""
+    upstreams: tuple[Upstream, ...] = ()
+    """The enabled servers, by id."""
+    plain_tools: tuple[ToolRecord, ...] = ()
+    """The tools that a caller without tasks can call, in the same order: all but those that require one."""
+
+    def prompt(self, name: str) -> OfferRecord | None:
+        """The prompt that our wire calls so."""
+        return self._found(self.prompts, name)
+
+    def resource(self, uri: str) -> OfferRecord | None:
+        """The resource with this uri."""
+        return self._found(self.resources, uri)
+
+    def template(self, template: str) -> OfferRecord | None:
+        """The template that is spelled so."""
+        return self._found(self.templates, template)
+
+    def upstream(self, server_id: int) -> Upstream | None:
+        """The enabled server with this id."""
+        return next((server for server in self.upstreams if server.id == server_id), None)
+
+    @staticmethod
+    def _found(offers: tuple[OfferRecord, ...], name: str) -> OfferRecord | None:
+        return next((offer for offer in offers if offer.exposed_name == name), None)
+
+
+_kept: Kept[int, Catalogue] = Kept(30.0, most=1_000)
+
+
+def cached_catalogue(tenant_id: int) -> Catalogue | None:
+    """The catalogue if this process knows a fresh one; never touches the database."""
+    return _kept.get(tenant_id)
+
+
+def catalogue(tenant_id: int) -> Catalogue:
+    """The tenant's catalogue, read if need be."""
+    known = cached_catalogue(tenant_id)
+    if known is not None:
+        return known
+    since = _kept.since()
+    rows = (
+        Tool.objects.filter(
+            server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
+        )
+        .select_related("server")
+        .order_by("server_id", "position", "id")
+    )
+    tools = tuple(_told_apart(_records(rows), _kept_names(tenant_id)))
+    offers, hidden = _offers(tenant_id)
+    prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
+    servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
+    fresh = Catalogue(
+        tenant_id=tenant_id,
+        tools=tools,
+        by_name={tool.exposed_name: tool for tool in tools},
+        # The mode too: it decides who sees the tool, and is shown to clients of 2025-11-25.
+        digest="|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools),
+        prompts=prompts,
+        resources=resources,
+        templates=templates,
+        prompts_digest=_digest(prompts),
+        resources_digest=_digest((*resources, *templates)),
+        hidden_uris=hidden,
+        upstreams=tuple(Upstream(row.pk, row.name, row.capabilities) for row in servers),
+        plain_tools=tuple(tool for tool in tools if tool.mode is not TaskMode.REQUIRED),
+    )
+    _kept.keep(tenant_id, fresh, since)
+    return fresh
+
+
+def _kept_names(tenant_id: int) -> dict[str, int]:
+    """The names of tools that are not on offer at present, each with the first server it belongs to: a name
+    stays its server's, or a caller who still knows it would reach another one by it."""
+    kept: dict[str, int] = {}
+    hidden = Tool.objects.filter(server__tenant_id=tenant_id, rejected="")
+    names = hidden.exclude(server__enabled=True, enabled=True, gone_at__isnull=True)
+    for name, server_id in names.order_by("server_id").values_list("exposed_name", "server_id"):
+        kept.setdefault(name, server_id)
+    return kept
+
+
+def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[ToolRecord]:
+    """Each under a name of its own. Servers are reached in any order: until each has been listed once
+    more, a later server's tool may be stored under the name of an earlier one's."""
+    taken: set[str] = set()
+    for tool in tools:
+        name = tool.exposed_name
+        while name in taken or kept.get(name, tool.server_id) < tool.server_id:
+            name = told_apart(tool.server_name, tool.name if name == tool.exposed_name else name)
+        taken.add(name)
+        yield tool if name == tool.exposed_name else replace(tool, exposed_name=name)
+
+
+def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
+    """By kind, and the uris and templates of disabled servers. Where two servers use one name, a later prompt
+    gets its server's name as a prefix, also where the earlier server is disabled; a uri cannot be changed, so the
+    earliest that offers it counts."""
+    rows = (
+        Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
+        .select_related("server")
+        .order_by("server_id", "position", "id")
+    )
+    taken: dict[OfferKind, set[str]] = {kind: set() for kind in OfferKind}
+    found: dict[OfferKind, list[OfferRecord]] = {kind: [] for kind in OfferKind}
+    hidden: set[str] = set()
+    for row in rows:
+        kind = OfferKind(row.kind)
+        name = row.exposed_name
+        while kind is OfferKind.PROMPT and name in taken[kind]:
+            name = told_apart(row.server.name, row.key if name == row.exposed_name else name)
+        if not row.server.enabled and kind is not OfferKind.PROMPT:
+            hidden.add(row.key)
+            continue
+        if name in taken[kind]:
+            continue
+        taken[kind].add(name)
+        if not row.server.enabled:
+            continue
+        found[kind].append(
+            OfferRecord(
+                id=row.pk,
+                server_id=row.server_id,
+                server_name=row.server.name,
+                kind=kind,
+                key=row.key,
+                exposed_name=name,
+                definition=row.definition,
+                digest=row.digest,
+            )
+        )
+    return {kind: tuple(offers) for kind, offers in found.items()}, frozenset(hidden)
+
+
+def _digest(offers: Iterable[OfferRecord]) -> str:
+    text = "|".join(f"{offer.exposed_name}:{offer.digest}" for offer in offers)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def forget_catalogues() -> None:
+    """Drop the cache: a server, tool or policy changed."""
+    _kept.forget()
+
+
+def tool_by_id(tool_id: int) -> ToolRecord | None:
+    """One tool, also when it is disabled or gone."""
+    return next(iter(_records(Tool.objects.filter(pk=tool_id).select_related("server"))), None)
+
+
+def _records(rows: Iterable[Tool]) -> Iterable[ToolRecord]:
+    for row in rows:
+        definition: dict[str, Any] = row.definition
+        policy = Policy(**values_of(row))
+        yield ToolRecord(
+            id=row.pk,
+            server_id=row.server_id,
+            server_name=row.server.name,
+            name=row.name,
+            exposed_name=row.exposed_name,
+            definition=definition,
+            digest=row.digest,
+            mode=policy.mode_for(row.hint_mode),
+            hint_mode=TaskMode(row.hint_mode) if row.hint_mode else None,
+            at_least_once=policy.repeats(harmless=row.read_only or row.idempotent),
+            server_away=row.server.open_since is not None,
+            **values_of(policy),
+        )

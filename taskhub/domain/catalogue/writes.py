@@ -1,0 +1,208 @@
+"""Changes to servers and to the policies of their tools.
+
+Each operation is one transaction: lock, check, change, record with before and after, announce.
+The hints leave with the commit.
+"""
+
+from __future__ import annotations
+
+import re
+
+from django.db import transaction
+
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.hints import CatalogueChanged, ServerStale
+from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
+from taskhub.core.records import Actor
+from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.breakers import close_breaker
+from taskhub.domain.catalogue.reads import vault
+from taskhub.domain.catalogue.spec import parse_spec
+from taskhub.domain.catalogue.sync import new_server
+from taskhub.domain.hints.announce import notify
+from taskhub.store.models import Server, Tool
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
+"""RFC 6750's b64token."""
+_PREFIX = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})?")
+_OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+
+
+def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Actor, seen: str | None = None) -> bool:
+    """Lay down the policy of a tool; it counts for calls from now on. `False`: nothing differed.
+
+    `seen` is the mark (`core.policy.mark_of`) of the policy the caller looked at.
+    Raises `NotFound`; `Invalid` naming the field; `Refused` when the policy is no longer the
+    one that was seen.
+    """
+    check_policy(policy)
+    with transaction.atomic():
+        tool = (
+            Tool.objects.select_for_update(of=("self",))
+            .select_related("server")
+            .filter(pk=tool_id, server__tenant_id=tenant_id)
+            .first()
+        )
+        if tool is None:
+            raise NotFound("No such tool.")
+        if seen is not None and seen != mark_of(tool):
+            raise Refused(
+                f"Somebody changed the policy of {tool.exposed_name} meanwhile. This is the policy as it is now;"
+                " nothing of yours was saved."
+            )
+        before, wanted = values_of(tool), values_of(policy)
+        changed = [name for name in POLICY_FIELDS if before[name] != wanted[name]]
+        if not changed:
+            return False
+        for name in changed:
+            setattr(tool, name, wanted[name])
+        tool.save(update_fields=changed)
+        record_event(
+            "tool.policy.changed",
+            tenant_id=tenant_id,
+            target=tool.exposed_name,
+            actor=actor,
+            before={name: before[name] for name in changed},
+            after={name: wanted[name] for name in changed},
+        )
+        notify(CatalogueChanged())
+    return True
+
+
+def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token: str = "", actor: Actor) -> int:
+    """Connect a server from now on; returns its id. Its tools appear once it was reached. `token` is
+    what an HTTP server wants as `Authorization: Bearer …`; it is stored encrypted and never shown.
+
+    Raises `Invalid` naming the field, or `Refused` for a name that is taken.
+    """
+    name, prefix = name.strip(), prefix.strip()
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            "A server's name has 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit.",
+            field="name",
+        )
+    if not _PREFIX.fullmatch(prefix):
+        raise Invalid("A prefix has letters, digits, dots, dashes and underscores only.", field="prefix")
+    parsed = parse_spec(spec)
+    transport, target = parsed.transport, parsed.target
+    credentials = _locked_token(transport, token)
+    with transaction.atomic():
+        server = new_server(
+            tenant_id=tenant_id,
+            name=name,
+            transport=transport,
+            target=target,
+            prefix=prefix,
+            credentials=credentials,
+            actor=actor,
+        )
+        if server is None:
+            raise Refused(f"There is a server named {name} already.", field="name")
+        notify(CatalogueChanged(), ServerStale(server.pk))
+    return int(server.pk)
+
+
+def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
+    """Send this token to the server from now on; empty: none. Raises `NotFound`, or `Invalid` naming
+    the field."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        credentials = _locked_token(server.transport, token)
+        if server.credentials is None and credentials is None:
+            return
+        before = {"token": server.credentials is not None}
+        server.credentials, server.state, server.problem = credentials, "unknown", ""
+        if not server.enabled:
+            server.state = "disabled"
+        server.save(update_fields=["credentials", "state", "problem"])
+        close_breaker(server, actor)
+        record_event(
+            "server.token.changed",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before=before,
+            after={"token": credentials is not None},
+        )
+        notify(CatalogueChanged(), ServerStale(server_id))
+
+
+def _locked_token(transport: str, token: str) -> bytes | None:
+    token = token.strip()
+    if not token:
+        return None
+    if transport != "http":
+        raise Invalid("Only a server with a URL is sent a token.", field="token")
+    if not _TOKEN.fullmatch(token):
+        raise Invalid("A token has up to 4,096 characters: letters, digits and -._~+/=.", field="token")
+    return vault().lock(token)
+
+
+def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:
+    """Let so many calls at once go to the server from each worker; `None`: what is usual for its transport. Tasks
+    that run go on. Raises `NotFound`, or `Invalid` naming the field."""
+    if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
+        raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if calls_at_once is not None and server.transport == "stdio":
+            raise Invalid("A command takes one call at a time.", field="calls_at_once")
+        if server.calls_at_once == calls_at_once:
+            return
+        before, server.calls_at_once = server.calls_at_once, calls_at_once
+        server.save(update_fields=["calls_at_once"])
+        record_event(
+            "server.calls.changed",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before={"calls_at_once": before},
+            after={"calls_at_once": calls_at_once},
+        )
+        notify(CatalogueChanged())
+
+
+def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
+    """Offer the server's tools, or stop offering them. Tasks that run go on. Doing it twice
+    changes nothing. Raises `NotFound`.
+    """
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if server.enabled == enabled:
+            return
+        before = {"enabled": server.enabled, "state": server.state}
+        server.enabled = enabled
+        server.state = "unknown" if enabled else "disabled"
+        server.problem = ""
+        server.save(update_fields=["enabled", "state", "problem"])
+        close_breaker(server, actor)
+        record_event(
+            "server.enabled" if enabled else "server.disabled",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before=before,
+            after={"enabled": enabled, "state": server.state},
+        )
+        notify(CatalogueChanged(), ServerStale(server_id))
+
+
+def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
+    """Ask whoever is connected to the server to read its tools again; they do it in their own
+    time. Raises `NotFound`, or `Refused` for a server that is disabled.
+    """
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if not server.enabled:
+            raise Refused(f"{server.name} is disabled; enable it first.")
+        record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
+        notify(ServerStale(server_id))
+
+
+def _locked(tenant_id: int, server_id: int) -> Server:
+    server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
+    if server is None:
+        raise NotFound("No such server.")
+    return server

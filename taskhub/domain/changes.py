@@ -1,0 +1,64 @@
+"""From domain records to SQL parameters, and from SQLSTATE to domain errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from taskhub.core.errors import Refused
+from taskhub.core.records import Actor, NewQuestion
+from taskhub.domain.hints.announce import announce
+from taskhub.lib import jsonx
+from taskhub.store.statements import Statement
+
+R = TypeVar("R")
+
+_REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
+
+
+def who(actor: Actor) -> str:
+    """The actor as the triggers read it."""
+    return jsonx.encode(
+        {
+            "name": actor.name,
+            "door": actor.door,
+            "address": actor.address,
+            "user_id": actor.user_id,
+            "context_id": actor.context_id,
+            "reason": actor.reason,
+        }
+    ).decode()
+
+
+def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
+    """New questions as `th_open_questions` reads them."""
+    return [
+        {
+            "key": question.key,
+            "upstream_key": question.upstream_key,
+            "kind": question.kind,
+            "params": jsonx.repaired(question.params),
+            "audience": question.audience,
+            "group": question.group,
+            "quorum": question.quorum,
+            "due_seconds": question.due_seconds,
+        }
+        for question in asked
+    ]
+
+
+def change(statement: Statement[R], task_id: int | None = None, /, **values: object) -> R:
+    """Run a change, and announce the task it changed; of a change of several, whoever calls announces them.
+
+    Raises `Refused` or `Unavailable`; any other database error is a bug and stays loud."""
+    try:
+        found = statement(**values)
+    except psycopg.Error as error:
+        if error.sqlstate in _REFUSALS:
+            raise Refused(error.diag.message_primary or str(error)) from None
+        raise
+    if task_id is not None:
+        announce(task_id)
+    return found

@@ -1,0 +1,44 @@
+"""How a client speaks: the programs behind it, each with the revision it speaks and what it declares.
+One token may serve several, and one program may speak several revisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from taskhub.domain.foreign import object_of
+from taskhub.domain.sessions.reads import IDLE_DAYS
+from taskhub.store import statements
+
+LOOKED_AT = 200
+"""Newest calls, and as many sessions, that are read for it."""
+MOST = 8
+"""Voices shown; the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """One program in one revision. `sessions` are those it has open, `capabilities` what it declared last."""
+
+    program: str
+    revision: str
+    capabilities: dict[str, Any]
+    heard_at: datetime
+    sessions: int
+
+
+def _program(text: str) -> str:
+    info = object_of(text)
+    words = [str(info.get(part, "")) for part in ("title", "name", "version")]
+    if words[0] == words[1]:
+        words = words[1:]
+    return " ".join(word for word in words if word)[:120]
+
+
+_VOICES = statements.many("client_voices", Voice, convert={"program": _program, "capabilities": object_of})
+
+
+def voices(tenant_id: int, context_id: int) -> tuple[Voice, ...]:
+    """The client's voices, latest first."""
+    return tuple(_VOICES(tenant=tenant_id, context=context_id, looked_at=LOOKED_AT, idle_days=IDLE_DAYS, most=MOST))

@@ -1,0 +1,236 @@
+"""Who is calling: from a bearer token to a `Principal`, from a user to a `Person`.
+
+Principals are cached in the process for 30 seconds; a hint drops the cache at once when a
+token or context is changed, so revocation takes effect within milliseconds and, with the
+hint lost, within 30 seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest
+
+from taskhub.core.names import OAUTH_ISSUER
+from taskhub.core.permissions import grantable
+from taskhub.core.records import Person, Principal
+from taskhub.core.states import Role
+from taskhub.domain.clients import issuers as outside
+from taskhub.domain.oauth.server import ACCESS_PREFIX
+from taskhub.lib import ids, jsonx
+from taskhub.lib.kept import Kept
+from taskhub.store import statements
+from taskhub.store.models import AuthContext, Membership, Tenant
+
+CACHE_SECONDS = 30.0
+MOST_CACHED = 10_000
+
+_ANONYMOUS = b"anonymous"
+_kept: Kept[bytes, Principal] = Kept(CACHE_SECONDS, MOST_CACHED)
+
+
+def cached_principal(token: str) -> Principal | None:
+    """The principal of `token` if it is known here and still fresh; never touches the database."""
+    return _cached(ids.digest(token))
+
+
+def _cached(key: bytes) -> Principal | None:
+    principal = _kept.get(key)
+    if principal is not None and principal.expires_at is not None and principal.expires_at <= datetime.now(UTC):
+        return None
+    return principal
+
+
+def principal_of(token: str, address: str) -> Principal | None:
+    """The principal of a valid token, or `None` for one that is unknown, expired, revoked or
+    of a disabled context: which of these is told to nobody.
+
+    One path for every kind of token: made in the console, by our authorization server, or by the
+    outside issuer. Whether it was made for the address it came to is for the caller to compare
+    with `audiences`.
+    """
+    digest = ids.digest(token)
+    since = _kept.since()
+    if token.startswith(ACCESS_PREFIX):
+        principal = _of_oauth(digest)
+    elif outside.looks_like_jwt(token):
+        principal = _of_outside(token)
+    else:
+        principal = _of_console(digest, address)
+    if principal is not None:
+        _kept.keep(digest, principal, since)
+    return principal
+
+
+class _Token(NamedTuple):
+    """A token of ours, and the client it was issued to."""
+
+    id: int
+    scopes: list[str]
+    expires_at: datetime | None
+    context_id: int
+    tenant_id: int
+    issuer: str
+    subject: str
+    client_id: str
+    name: str
+
+
+class _OAuthToken(NamedTuple):
+    """A token of a sign-in, what the person allows the program, and the client that both are."""
+
+    scope: str
+    consented: list[str]
+    role: str
+    resource: Any
+    expires_at: datetime
+    context_id: int
+    tenant_id: int
+    subject: str
+    client_id: str
+    name: str
+
+
+_USE = statements.maybe("use_token", _Token)
+_USE_OAUTH = statements.maybe("use_oauth_token", _OAuthToken)
+
+
+def _of_console(digest: bytes, address: str) -> Principal | None:
+    found = _USE(digest=digest, address=address[:64])
+    if found is None:
+        return None
+    return Principal(
+        tenant_id=found.tenant_id,
+        context_id=found.context_id,
+        name=found.name,
+        issuer=found.issuer,
+        subject=found.subject,
+        client_id=found.client_id,
+        scopes=frozenset(found.scopes),
+        expires_at=found.expires_at,
+        token_id=found.id,
+    )
+
+
+def _of_oauth(digest: bytes) -> Principal | None:
+    """A token of ours is as good as what stands behind it now: the person's account and role, what
+    they allow the application, and that nobody locked it out. `consents.standing` says the same."""
+    if not settings.TASKHUB_OAUTH:
+        return None
+    found = _USE_OAUTH(checksum=digest.hex(), issuer=OAUTH_ISSUER)
+    if found is None:
+        return None
+    resource = found.resource
+    audiences = frozenset(resource if isinstance(resource, list) else jsonx.decode(resource.encode()))
+    if not audiences:
+        return None  # the toolkit would take it for a token that is good everywhere
+    return Principal(
+        tenant_id=found.tenant_id,
+        context_id=found.context_id,
+        name=found.name,
+        issuer=OAUTH_ISSUER,
+        subject=found.subject,
+        client_id=found.client_id,
+        scopes=frozenset(found.scope.split()).intersection(found.consented, grantable(found.role)),
+        expires_at=found.expires_at,
+        audiences=audiences,
+    )
+
+
+def _of_outside(token: str) -> Principal | None:
+    claims = outside.verify(token)
+    tenant = None if claims is None else Tenant.objects.filter(slug=settings.OIDC_TENANT).first()
+    if claims is None:
+        return None
+    if tenant is None:
+        outside.tell_refusal(token, "there is no tenant OIDC_TENANT")
+        return None
+    context, _ = AuthContext.objects.get_or_create(
+        tenant=tenant,
+        issuer=claims.issuer[:255],
+        subject=claims.subject,
+        client_id=claims.client_id,
+        defaults={"name": claims.name},
+    )
+    # The row is asked, not the object: it may have been locked out since.
+    if not AuthContext.objects.filter(pk=context.pk, disabled_at__isnull=True).update(last_seen_at=datetime.now(UTC)):
+        outside.tell_refusal(token, "its client is disabled")
+        return None
+    return Principal(
+        tenant_id=tenant.pk,
+        context_id=context.pk,
+        name=context.name,
+        issuer=claims.issuer,
+        subject=claims.subject,
+        client_id=claims.client_id,
+        scopes=claims.scopes,
+        expires_at=claims.expires_at,
+        audiences=claims.audiences,
+    )
+
+
+def forget_principals(context_id: int | None = None) -> None:
+    """Drop every cached principal, or those of the context: a token or what it stands on changed."""
+    _kept.forget(lambda principal: context_id in (None, principal.context_id))
+
+
+def default_tenant() -> Tenant:
+    """The one tenant of an installation that never made another."""
+    return Tenant.objects.order_by("id").get_or_create(slug="main", defaults={"name": "Main"})[0]
+
+
+def cached_anonymous() -> Principal | None:
+    """`anonymous_principal` if it is known here and still fresh; never touches the database."""
+    return _cached(_ANONYMOUS)
+
+
+def anonymous_principal() -> Principal | None:
+    """The shared principal of `--anonymous`: every caller is the same one. `None` when it is locked out."""
+    since = _kept.since()
+    tenant = default_tenant()
+    context, _ = AuthContext.objects.get_or_create(
+        tenant=tenant, issuer="", subject="anonymous", client_id="", defaults={"name": "anonymous"}
+    )
+    if context.disabled_at is not None:
+        return None
+    principal = Principal(
+        tenant_id=tenant.pk,
+        context_id=context.pk,
+        name=context.name,
+        issuer="",
+        subject="anonymous",
+        client_id="",
+        scopes=frozenset({"tasks:call", "tasks:read", "tasks:answer", "tasks:cancel"}),
+        anonymous=True,
+    )
+    _kept.keep(_ANONYMOUS, principal, since)
+    return principal
+
+
+def person_of(user_id: int, username: str) -> Person | None:
+    """The person behind a signed-in user, read anew on every request so that a changed role
+    counts at once; `None` for a user without a membership."""
+    membership = Membership.objects.filter(user_id=user_id).order_by("tenant_id").first()
+    if membership is None:
+        return None
+    return Person(
+        user_id=user_id,
+        username=username,
+        tenant_id=membership.tenant_id,
+        role=Role(membership.role),
+        groups=frozenset(membership.groups),
+        password_due=membership.password_due,
+    )
+
+
+def person_of_session(key: str) -> Person | None:
+    """The person who signed in with the session `key`; `None` for anybody else. For what is no request
+    of Django's, and so without its middleware."""
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(request)
+    return person_of(user.pk, user.get_username()) if user.is_authenticated else None

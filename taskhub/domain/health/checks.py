@@ -1,0 +1,116 @@
+"""Is the installation fit to serve?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from django.db import connection, transaction
+from django.db.migrations.executor import MigrationExecutor
+from django.db.models import Count
+
+from taskhub.core.errors import DiskFull
+from taskhub.core.states import TERMINAL, State
+from taskhub.domain.workers.reads import queue
+from taskhub.store import room, session, statements
+from taskhub.store.models import Server, Task, Tenant, Worker
+
+ALIVE = timedelta(seconds=30)
+_migrated = False
+_FAILED = statements.many("failed_chores", str)
+_CONNECTIONS = statements.one("connections", tuple[int, int])
+_LITTLE_MEMORY = statements.one("little_memory", tuple[str, str])
+_SPILL = statements.one("spill", int)
+_SEAL_LAG = statements.one("seal_lag", float)
+
+
+def live_workers(host: str | None = None) -> int:
+    """Workers that were heard of within 30 seconds and have not said goodbye; those of one machine if it is named."""
+    found = Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True)
+    return (found if host is None else found.filter(host=host)).count()
+
+
+def failed_chores() -> list[str]:
+    """The chores of every hour whose last run failed, by name."""
+    return _FAILED()
+
+
+def disk_is_full() -> bool:
+    """Whether the database has no room for anything new, found out now. Raises `Unavailable` when it is away."""
+    try:
+        with transaction.atomic():
+            _LITTLE_MEMORY()
+            _SPILL()
+    except DiskFull:  # which has noted it
+        return True
+    room.note_room()
+    return False
+
+
+def only_reads() -> bool:
+    """Whether the database takes no writes: it is a standby, or was told so."""
+    return session.found(["transaction_read_only"])["transaction_read_only"] == "on"
+
+
+def disk_known_full() -> bool:
+    """The same, as far as this process has met it; asks the database only then, and seldom."""
+    return disk_is_full() if room.due() else room.full()
+
+
+def ready() -> list[str]:
+    """What this process lacks to serve, in words; empty when all is well. Raises `DatabaseError` when the
+    database is away."""
+    global _migrated
+    if _migrated:
+        Tenant.objects.exists()
+    else:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return ["migrations are pending: run manage.py migrate"]
+        _migrated = True
+    return []
+
+
+def all_ready() -> list[str]:
+    """What is missing for calls to be answered, by this process and the others. As `ready`."""
+    problems = ready()
+    if problems:
+        return problems
+    if disk_is_full():
+        problems.append(room.FULL)
+    if only_reads():
+        problems.append(room.ONLY_READS)
+    if not live_workers():
+        problems.append("no worker is alive: run manage.py worker")
+    unseen = Server.objects.filter(enabled=True, state="unknown").count()
+    if unseen:
+        problems.append(f"{unseen} {'server has' if unseen == 1 else 'servers have'} not been contacted yet")
+    return problems
+
+
+def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
+    """Gauges: (name, help, [(labels, value)])."""
+    live = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
+    states = {state.value: 0 for state in State if state not in TERMINAL} | dict(live)
+    waiting = queue(None)
+    age = max(0.0, (datetime.now(UTC) - waiting.oldest_at).total_seconds()) if waiting.oldest_at else 0.0
+    connections, most = _CONNECTIONS()
+    return [
+        ("taskhub_tasks_live", "Live tasks by state", [({"state": state}, count) for state, count in states.items()]),
+        ("taskhub_oldest_queued_seconds", "How long the oldest call that could run waits for a worker", [({}, age)]),
+        ("taskhub_tasks_paused", "Queued tasks whose server is disabled", [({}, waiting.paused)]),
+        ("taskhub_workers_alive", "Workers alive", [({}, live_workers())]),
+        ("taskhub_chores_failed", "Chores of every hour or night whose last run failed", [({}, len(failed_chores()))]),
+        (
+            "taskhub_servers",
+            "Servers by state",
+            [({"state": s}, n) for s, n in Server.objects.values_list("state").annotate(n=Count("id"))],
+        ),
+        (
+            "taskhub_breakers_open",
+            "Servers whose calls wait, since none could connect",
+            [({}, Server.objects.filter(enabled=True, open_since__isnull=False).count())],
+        ),
+        ("taskhub_seal_lag_seconds", "Age of the oldest audit event that no seal holds", [({}, _SEAL_LAG())]),
+        ("taskhub_database_connections", "Sessions at the database", [({}, connections)]),
+        ("taskhub_database_connections_most", "Sessions its server takes, for all databases", [({}, most)]),
+    ]

@@ -1,0 +1,145 @@
+"""Checks for `manage.py doctor` and the settings page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from taskhub.domain.audit.reads import verifications
+from taskhub.domain.audit.seal_reads import misplaced, seal_state, unsealed
+from taskhub.domain.catalogue.reads import lost
+from taskhub.domain.health.checks import disk_is_full, failed_chores, live_workers, only_reads
+from taskhub.store import session, statements
+from taskhub.store.functions import difference, trigger_names
+from taskhub.store.models import Server
+from taskhub.store.room import FULL, ONLY_READS
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """What the database says of itself."""
+
+    number: int
+    version: str
+    fsync: str
+    synchronous_commit: str
+    full_page_writes: str
+    triggers: tuple[str, ...]
+    superuser: bool
+
+
+SHARED = (
+    "two connections share one, as behind a PgBouncer that pools transactions or statements: settings, prepared"
+    " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
+)
+FULL_DAYS: Final = 3
+"""After so many, the last full verification is said to be long ago: a worker makes one every night."""
+
+_VERIFY: Final = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
+_STANDING = statements.one("database_standing", _Standing)
+
+
+def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
+    """(what, whether it is good, detail), in the order an operator would look."""
+    now = _STANDING()
+    missing = sorted(trigger_names() - set(now.triggers))
+    found = [
+        ("Postgres version", now.number >= 150_000, f"{now.version} (15 or newer is needed)"),
+        *_session(),
+    ]
+    if not found[-1][1]:
+        return found  # what else is asked may go to any session, and prepared statements with it
+    found += [
+        *(
+            (setting, value == "on", f"{value} (off would lose acknowledged tasks in a crash)")
+            for setting, value in (
+                ("fsync", now.fsync),
+                ("synchronous_commit", now.synchronous_commit),
+                ("full_page_writes", now.full_page_writes),
+            )
+        ),
+        ("guards", not missing, "all in place" if not missing else f"missing: {', '.join(missing)}"),
+        (
+            "database role",
+            not now.superuser,
+            "a superuser, which no guard holds" if now.superuser else "an ordinary user",
+        ),
+    ]
+    full = disk_is_full()
+    found.append(("disk", not full, FULL if full else "a megabyte can be written"))
+    reads = only_reads()
+    found.append(("writes", not reads, ONLY_READS if reads else "the database takes them"))
+    executor = MigrationExecutor(connection)
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    found.append(("migrations", not pending, f"{len(pending)} pending" if pending else "up to date"))
+    differs = "" if pending else difference()
+    found.append(("functions", not differs, differs or "those of this version"))
+    found.append(("secret key", has_secret, "set" if has_secret else "SECRET_KEY is not set"))
+    workers = live_workers()
+    found.append(("workers", workers > 0, f"{workers} alive"))
+    failed = failed_chores()
+    words = f"failed, see the worker's log: {', '.join(failed)}" if failed else "none failed"
+    found.append(("chores", not failed, words))
+    found += [_audit_seals(), _audit_log()]
+    return found + [
+        _server(server, has_secret=has_secret) for server in Server.objects.filter(enabled=True).order_by("name")
+    ]
+
+
+def _session() -> list[tuple[str, bool, str]]:
+    """Whether this session is as it was asked to be, and will stay ours."""
+    asked = session.begun()
+    held = session.found(list(asked))
+    differing = [
+        f"{name} is {held[name] or 'not set'}, wanted {value}" for name, value in asked.items() if held[name] != value
+    ]
+    compiled = held["jit"] != "off"
+    try:
+        shared = session.is_shared()
+        sharing = SHARED if shared else "each connection has one of its own"
+    except OperationalError as error:
+        shared, sharing = True, f"no second connection could be made: {str(error).strip().splitlines()[0]}"
+    return [
+        ("session settings", not differing, "; ".join(differing) or "as wanted"),
+        (
+            "jit",
+            not compiled,
+            "on, which costs each call up to a second before Postgres 18; see `options=` in DATABASE_URL"
+            if compiled
+            else "off in our sessions",
+        ),
+        ("sessions", not shared, sharing),
+    ]
+
+
+def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
+    if has_secret and (unreadable := lost(server)):
+        return (f"server {server.name}", False, unreadable)
+    return (f"server {server.name}", server.state == "ready", server.problem or server.state)
+
+
+def _audit_seals() -> tuple[str, bool, str]:
+    """Whether what is written gets its seal."""
+    now = seal_state()
+    problem = misplaced(now, now.known_in) or unsealed(now)
+    sealed = f"last sealed {now.sealed_at:%Y-%m-%d %H:%M %Z}" if now.sealed_at else "nothing is sealed yet"
+    return ("audit seals", not problem, problem or sealed)
+
+
+def _audit_log() -> tuple[str, bool, str]:
+    """As it was found by whoever verified it last. That it was not read in full for long is no fault of the log."""
+    last = verifications()
+    if last.at is None:
+        return ("audit log", True, f"never verified: {_VERIFY}")
+    if not last.ok:
+        return ("audit log", False, f"verification failed {last.at:%Y-%m-%d %H:%M %Z}: {last.problem}")
+    verified = f"verified {last.at:%Y-%m-%d %H:%M %Z}, in full"
+    if last.in_full_at is None:
+        return ("audit log", True, f"{verified} never: {_VERIFY}")
+    verified += f" {last.in_full_at:%Y-%m-%d %H:%M %Z}"
+    days = (datetime.now(UTC) - last.in_full_at).days
+    return ("audit log", True, verified if days < FULL_DAYS else f"{verified}, {days} days ago: {_VERIFY}")

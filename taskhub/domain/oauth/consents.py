@@ -1,0 +1,198 @@
+"""What people allow applications to do for them, and what of it stands right now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.db import transaction
+from oauth2_provider.models import (
+    get_access_token_model,
+    get_application_model,
+    get_grant_model,
+    get_refresh_token_model,
+)
+
+from taskhub.core import permissions as gate
+from taskhub.core.errors import NotFound
+from taskhub.core.hints import StandingChanged
+from taskhub.core.names import OAUTH_ISSUER, SCOPES
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.hints.announce import notify
+from taskhub.lib import addresses
+from taskhub.store.models import Application, AuthContext, Consent, Membership, TokenFamily
+
+MAX_TARGET: Final = 300
+MAX_TARGETS: Final = 50
+"""Hosts kept with a consent; the oldest are asked about again."""
+
+Registration: Any = get_application_model()
+AccessToken: Any = get_access_token_model()
+RefreshToken: Any = get_refresh_token_model()
+Grant: Any = get_grant_model()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An application that may act for a person now: in which tenant, with which scopes, and the
+    auth context its tasks belong to."""
+
+    tenant_id: int
+    scopes: tuple[str, ...]
+    context: AuthContext
+
+
+def subject_of(user_id: int) -> str:
+    """The subject of a person. The id, not the name: whoever gets a freed name inherits no tasks."""
+    return f"user:{user_id}"
+
+
+def shown_name(registration: Any) -> str:
+    """What an application is called: its own word for itself, else its host or its id."""
+    return str(registration.name) or host_of(registration) or str(registration.client_id)
+
+
+def host_of(registration: Any) -> str:
+    """The host that vouches for the application, in ASCII; empty when no document does."""
+    if registration.registration_source != "cimd":
+        return ""
+    return addresses.host_of(str(registration.client_id))
+
+
+def known(tenant_id: int, registration: Any) -> Application | None:
+    """The application as the tenant knows it. One that an administrator registered belongs to that
+    tenant alone; any other is known as soon as somebody asks. `None`: not here, or blocked."""
+    found = Application.objects.filter(tenant_id=tenant_id, registration_id=registration.pk).first()
+    if found is None and registration.registration_source != "manual":
+        found, _ = Application.objects.get_or_create(tenant_id=tenant_id, registration_id=registration.pk)
+    return found if found is not None and found.blocked_at is None else None
+
+
+def remembered(application: Application, user_id: int, target: str) -> frozenset[str]:
+    """The scopes the person has allowed the application where it leads them back to `target` (host and
+    port); none when never asked about that."""
+    consent = Consent.objects.filter(
+        application=application, user_id=user_id, targets__contains=[target[:MAX_TARGET]]
+    ).first()
+    return frozenset(consent.scopes if consent else ())
+
+
+def remember(
+    application: Application,
+    *,
+    registration: Any,
+    asked: tuple[str, ...],
+    allowed: tuple[str, ...],
+    target: str,
+    actor: Actor,
+) -> None:
+    """Keep what the person decided. It is the answer to what was `asked`: of that, only what is
+    `allowed` now stays allowed; what was not asked this time stays as it was."""
+    assert actor.user_id is not None
+    with transaction.atomic():
+        consent = Consent.objects.filter(application=application, user_id=actor.user_id).first()
+        before = frozenset(consent.scopes if consent else ())
+        scopes = [scope for scope in SCOPES if scope in (before - set(asked)) | set(allowed)]
+        targets = [known for known in (consent.targets if consent else ()) if known != target[:MAX_TARGET]]
+        Consent.objects.update_or_create(
+            application=application,
+            user_id=actor.user_id,
+            defaults={
+                "scopes": scopes,
+                "targets": [*targets, target[:MAX_TARGET]][-MAX_TARGETS:],
+                "updated_at": datetime.now(UTC),
+            },
+        )
+        record_event(
+            "consent.given",
+            tenant_id=application.tenant_id,
+            target=shown_name(registration),
+            actor=actor,
+            before={"scopes": sorted(before)},
+            after={"client_id": registration.client_id, "scopes": scopes, "leads_back_to": target},
+        )
+        notify(StandingChanged())
+
+
+def refuse(application: Application, *, registration: Any, asked: tuple[str, ...], actor: Actor) -> None:
+    """Put on record that the person said no. What they allowed before stays allowed."""
+    record_event(
+        "consent.refused",
+        tenant_id=application.tenant_id,
+        target=shown_name(registration),
+        actor=actor,
+        after={"client_id": registration.client_id, "asked": list(asked)},
+    )
+
+
+def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool = False) -> str:
+    """Take back what a person allowed an application: its tokens for them end at once. With `own`
+    only what the actor allowed. Returns the application's name; raises `NotFound`."""
+    whose = {"user_id": actor.user_id} if own else {}
+    with transaction.atomic():
+        consent = (
+            Consent.objects.select_for_update(of=("self",))
+            .select_related("application__registration", "user")
+            .filter(pk=consent_id, application__tenant_id=tenant_id, **whose)
+            .first()
+        )
+        if consent is None:
+            raise NotFound("There is no such permission any more.")
+        registration: Any = consent.application.registration
+        end_tokens(registration, user_id=consent.user_id)
+        consent.delete()
+        record_event(
+            "consent.revoked",
+            tenant_id=tenant_id,
+            target=shown_name(registration),
+            actor=actor,
+            before={"person": consent.user.get_username(), "scopes": list(consent.scopes)},
+        )
+        notify(StandingChanged())
+        return shown_name(registration)
+
+
+def end_tokens(registration: Any, *, user_id: int | None = None) -> None:
+    """Delete the application's tokens and codes, for one person or for all."""
+    whose = {} if user_id is None else {"user_id": user_id}
+    TokenFamily.objects.filter(registration=registration, **whose).delete()
+    for model in (Grant, RefreshToken, AccessToken):
+        model.objects.filter(application=registration, **whose).delete()
+
+
+def forget_person(user_id: int) -> None:
+    """Delete all that the person ever allowed, with the tokens and codes of every application for them."""
+    for model in (Consent, TokenFamily, Grant, RefreshToken, AccessToken):
+        model.objects.filter(user_id=user_id).delete()
+
+
+def standing(user: Any, registration: Any) -> Standing | None:
+    """What the application may do for the person now; `None` when the person has no role any more,
+    took the permission back, or the application or this pair of both is locked out."""
+    if user is None or not user.is_active:
+        return None
+    # The same membership that `person_of` signs the person in with.
+    member = Membership.objects.filter(user_id=user.pk).order_by("tenant_id").first()
+    if member is None:
+        return None
+    consent = Consent.objects.filter(
+        user_id=user.pk,
+        application__registration_id=registration.pk,
+        application__tenant_id=member.tenant_id,
+        application__blocked_at__isnull=True,
+    ).first()
+    if consent is None:
+        return None
+    context, _ = AuthContext.objects.get_or_create(
+        tenant_id=member.tenant_id,
+        issuer=OAUTH_ISSUER,
+        subject=subject_of(user.pk),
+        client_id=registration.client_id,
+        defaults={"name": f"{user.get_username()} with {shown_name(registration)}"[:128]},
+    )
+    if context.disabled_at is not None:
+        return None
+    may = gate.grantable(member.role)
+    return Standing(member.tenant_id, tuple(scope for scope in consent.scopes if scope in may), context)

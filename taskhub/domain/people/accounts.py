@@ -1,0 +1,81 @@
+"""Sign-in rules on top of allauth: accounts are made by admins, never by strangers; who signs in is on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.clients.principals import person_of
+from taskhub.store.models import Membership
+
+
+class ClosedAccounts(DefaultAccountAdapter):
+    """No sign-up page, and events for the audit log."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        """Always closed."""
+        return False
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """The peer's address, which the guard has settled, trusted proxies and all."""
+        return str(request.META.get("REMOTE_ADDR") or "unknown")
+
+    def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
+        """The password was right, and the account is closed."""
+        _record("person.refused", request, user)
+        return render(request, "account/account_inactive.html", status=403)
+
+    def login(self, request: HttpRequest, user: Any) -> None:
+        """The password was right."""
+        super().login(request, user)
+        _record("person.signed.in", request, user)
+
+    def logout(self, request: HttpRequest) -> None:
+        """The person leaves."""
+        user = request.user
+        super().logout(request)
+        _record("person.signed.out", request, user)
+
+    def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
+        """The password was wrong, or the name is nobody's. How often that is tried is limited before."""
+        name = str(credentials.get("username") or "")
+        users: Any = get_user_model()
+        _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
+
+    def clean_password(self, password: str, user: Any = None) -> str:
+        """Long and odd enough, and another one than before: that one may be somebody else's too."""
+        cleaned: str = super().clean_password(password, user=user)
+        if user is not None and user.pk and user.check_password(cleaned):
+            raise ValidationError("This is the password that you have. Choose another.")
+        return cleaned
+
+    def set_password(self, user: Any, password: str) -> None:
+        """Another password, by the person: one that nobody else knows."""
+        super().set_password(user, password)
+        Membership.objects.filter(user=user, password_due=True).update(password_due=False)
+        _record("person.password.changed", self.request, user)
+
+
+def _record(action: str, request: HttpRequest, user: Any) -> None:
+    """Of a name that is nobody's only that it was tried: it may be a password in the wrong field."""
+    person = person_of(user.pk, user.get_username()) if user is not None else None
+    name = user.get_username() if user is not None else "nobody"
+    record_event(
+        action,
+        tenant_id=person.tenant_id if person else None,
+        target=name,
+        actor=Actor(
+            name="a stranger" if action == "person.refused" else name,
+            door=Door.WEB,
+            address=str(request.META.get("REMOTE_ADDR") or ""),
+            user_id=None if user is None or action == "person.refused" else user.pk,
+        ),
+    )

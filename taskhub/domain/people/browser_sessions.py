@@ -1,0 +1,62 @@
+"""Sessions of browsers, in the database, found by the SHA-256 of what the cookie holds: who reads the table
+cannot come in with it. (`SESSION_ENGINE` names this module; sessions of MCP clients are `domain.sessions.writes`.)"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends import db
+
+from taskhub.lib import ids
+from taskhub.store import statements
+from taskhub.store.models import SignIn
+
+_PURGE = statements.rowcount("purge_sign_ins")
+
+
+def purge_sign_ins(*, limit: int = 1_000) -> int:
+    """Delete sessions of browsers that are over, at most `limit`. Returns how many."""
+    return _PURGE(most=limit)
+
+
+def row_key(cookie: str) -> str:
+    """The key of the row for a cookie's value."""
+    return ids.digest(cookie).hex()
+
+
+class SessionStore(db.SessionStore):
+    """Django's own, but for the key of the row, and that the row names its user: the database ends the
+    sessions of somebody who is locked out or gets another password (`domain/people/functions.sql`).
+
+    The class keeps its name: it is part of what signs the stored data. Nothing here runs in an event loop, so
+    the `a…` methods are left as they are: they find nothing, and the table refuses what they would write."""
+
+    @classmethod
+    def get_model_class(cls) -> type[SignIn]:
+        """Where sessions are."""
+        return SignIn
+
+    def _get_session_from_db(self) -> SignIn | None:
+        found = SignIn.alive(row_key(self.session_key)).first() if self.session_key else None
+        if found is None:
+            self._session_key = None
+        return found
+
+    def exists(self, session_key: str) -> bool:
+        """Whether there is a session for this cookie."""
+        return bool(super().exists(row_key(session_key)))
+
+    def create_model_instance(self, data: Any) -> SignIn:
+        """The row as it is to be written."""
+        row = super().create_model_instance(data)
+        assert isinstance(row, SignIn)
+        row.session_key = row_key(row.session_key)
+        row.user_id = data.get(SESSION_KEY)
+        return row
+
+    def delete(self, session_key: str | None = None) -> None:
+        """End the session of this cookie, or this session."""
+        key = session_key if session_key is not None else self.session_key
+        if key is not None:
+            super().delete(row_key(key))

@@ -1,0 +1,74 @@
+"""Answers: from a client, an operator or an approver. The first valid one wins."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from taskhub.core.errors import Invalid
+from taskhub.core.records import Actor, OpenQuestion, QuestionKind
+from taskhub.domain.changes import change, who
+from taskhub.domain.questions.kinds import checked_response, verdict_of
+from taskhub.lib import jsonx
+from taskhub.store import statements
+
+
+class Outcome(StrEnum):
+    """What became of an answer."""
+
+    ANSWERED = "answered"
+    COUNTED = "counted"
+    LATE = "late"
+    TWICE = "twice"
+    UNKNOWN = "unknown"
+
+
+_ANSWER = statements.one("answer", Outcome)
+
+
+def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> Outcome:
+    """Store `response` to a question that is not an approval.
+
+    Raises `Invalid` with the reason when it does not answer what was asked: the question stays
+    open. `LATE` when somebody else was first.
+    """
+    clean, verdict = checked_answer(question.kind, question.params, response)
+    return _store(task_id, question.key, jsonx.encode(clean).decode(), verdict, None, actor)
+
+
+def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) -> tuple[dict[str, Any], str]:
+    """The answer as it is stored, and its verdict. Raises `Invalid` when it does not answer what was asked."""
+    clean = checked_response(kind, params, response)
+    if jsonx.has_nul(clean):
+        raise Invalid("An answer cannot hold the character U+0000.")
+    return clean, verdict_of(kind, clean)
+
+
+def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> Outcome:
+    """Approve or reject. One rejection ends the task: the tool never runs and the caller reads
+    `actor.reason`. Approvals count per person up to the quorum (`COUNTED` below it)."""
+    response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
+    final = None
+    if not approve:
+        why = f": {actor.reason}" if actor.reason else "."
+        text = f"{question.params.get('tool', 'The call')} was not approved by {actor.name}{why}"
+        final = jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True}).decode()
+    return _store(
+        task_id, question.key, jsonx.encode(response).decode(), "approve" if approve else "reject", final, actor
+    )
+
+
+def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> Outcome:
+    return change(
+        _ANSWER,
+        task_id,
+        task=task_id,
+        key=key,
+        response=response,
+        verdict=verdict,
+        reason=actor.reason,
+        user=actor.user_id,
+        context=actor.context_id,
+        final=final,
+        who=who(actor),
+    )

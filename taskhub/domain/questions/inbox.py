@@ -1,0 +1,141 @@
+"""Open questions as the people who answer them see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core import calls
+from taskhub.core.records import OpenQuestion, Person
+from taskhub.core.states import Audience, QuestionKind, QuestionState, State
+from taskhub.domain.foreign import Foreign, foreign, object_of
+from taskhub.store import statements
+
+SHOWN: Final = 100
+_ALL_OF_IT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One person's or client's decision on a question."""
+
+    actor: str
+    verdict: str
+    reason: str
+    door: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InboxItem:
+    """A question with the task it holds up. `mine`: the person may decide it and has not yet. `arguments`: in a list
+    those that stand in their first `calls.BEGINNING` characters. `tool_rule`: which of them its tool's policy names
+    now."""
+
+    id: int
+    task_id: int
+    public_id: str
+    tool_name: str
+    server: str
+    client: str
+    task_state: State
+    key: str
+    kind: QuestionKind
+    state: QuestionState
+    asked: Foreign
+    arguments: dict[str, Any]
+    tool_rule: dict[str, Any]
+    audience: Audience
+    group: str
+    quorum: int
+    approvals: int
+    opened_at: datetime
+    closed_at: datetime | None
+    due_at: datetime | None
+    mine: bool
+    decided_by_me: bool
+    message: str
+    last_actor: str
+    last_verdict: str
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What was asked."""
+        return self.asked.found
+
+    @property
+    def unreadable(self) -> str:
+        """Why `params` are empty although something was asked."""
+        return self.asked.unreadable
+
+    @property
+    def called(self) -> str:
+        """The call's arguments in a few words."""
+        if self.kind is not QuestionKind.APPROVAL:
+            return calls.short(self.arguments, self.tool_rule)
+        known = calls.settled(self.params)
+        return calls.short({**known, **self.arguments}, self.params.get("rule") or {})
+
+    @property
+    def question(self) -> OpenQuestion:
+        """As the lifecycle takes it."""
+        return OpenQuestion(
+            key=self.key,
+            kind=self.kind,
+            params=self.params,
+            audience=self.audience,
+            group=self.group,
+            quorum=self.quorum,
+            approvals=self.approvals,
+        )
+
+
+_READ = {"asked": foreign, "arguments": calls.begun, "tool_rule": object_of}
+_COUNT = statements.one("count_mine", int)
+_MINE_OF_TASK = statements.many("mine_of_task", int)
+_MINE = statements.many("inbox_mine", InboxItem, convert=_READ)
+_ALL = statements.many("inbox_all", InboxItem, convert=_READ)
+_DECIDED = statements.many("inbox_decided", InboxItem, convert=_READ)
+_ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
+_VOTES = statements.many("question_votes", Vote)
+
+
+def open_count(person: Person, *, approve: bool) -> int:
+    """How many questions wait for the person."""
+    return _COUNT(**_params(person, approve))
+
+
+def mine_of(person: Person, task_id: int, *, approve: bool) -> frozenset[int]:
+    """The questions of the task that wait for the person."""
+    return frozenset(_MINE_OF_TASK(**_params(person, approve), task=task_id))
+
+
+def questions(person: Person, queue: str, *, approve: bool, limit: int = SHOWN) -> tuple[InboxItem, ...]:
+    """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
+    params = _params(person, approve)
+    if queue == "mine":
+        return tuple(_MINE(**params, arguments=calls.BEGINNING, most=limit))
+    if queue == "all":
+        return tuple(_ALL(**params, arguments=calls.BEGINNING, most=limit))
+    assert queue == "decided"
+    return tuple(_DECIDED(**params, arguments=calls.BEGINNING, most=limit))
+
+
+def question(person: Person, question_id: int, *, approve: bool) -> InboxItem | None:
+    """One question of the person's tenant, open or not."""
+    return _ONE(**_params(person, approve), arguments=_ALL_OF_IT, question=question_id)
+
+
+def votes(question_id: int) -> tuple[Vote, ...]:
+    """Who decided what, in order."""
+    return tuple(_VOTES(question=question_id))
+
+
+def _params(person: Person, approve: bool) -> dict[str, object]:
+    return {
+        "tenant": person.tenant_id,
+        "user": person.user_id,
+        "groups": sorted(person.groups),
+        "approve": approve,
+    }

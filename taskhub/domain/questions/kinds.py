@@ -1,0 +1,154 @@
+"""What can be asked while a tool runs: one table of the kinds of questions, and what follows from it.
+
+How the console words and draws a kind stands in `console.questions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.core.states import Audience, QuestionKind
+from taskhub.domain.questions.forms import checked_elicitation, form_fields, unfit
+from taskhub.lib.addresses import deceit
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What is true of every question of a kind. Its `params` are those of the method."""
+
+    method: str | None
+    """A server asks it, and a client is asked it, with this; `None` for what only people are asked, by us."""
+    check: Callable[[Object, Object], Object]
+    """The answer (the second) reduced to what was asked for. Raises `Invalid` naming the field."""
+    can_answer: Callable[[Object, Object], bool] = lambda capabilities, params: False
+    """Whether a client with these capabilities may be asked it."""
+    needs: Callable[[Object], Object] = lambda params: {}
+    """The capabilities a client must declare to be asked it, as it would declare them."""
+    problem: Callable[[Object], str] = lambda params: ""
+    """Why it cannot be asked, in words; empty when it can."""
+    refusable: bool = False
+    """Its answer has an `action`: who is asked may decline, or dismiss it."""
+    permission: str = "question.answer"
+    """What a person needs to answer it; see `core.permissions`."""
+
+
+def _can_elicit(capabilities: Object, params: Object) -> bool:
+    # `elicitation: {}` means forms only; url mode needs `elicitation.url`.
+    declared = capabilities.get("elicitation")
+    if not isinstance(declared, dict):
+        return False
+    if params.get("mode") == "url":
+        return "url" in declared
+    return not declared or "form" in declared
+
+
+def _elicitation_problem(params: Object) -> str:
+    if params.get("mode") == "url":
+        url = params.get("url")
+        why = deceit(url) if isinstance(url, str) else "it is no text"
+        return f"the tool asked to open an address that nobody should open: {why}" if why else ""
+    try:
+        form_fields(params.get("requestedSchema", {}))
+    except Invalid as error:
+        return f"the tool asked with a form nobody can draw: {error.message}"
+    return ""
+
+
+def _can_sample(capabilities: Object, params: Object) -> bool:
+    declared = capabilities.get("sampling")
+    return isinstance(declared, dict) and ("tools" not in params or "tools" in declared)
+
+
+def _checked_sampling(params: Object, response: Object) -> Object:
+    role, content, model = response.get("role"), response.get("content"), response.get("model")
+    if role not in ("user", "assistant") or not isinstance(content, (dict, list)) or not isinstance(model, str):
+        raise Invalid("A sampling answer has role, content and model.")
+    return response
+
+
+def _checked_roots(params: Object, response: Object) -> Object:
+    roots = response.get("roots")
+    if not isinstance(roots, list) or not all(
+        isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
+    ):
+        raise Invalid("A roots answer has a list of roots, each with a uri.")
+    return response
+
+
+def _never_answered(params: Object, response: Object) -> Object:
+    raise Invalid("An approval is decided by people, not answered.")
+
+
+KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
+    {
+        QuestionKind.ELICITATION: Kind(
+            method="elicitation/create",
+            check=checked_elicitation,
+            can_answer=_can_elicit,
+            needs=lambda params: {"elicitation": {"url": {}} if params.get("mode") == "url" else {"form": {}}},
+            problem=_elicitation_problem,
+            refusable=True,
+        ),
+        QuestionKind.SAMPLING: Kind(
+            method="sampling/createMessage",
+            check=_checked_sampling,
+            can_answer=_can_sample,
+            needs=lambda params: {"sampling": {"tools": {}} if "tools" in params else {}},
+        ),
+        QuestionKind.ROOTS: Kind(
+            method="roots/list",
+            check=_checked_roots,
+            can_answer=lambda capabilities, params: isinstance(capabilities.get("roots"), dict),
+            needs=lambda params: {"roots": {}},
+        ),
+        QuestionKind.APPROVAL: Kind(method=None, check=_never_answered, permission="question.approve"),
+    }
+)
+
+METHODS: Final[Mapping[QuestionKind, str]] = MappingProxyType(
+    {kind: facts.method for kind, facts in KINDS.items() if facts.method is not None}
+)
+"""The kinds that a server asks and a client answers, and with which method."""
+
+BY_METHOD: Final[Mapping[str, QuestionKind]] = MappingProxyType({method: kind for kind, method in METHODS.items()})
+"""By the method that asks such a question."""
+
+
+def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool:
+    """Whether a client with these capabilities may be asked this (B26-62, T26-31)."""
+    return KINDS[kind].can_answer(capabilities, params)
+
+
+def audience_for(capabilities: Object, kind: QuestionKind, params: Object, policy: Audience | None) -> Audience:
+    """Who is asked: the policy's word, but never a client that cannot answer."""
+    if not can_answer(capabilities, kind, params):
+        return Audience.OPERATOR
+    return policy or Audience.EITHER
+
+
+def question_problem(kind: QuestionKind, params: Object) -> str:
+    """Why this cannot be asked, in words; empty when it can."""
+    if why := unfit(params):
+        return f"the tool asked something that nobody can be shown: {why}"
+    return KINDS[kind].problem(params)
+
+
+def checked_response(kind: QuestionKind, params: Object, response: Any) -> Object:
+    """A client's or operator's answer to a question, reduced to what was asked for.
+
+    Extra properties of a form are dropped: clients send them. Raises `Invalid` naming the field.
+    """
+    if not isinstance(response, dict):
+        raise Invalid("An answer is an object.")
+    return KINDS[kind].check(params, response)
+
+
+def verdict_of(kind: QuestionKind, response: Object) -> str:
+    """A checked answer in one word, as events and pages name it."""
+    return str(response["action"]) if KINDS[kind].refusable else "answer"

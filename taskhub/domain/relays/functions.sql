@@ -1,0 +1,98 @@
+-- Requests that web processes hand to workers, and what they follow. Rows live for seconds or as long
+-- as a stream, and are worth nothing after a crash: their tables are not logged. Python calls these
+-- from taskhub/domain/relays/writes.py and interests.py; the promise of each stands there.
+
+-- One request for a worker. Refused, with a word that says why, when no worker lives or the context
+-- has p_most under way. Checking the references writes to logged tables, and a NOTIFY holds up every
+-- other one until its commit is on disk: this commit waits for no disk.
+CREATE OR REPLACE FUNCTION add_relay(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
+                             p_capabilities text, p_seconds float8, p_most int)
+RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF NOT EXISTS (SELECT 1 FROM worker
+                   WHERE stopped_at IS NULL AND heartbeat_at > clock_timestamp() - interval '30 seconds') THEN
+        RETURN 'no worker';
+    END IF;
+    IF (SELECT count(*) FROM relay WHERE context_id = p_context AND deadline > clock_timestamp()) >= p_most THEN
+        RETURN 'too many';
+    END IF;
+    INSERT INTO relay (id, context_id, server_id, method, params, capabilities, deadline)
+    VALUES (p_id, p_context, p_server, p_method, p_params::json, p_capabilities::json,
+            clock_timestamp() + make_interval(secs => p_seconds));
+    PERFORM pg_notify('taskhub', 'q ' || p_server || ' ' || p_id);
+    RETURN '';
+END $$;
+
+-- For each server, up to so many waiting requests become this worker's, oldest first.
+CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
+RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
+               seconds float8)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    RETURN QUERY
+        WITH chosen AS MATERIALIZED (
+            SELECT w.id FROM unnest(p_servers, p_free) AS s(id, free)
+            CROSS JOIN LATERAL (
+                SELECT r.id FROM relay r
+                WHERE r.server_id = s.id AND r.state = 'waiting' AND r.deadline > clock_timestamp()
+                ORDER BY r.created_at LIMIT s.free FOR UPDATE SKIP LOCKED
+            ) w
+        )
+        UPDATE relay r SET state = 'running', worker = p_worker FROM chosen c, server s
+        WHERE r.id = c.id AND s.id = r.server_id
+        RETURNING r.id, r.server_id, s.name::text, r.method::text, r.params::text, r.capabilities::text,
+                  extract(epoch FROM r.deadline - clock_timestamp())::float8;
+END $$;
+
+-- Stores the outcome, unless its caller has left. Rings the caller.
+CREATE OR REPLACE FUNCTION finish_relay(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    UPDATE relay SET state = 'done', outcome = p_outcome::json
+    WHERE id = p_id AND state = 'running' AND worker = p_worker;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM pg_notify('taskhub', 'a ' || p_id);
+    RETURN true;
+END $$;
+
+-- Makes the interests of a holder last; tells the workers of new ones.
+CREATE OR REPLACE FUNCTION follow(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    fresh boolean;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    WITH wanted AS (
+        INSERT INTO interest (holder, server_id, uri, expires_at)
+        SELECT p_holder, w.server, w.uri, clock_timestamp() + make_interval(secs => p_seconds)
+        FROM unnest(p_servers, p_uris) AS w(server, uri) ORDER BY w.server, w.uri
+        ON CONFLICT (holder, server_id, uri) DO UPDATE SET expires_at = excluded.expires_at
+        -- A row this statement inserted has never been updated.
+        RETURNING (xmax = 0) AS made
+    )
+    SELECT coalesce(bool_or(made), false) INTO fresh FROM wanted;
+    IF fresh THEN
+        PERFORM pg_notify('taskhub', 'i');
+    END IF;
+    RETURN fresh;
+END $$;
+
+-- The server is being listened to for these: rings every stream that waited for it.
+CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    holders text[];
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    WITH marked AS (
+        UPDATE interest SET followed_at = clock_timestamp()
+        WHERE server_id = p_server AND uri = ANY (p_uris) AND followed_at IS NULL RETURNING holder
+    )
+    SELECT array_agg(DISTINCT holder) INTO holders FROM marked;
+    PERFORM pg_notify('taskhub', 'f ' || h) FROM unnest(holders) AS h;
+    RETURN coalesce(cardinality(holders), 0);
+END $$;

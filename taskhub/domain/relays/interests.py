@@ -1,0 +1,57 @@
+"""Who wants to hear when a resource changes: recorded by streams, followed by workers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from taskhub.core.hints import InterestsChanged, ResourceChanged, encode, resource_topic
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.domain.hints.announce import BATCH, NOTIFY_SOON
+from taskhub.store import statements
+
+INTEREST_SECONDS = 180.0
+"""How long an interest lasts without being renewed."""
+
+_FOLLOW = statements.none("follow")
+_UNFOLLOW = statements.none("unfollow")
+_UNCONFIRMED = statements.many("unconfirmed", tuple[int, str])
+_FOLLOWED = statements.many("followed_resources", tuple[int, str])
+_MARK = statements.none("mark_followed")
+
+
+def follow(holder: str, wanted: Collection[tuple[int, str]]) -> None:
+    """Record, or renew, that the stream `holder` wants to hear of these resources (server id, uri)."""
+    servers, uris = [server for server, _ in wanted], [uri for _, uri in wanted]
+    _FOLLOW(holder=holder, servers=servers, uris=uris, seconds=INTEREST_SECONDS)
+
+
+def unfollow(holder: str) -> None:
+    """The stream is over."""
+    _UNFOLLOW(holder=holder, channel=HINT_CHANNEL, hint=encode(InterestsChanged()))
+
+
+def unconfirmed(holder: str) -> set[tuple[int, str]]:
+    """Those of the stream's interests that no worker follows yet."""
+    return set(_UNCONFIRMED(holder=holder))
+
+
+def followed_resources() -> dict[int, frozenset[str]]:
+    """Server id: the uris that anybody wants to hear of."""
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for server_id, uri in _FOLLOWED():
+        found[server_id].add(uri)
+    return {server_id: frozenset(uris) for server_id, uris in found.items()}
+
+
+def mark_followed(server_id: int, uris: Iterable[str]) -> None:
+    """A worker hears of these from now on; streams that waited for it are rung."""
+    _MARK(server=server_id, uris=list(uris))
+
+
+def announce_updates(server_id: int, uris: Iterable[str]) -> None:
+    """The server says that these have changed: ring whoever follows them. In a transaction of its own
+    that waits for no disk."""
+    hints = [ResourceChanged(resource_topic(server_id, uri)) for uri in uris]
+    for start in range(0, len(hints), BATCH):
+        NOTIFY_SOON(channel=HINT_CHANNEL, hints=encode(*hints[start : start + BATCH]))

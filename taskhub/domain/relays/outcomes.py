@@ -1,0 +1,92 @@
+"""A request that a worker makes at a server for a caller who waits, and what can come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+READ: Final = "resources/read"
+GET_PROMPT: Final = "prompts/get"
+COMPLETE: Final = "completion/complete"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRelay:
+    """What `domain.relays.writes.add_relay` needs. `params` are those of the server's own method, with
+    the server's own names; `capabilities` are what the caller declared."""
+
+    id: int
+    context_id: int
+    server_id: int
+    method: str
+    params: dict[str, Any]
+    capabilities: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RelayClaim:
+    """A request in a worker's hands; it is worth `seconds` more."""
+
+    id: int
+    server_id: int
+    server_name: str
+    method: str
+    params: dict[str, Any]
+    capabilities: dict[str, Any]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The server's result as it came, without `resultType`, `ttlMs` and `cacheScope`, which are a
+    revision's affair. `ttl_ms` is how long the server lets it be kept, if it said so."""
+
+    result: dict[str, Any]
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The server wants answers (`requests`: key to method and params) and the same request again,
+    with them and with `state`."""
+
+    requests: dict[str, dict[str, Any]]
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The server's JSON-RPC error as it came, or ours when it could not be had."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no such resource."""
+
+    uri: str
+
+
+RelayOutcome = Answered | Asked | Failed | Missing
+
+_KINDS: Final[dict[str, type[Answered] | type[Asked] | type[Failed] | type[Missing]]] = {
+    "answered": Answered,
+    "asked": Asked,
+    "failed": Failed,
+    "missing": Missing,
+}
+
+
+def encoded(outcome: RelayOutcome) -> dict[str, Any]:
+    """The outcome as a JSON object."""
+    (kind,) = (word for word, shape in _KINDS.items() if isinstance(outcome, shape))
+    return {"kind": kind, **{name: getattr(outcome, name) for name in outcome.__dataclass_fields__}}
+
+
+def decoded(body: dict[str, Any]) -> RelayOutcome:
+    """What `encoded` made."""
+    parts = dict(body)
+    return _KINDS[parts.pop("kind")](**parts)

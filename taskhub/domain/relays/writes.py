@@ -1,0 +1,85 @@
+"""Requests that workers make at servers for callers who wait: reading a resource, getting a prompt,
+completing an argument. Nothing of them is kept: they are not tasks, and a crash may lose them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from taskhub.core.errors import LimitReached, Unavailable
+from taskhub.core.hints import RelayDropped, encode
+from taskhub.core.names import HINT_CHANNEL
+from taskhub.domain.relays.outcomes import NewRelay, RelayClaim, RelayOutcome, decoded, encoded
+from taskhub.lib import jsonx
+from taskhub.store import statements
+
+RELAY_SECONDS = 30.0
+"""How long a caller waits for a server."""
+
+CONTEXT_RELAYS = 32
+"""Requests of one client under way at once."""
+
+
+class _Taken(NamedTuple):
+    """Whether a request is known, and its outcome as JSON text."""
+
+    known: bool
+    outcome: str | None
+
+
+_ADD = statements.maybe("add_relay", str)
+_TAKE = statements.one("take_outcome", _Taken)
+_DROP = statements.none("drop_relay")
+_CLAIM = statements.many("claim_relays", RelayClaim)
+_FINISH = statements.one("finish_relay", bool)
+_SWEEP = statements.rowcount("sweep_relays")
+_SWEEP_INTERESTS = statements.rowcount("sweep_interests")
+
+
+def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
+    """Hand a request to the workers. Raises `Unavailable` when no worker lives, `LimitReached` when
+    the client has `CONTEXT_RELAYS` under way."""
+    params = jsonx.encode(jsonx.repaired(new.params)).decode()
+    capabilities = jsonx.encode(jsonx.repaired(new.capabilities)).decode()
+    refusal = _ADD(
+        relay=new.id,
+        context=new.context_id,
+        server=new.server_id,
+        method=new.method,
+        params=params,
+        capabilities=capabilities,
+        seconds=seconds,
+        most=CONTEXT_RELAYS,
+    )
+    if refusal == "no worker":
+        raise Unavailable("No worker is running: nobody can ask the server now.")
+    if refusal:
+        raise LimitReached(f"This client has {CONTEXT_RELAYS} requests under way, the most allowed.", retry_after=1)
+
+
+def take_outcome(relay_id: int) -> tuple[bool, RelayOutcome | None]:
+    """Whether the request is still known, and its outcome once it is there; then it is forgotten."""
+    taken = _TAKE(relay=relay_id)
+    return taken.known, None if taken.outcome is None else decoded(json.loads(taken.outcome))
+
+
+def drop_relay(relay_id: int) -> None:
+    """The caller has left: whoever works on it may stop."""
+    _DROP(relay=relay_id, channel=HINT_CHANNEL, hint=encode(RelayDropped(relay_id)))
+
+
+def claim_relays(*, worker: str, free: Mapping[int, int]) -> list[RelayClaim]:
+    """Take waiting requests, oldest first: for each server (by id) at most as many as stand there."""
+    return _CLAIM(worker=worker, servers=list(free.keys()), free=list(free.values()))
+
+
+def finish_relay(relay_id: int, outcome: RelayOutcome, *, worker: str) -> bool:
+    """Store what came of it and ring the caller; `False` when the caller has left."""
+    text = jsonx.encode(jsonx.repaired(encoded(outcome))).decode()
+    return _FINISH(relay=relay_id, worker=worker, outcome=text)
+
+
+def sweep_relays() -> int:
+    """Delete requests whose caller must have gone, and interests that nobody renewed."""
+    return _SWEEP() + _SWEEP_INTERESTS()

@@ -1,0 +1,1 @@
+"""A made-up history for a demo: tasks, answers and events of a month, as if they had happened."""

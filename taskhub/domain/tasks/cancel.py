@@ -1,0 +1,24 @@
+"""Cancellation is a recorded wish; what is answered to it is each revision's own affair."""
+
+from __future__ import annotations
+
+from taskhub.core.errors import NotFound
+from taskhub.core.records import Actor
+from taskhub.core.states import State
+from taskhub.domain.changes import change, who
+from taskhub.store import statements
+
+_CANCEL = statements.one("request_cancel", str)
+
+
+def request_cancel(task_id: int, *, actor: Actor) -> State:
+    """Ask for the task to stop; returns the state right after.
+
+    A task that nobody runs is cancelled at once. A running one goes on until its worker has
+    stopped the tool; it may still finish first. An ended task stays as it is. Asking twice is
+    harmless. Raises `NotFound`.
+    """
+    state = change(_CANCEL, task_id, task=task_id, who=who(actor))
+    if state == "unknown":
+        raise NotFound("Task not found")
+    return State(state)

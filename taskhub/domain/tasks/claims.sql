@@ -1,0 +1,324 @@
+-- Who gets which task, and who may not have what they wait for.
+
+-- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
+-- is full. p_per_context counts over all workers, p_share over the slots of this one.
+-- The index has who holds a task, and nothing that changes while it runs.
+CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
+RETURNS TABLE (context_id bigint, room int)
+LANGUAGE sql STABLE AS $$
+    WITH leased AS MATERIALIZED (
+        SELECT t.context_id, t.worker FROM task t WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
+        ORDER BY t.id
+    )
+    SELECT l.context_id,
+           least(p_per_context - count(*), p_share - count(*) FILTER (WHERE l.worker = p_worker))::int
+    FROM leased l GROUP BY l.context_id
+$$;
+
+-- Whether calls of this client may run: nobody locked it out, and behind a program that a person signed in
+-- there still are the person, their role, their consent and the program. (`domain.clients.principals._of_oauth` says
+-- the same of its tokens.)
+CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
+        SELECT FROM auth_user u
+        JOIN membership m ON m.user_id = u.id AND m.tenant_id = client.tenant_id
+        JOIN oauth2_provider_application r ON r.client_id = client.client_id
+        JOIN application a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
+        JOIN consent s ON s.application_id = a.id AND s.user_id = u.id
+        WHERE u.is_active AND 'user:' || u.id = client.subject))
+$$;
+
+-- Of tasks that a worker is about to take, keeps those from running that must not run as they are: asks for approval
+-- (again) where the tool has changed since people or a rule let the call through, and faults the others with the
+-- reason. An approval holds for the definition that was shown with it. A rule that let a call through did so by the
+-- definition of that moment. The caller holds their locks; returns which they were. Every batch passes here, so the
+-- long way to a client's rights is gone only where they hang on a person.
+CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    unfit record;
+    before record;
+    why text;
+    held_back bigint[] := '{}';
+BEGIN
+    FOR unfit IN
+        -- By their ids alone, and first: a plan made while there were few tasks would begin with the tool or the
+        -- client, and read all of theirs.
+        WITH taken AS MATERIALIZED (
+            SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
+            WHERE w.id = ANY (p_ids)
+        )
+        SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id AS approval, o.rejected, CASE
+                   WHEN NOT may.call THEN 'client_locked_out'
+                   WHEN NOT o.enabled THEN 'tool_turned_off'
+                   WHEN o.rejected <> '' THEN 'tool_rejected'
+                   WHEN may.gone THEN 'tool_not_offered'
+                   WHEN a.id IS NULL THEN 'tool_changed'
+                   ELSE 'approved_tool_changed' END AS reason
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
+        LEFT JOIN LATERAL (
+            SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
+            -- Not `q.id`, of which there is an index: a claim sorts nothing where it need not (claim_tasks), and
+            -- would read in its order every question there ever was.
+            ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
+                   -- A call that nobody approved goes to the server, which knows best what it has.
+                   a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
+                   CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
+                        ELSE a.outdated END AS outdated) AS may
+        WHERE NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
+    LOOP
+        held_back := held_back || unfit.id;
+        why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected)
+                    ELSE th_words(unfit.reason) END;
+        IF unfit.reason IN ('tool_changed', 'approved_tool_changed') THEN
+            SELECT 'approval' || CASE WHEN n = 0 THEN '' ELSE '-' || n + 1 END AS key,
+                   coalesce(q.params, json_build_object('tool', o.exposed_name, 'server', s.name,
+                                                        'rule', o.approval_when, 'changed', true)) AS params,
+                   coalesce(q."group", o.approval_group) AS "group", coalesce(q.quorum, o.approval_quorum) AS quorum
+            INTO before
+            FROM tool o JOIN server s ON s.id = o.server_id LEFT JOIN question q ON q.id = unfit.approval
+            CROSS JOIN LATERAL (SELECT count(*) AS n FROM question
+                                WHERE task_id = unfit.id AND kind = 'approval') AS asked
+            WHERE o.id = unfit.tool_id;
+            PERFORM th_open_questions(unfit.id, unfit.tenant_id, json_build_array(json_build_object(
+                'key', before.key, 'kind', 'approval', 'params', before.params, 'audience', 'operator',
+                'group', before."group", 'quorum', before.quorum)), false);
+            UPDATE task SET state = 'input_required',
+                   message = th_words('waiting_again', th_waiting_for_approval(before."group", 0, before.quorum), why)
+            WHERE id = unfit.id;
+        ELSE
+            why := left(th_words(CASE WHEN unfit.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END, why), 1024);
+            UPDATE task SET state = 'faulted', message = why, ended_at = clock_timestamp(), upstream_state = NULL,
+                   error = th_error(why, CASE WHEN unfit.reason = 'tool_rejected' THEN 'tool_not_offered'
+                                              ELSE unfit.reason END)
+            WHERE id = unfit.id;
+        END IF;
+    END LOOP;
+    RETURN held_back;
+END $$;
+
+-- At most p_limit runnable tasks become this worker's. A context takes part while it runs fewer than
+-- p_per_context tasks in all and fewer than p_share on this worker; what it has beyond that waits its turn.
+-- p_scarce are the servers that take fewer than p_limit calls more from this worker, and p_rooms how many each
+-- of them takes: what is for a server without room stays queued, and holds up nobody. So does what is for a server that
+-- is disabled, which is no reason for a second look before a first one meets it.
+-- There are two looks. The first is at the queue as it stands, oldest first, for as many as every context has
+-- room for: whatever it finds fits, and nothing is locked in vain. Where nobody is full, no server is scarce and
+-- no more than that is queued, it is all there is to do. Otherwise one context's backlog, or one server's, may fill
+-- the front of the queue, so the second look goes from context to context and in each from tool to tool, never
+-- touching an entry of a context that is full, nor more of a server's than it has room for: its cost is the number
+-- of contexts and tools that wait, not of tasks. It visits at most 200 of them, from a start that changes with every
+-- claim. A server's places go to the oldest of each context, by lot where there are more, then to the next of each.
+-- `r_more` tells whether more could run as soon as a task ends; `r_skipped` that somebody held the lock of
+-- a task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
+-- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
+-- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
+-- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
+-- what was locked or committed late.
+CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
+                                       p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
+                                       p_who text)
+RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
+               tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
+               client_capabilities text, trace text, question_audience text, run_seconds int, given text,
+               context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
+               r_held_back bigint[])
+-- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
+-- scan, and what is wanted in the order of an index is read from that one and not sorted. (Such a plan, then 19,000
+-- calls queued among 100,000 tasks: 8 ms a claim; with whole scans 48 ms, with sorts 3.5 s. Hash and merge joins make
+-- no difference.) And no bitmap scan, because only a plain index scan marks the entries of ended leases as dead. Before
+-- Postgres 18 each sort that is needed all the same makes the plan look expensive enough for just-in-time compilation,
+-- a second for each claim: our sessions have `jit` off (`config.env`).
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET enable_incremental_sort = off AS $$
+DECLARE
+    -- A constant of this claim: a bound of the index scans, as a volatile clock could not be.
+    moment timestamptz := clock_timestamp();
+    start timestamptz := coalesce(p_since - interval '1 second', '-infinity');
+    chosen bigint[] := '{}';
+    batch bigint[];
+    seen bigint;
+    look int;
+    again boolean := cardinality(p_scarce) > 0;
+    paused bigint[] := ARRAY(SELECT s.id FROM server s WHERE NOT s.enabled);
+    paused_calls bigint[] := '{}';
+    fitting int;
+    latest timestamptz;
+    full_contexts bigint[];
+    more boolean := false;
+    skipped boolean := false;
+    held_back bigint[] := '{}';
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+
+    LOOP
+        IF NOT again THEN
+            WITH rooms AS MATERIALIZED (
+                SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
+            ), full_up AS MATERIALIZED (
+                SELECT array_agg(r.context_id) FILTER (WHERE r.room <= 0) AS contexts,
+                       least(p_limit, p_per_context, p_share, min(r.room)) AS look
+                FROM rooms r
+            ), free AS MATERIALIZED (
+                SELECT t.id, t.runnable_at FROM task t
+                WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at BETWEEN start AND moment
+                  AND (SELECT f.contexts FROM full_up f) IS NULL
+                ORDER BY t.runnable_at, t.id LIMIT (SELECT greatest(f.look, 0) FROM full_up f)
+                FOR NO KEY UPDATE OF t SKIP LOCKED
+            )
+            SELECT coalesce(array_agg(f.id), '{}'), count(*), max(f.runnable_at),
+                   (SELECT u.contexts FROM full_up u), (SELECT u.look FROM full_up u)
+            INTO batch, seen, latest, full_contexts, look FROM free f;
+        ELSE
+            -- The second look. `waiting` steps through the contexts, and in each through the tools, that have something
+            -- queued, one entry of the index each, in the gaps that contexts which are full leave between them. It
+            -- does so from several places at once, most of them by lot: what one look has no time for, another has.
+            -- What could be `=` is compared as a range: then only one index has the order, whatever the statistics say.
+            WITH RECURSIVE rooms AS MATERIALIZED (
+                SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
+            ), edges AS (
+                SELECT r.context_id AS stop, 0::bigint AS stop_tool, r.context_id + 1 AS resume, 0::bigint AS resume_tool
+                FROM rooms r WHERE r.room <= 0
+                UNION ALL SELECT 0, 0, 0, 0
+                UNION ALL
+                SELECT n.context_id, m.tool_id, n.context_id, m.tool_id FROM (
+                    SELECT floor(random() * (l.context_id + 1))::bigint AS context_id,
+                           floor(random() * (l.tool_id + 1))::bigint AS tool_id
+                    FROM (SELECT (SELECT max(c.id) FROM auth_context c) AS context_id,
+                                 (SELECT max(o.id) FROM tool o) AS tool_id) l, generate_series(1, 4)) m
+                CROSS JOIN LATERAL (
+                    SELECT t.context_id FROM task t WHERE t.state = 'queued' AND t.context_id >= m.context_id
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
+                WHERE NOT EXISTS (SELECT 1 FROM rooms r WHERE r.context_id = n.context_id AND r.room <= 0)
+            ), gaps AS (
+                SELECT e.resume AS low, e.resume_tool AS low_tool, lead(e.stop, 1, 9223372036854775807) OVER one AS high,
+                       lead(e.stop_tool, 1, 0::bigint) OVER one AS high_tool
+                FROM edges e WINDOW one AS (ORDER BY e.resume, e.resume_tool, e.stop, e.stop_tool)
+            ), waiting AS (
+                SELECT g.high, g.high_tool, n.context_id, n.tool_id FROM gaps g CROSS JOIN LATERAL (
+                    SELECT t.context_id, t.tool_id FROM task t
+                    WHERE t.state = 'queued' AND (t.context_id, t.tool_id) >= (g.low, g.low_tool)
+                      AND (t.context_id, t.tool_id) < (g.high, g.high_tool)
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
+                UNION ALL
+                SELECT w.high, w.high_tool, n.context_id, n.tool_id FROM waiting w CROSS JOIN LATERAL (
+                    SELECT t.context_id, t.tool_id FROM task t
+                    WHERE t.state = 'queued' AND (t.context_id, t.tool_id) > (w.context_id, w.tool_id)
+                      AND (t.context_id, t.tool_id) < (w.high, w.high_tool)
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) n
+            ), turns AS MATERIALIZED (
+                SELECT w.context_id, w.tool_id, o.server_id,
+                       coalesce(r.room, least(p_per_context, p_share)) AS room, s.room AS server_room
+                FROM (SELECT * FROM waiting LIMIT 200) w JOIN tool o ON o.id = w.tool_id
+                LEFT JOIN rooms r ON r.context_id = w.context_id
+                LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
+                WHERE o.server_id <> ALL (paused)
+            ), found AS MATERIALIZED (
+                -- One more than fits, to know of what has to wait.
+                SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
+                       row_number() OVER (PARTITION BY c.context_id, c.server_id ORDER BY o.runnable_at, o.id) AS n
+                FROM turns c CROSS JOIN LATERAL (
+                    SELECT t.id, t.runnable_at FROM task t
+                    WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= moment
+                      AND t.context_id BETWEEN c.context_id AND c.context_id
+                      AND t.tool_id BETWEEN c.tool_id AND c.tool_id
+                    ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id
+                    LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
+            ), at_servers AS (
+                -- Nobody knows whose turn was the last: by lot, or who came first would have every place until
+                -- nothing of theirs is left. A server without a room of its own takes them all.
+                SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.lot) AS place
+                FROM found f
+            ), fit AS MATERIALIZED (
+                SELECT i.id, i.runnable_at, i.turn FROM (
+                    SELECT a.*, row_number() OVER (PARTITION BY a.context_id ORDER BY a.n, a.runnable_at, a.id) AS turn
+                    FROM at_servers a WHERE a.server_room IS NULL OR a.place <= a.server_room) i
+                WHERE i.turn <= i.room ORDER BY i.turn, i.runnable_at, i.id LIMIT p_limit - cardinality(chosen)
+            ), locked AS MATERIALIZED (
+                -- By id: a state that is compared so is no reason to read an index of what is queued.
+                SELECT t.id FROM task t
+                WHERE t.id = ANY (ARRAY(SELECT f.id FROM fit f))
+                  AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL
+                FOR NO KEY UPDATE OF t SKIP LOCKED
+            )
+            SELECT coalesce((SELECT array_agg(l.id) FROM locked l), '{}'), (SELECT count(*) FROM fit),
+                   (SELECT count(*) FROM found) > (SELECT count(*) FROM fit),
+                   (SELECT array_agg(r.context_id) FROM rooms r WHERE r.room <= 0)
+            INTO batch, fitting, more, full_contexts;
+        END IF;
+        IF NOT again AND cardinality(paused) > 0 THEN
+            -- By their ids alone, and first, as in th_hold_back.
+            WITH taken AS MATERIALIZED (SELECT t.id, t.tool_id FROM task t WHERE t.id = ANY (batch))
+            SELECT coalesce(array_agg(w.id), '{}') INTO paused_calls
+            FROM taken w JOIN tool o ON o.id = w.tool_id WHERE o.server_id = ANY (paused);
+            batch := ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (paused_calls));
+        END IF;
+        IF cardinality(batch) > 0 THEN
+            -- Calls may have waited for days: some may not run any more (th_hold_back).
+            held_back := held_back || th_hold_back(batch);
+            UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
+                   lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+            WHERE task.id = ANY (batch) AND task.id <> ALL (held_back);
+            chosen := chosen || ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (held_back));
+        END IF;
+        IF again THEN
+            skipped := cardinality(batch) < fitting AND cardinality(chosen) < p_limit;
+            latest := NULL;
+            EXIT;
+        END IF;
+        -- What a first look without full contexts leaves is locked, or more than a context has room for.
+        skipped := cardinality(chosen) < p_limit AND EXISTS (
+            SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
+            AND t.runnable_at BETWEEN start AND moment);
+        EXIT WHEN full_contexts IS NULL AND paused_calls = '{}' AND (seen < look OR look = p_limit OR NOT skipped);
+        again := true;
+    END LOOP;
+    more := more OR cardinality(chosen) >= p_limit OR full_contexts IS NOT NULL AND EXISTS (
+        SELECT 1 FROM unnest(full_contexts) AS f(id) CROSS JOIN LATERAL (
+            SELECT t.id FROM task t
+            WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at <= moment
+              AND t.context_id BETWEEN f.id AND f.id
+            ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1) o);
+    IF cardinality(chosen) = 0 THEN
+        IF more OR skipped OR cardinality(held_back) > 0 THEN
+            r_more := more;
+            r_skipped := skipped;
+            r_held_back := held_back;
+            RETURN NEXT;
+        END IF;
+        RETURN;
+    END IF;
+    INSERT INTO attempt (task_id, number, worker, started_at)
+    SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
+    RETURN QUERY
+        -- By their ids alone, and first, as in th_hold_back.
+        WITH taken AS MATERIALIZED (
+            SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
+                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
+            FROM task w WHERE w.id = ANY (chosen)
+        )
+        SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
+               t.arguments::text,
+               -- the answer given last to each question of the tool
+               coalesce((
+                   SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q
+                   WHERE q.task_id = t.id AND q.state = 'answered' AND q.upstream_key <> ''
+                     AND NOT q.live AND q.id IN (
+                         SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
+                         GROUP BY l.upstream_key)), '{}')::text,
+               t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
+               t.run_seconds, t.answers::text, t.context_id, more,
+               CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
+END $$;
+
+-- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
+-- that is not in the answer is no longer this worker's.
+CREATE OR REPLACE FUNCTION renew_leases(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
+RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
+    UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
+    FROM unnest(p_ids, p_epochs) AS held(id, epoch)
+    WHERE t.id = held.id AND t.lease_epoch = held.epoch AND t.worker = p_worker AND th_held(t.lease_until)
+    RETURNING t.id, t.cancel_requested_at IS NOT NULL
+$$;

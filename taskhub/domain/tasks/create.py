@@ -1,0 +1,286 @@
+"""Creation: from a call to a durable task."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import psycopg
+from django.conf import settings
+
+from taskhub.core.errors import KeyReused, LimitReached, TaskHubError, Unavailable
+from taskhub.core.hints import TaskChanged, TaskHint, TaskQueued
+from taskhub.core.records import (
+    Actor,
+    Audience,
+    Created,
+    NewQuestion,
+    NewTask,
+    OpenQuestion,
+    QuestionKind,
+    State,
+    TaskRecord,
+    ToolRecord,
+)
+from taskhub.core.words import waiting_for_approval, words
+from taskhub.domain.changes import change, questions, who
+from taskhub.domain.hints.announce import announce_created
+from taskhub.domain.rules.conditions import met
+from taskhub.domain.tasks.reads import task_by_id
+from taskhub.lib import ids, jsonx
+from taskhub.lib.schemas import surely_fits
+from taskhub.store import statements
+
+
+class _Made(NamedTuple):
+    """What became of the task numbered `n`: made, or an earlier one of its key that `existed`; `reused` when that
+    was another call."""
+
+    n: int
+    existed: bool
+    reused: bool
+    id: int
+    created_at: datetime
+
+
+_CREATE = statements.many("create_tasks", _Made)
+_LIVE = statements.one("count_live_tasks", int)
+_KNOWN = statements.one("known_key", bool)
+TTL_RANGE_MS = (1_000, 2_592_000_000)
+
+
+def create_task(new: NewTask, actor: Actor) -> Created:
+    """Make the task durable; when this returns, any process can read it (T26-18).
+
+    With an idempotency key that this context used before and the same tool and arguments,
+    the earlier task is returned. If the tool's policy asks for approval of these arguments,
+    the task is born waiting for it.
+
+    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
+    `Unavailable`; nothing is stored then.
+    """
+    (made,) = create_tasks([(new, actor)])
+    if isinstance(made, Exception):
+        raise made
+    return made
+
+
+def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
+    """`create_task` for each, in one transaction: what it returns or raises, in order. One that is
+    refused does not touch the others. Raises `Unavailable` for all of them."""
+    outcomes: dict[int, Created | Exception] = {}
+    drafts: list[_Draft] = []
+    for n, (new, actor) in enumerate(wanted):
+        try:
+            drafts.append(_draft(n, new, actor))
+        except LimitReached as error:
+            outcomes[n] = error
+    try:
+        outcomes.update(_store(drafts))
+    except (TaskHubError, psycopg.Error) as error:
+        if isinstance(error, Unavailable):
+            raise
+        if len(drafts) == 1:
+            outcomes[drafts[0].n] = error
+            drafts = []
+        # One of them spoiled the statement for all: each by itself.
+        for draft in drafts:
+            try:
+                outcomes.update(_store([draft]))
+            except (TaskHubError, psycopg.Error) as its_own:
+                outcomes[draft.n] = its_own
+    return [outcomes[n] for n in range(len(wanted))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A task that is not stored yet."""
+
+    n: int
+    new: NewTask
+    actor: Actor
+    public_id: str
+    ttl_ms: int | None
+    message: str
+    approval: NewQuestion | None
+    row: dict[str, Any]
+
+
+def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
+    tool = new.tool
+    try:
+        _check_limit(new.context_id)
+    except LimitReached:
+        if new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
+            raise
+    approval = approval_question(tool, new.arguments)
+    ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
+    public_id = ids.public_id()
+    message = words("waiting_server") if tool.server_away else ""
+    if approval is not None:
+        message = waiting_for_approval(approval.group, 0, approval.quorum)
+    row = {
+        "n": n,
+        "public_id": public_id,
+        "tenant": new.tenant_id,
+        "context": new.context_id,
+        "tool": tool.id,
+        "tool_name": tool.exposed_name,
+        "revision": new.revision,
+        "arguments": jsonx.encode(new.arguments).decode(),  # a text in there, which may hold what none of SQL can
+        "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
+        "tool_digest": tool.digest,
+        "answers": new.answers,
+        "questions": None if approval is None else questions([approval]),
+        "message": message,
+        "ttl_ms": ttl,
+        "poll_ms": new.poll_interval_ms,
+        "key": new.idempotency_key,
+        "client_info": jsonx.repaired(new.client_info),
+        "client_capabilities": jsonx.repaired(new.client_capabilities),
+        "trace": jsonx.repaired(new.trace),
+        "rerun_of": new.rerun_of,
+        "max_attempts": tool.max_attempts,
+        "at_least_once": tool.at_least_once,
+        "run_seconds": tool.run_seconds,
+        "session": new.session_id,
+        "request_id": new.request_id,
+        "progress_token": new.progress_token,
+        "handle": new.handle,
+        "client_task_id": new.client_task_id,
+        "keep_ms": new.keep_ms,
+    }
+    return _Draft(n, new, actor, public_id, ttl, message, approval, row)
+
+
+def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
+    if not drafts:
+        return {}
+    by_number = {draft.n: draft for draft in drafts}
+    found = change(_CREATE, wanted=jsonx.encode([draft.row for draft in drafts]).decode(), who=_who(drafts))
+    announce_created([_hint(by_number[made.n], made.id) for made in found if not made.existed])
+    outcomes: dict[int, Created | Exception] = {}
+    for made in found:
+        if made.reused:
+            outcomes[made.n] = KeyReused("This idempotency key was used with another tool or other arguments.")
+        else:
+            outcomes[made.n] = _created(by_number[made.n], made)
+    for n in by_number.keys() - outcomes.keys():
+        # The earlier task of this key was purged between the two looks.
+        outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
+    return outcomes
+
+
+def _who(drafts: Sequence[_Draft]) -> str:
+    """Who asks for them: one actor for all as a rule, else each by its task (see task_record)."""
+    actors = {draft.actor for draft in drafts}
+    if len(actors) == 1:
+        return who(drafts[0].actor)
+    each = ",".join(f'"{draft.public_id}":{who(draft.actor)}' for draft in drafts)
+    return f'{{"tasks":{{{each}}}}}'
+
+
+def _hint(draft: _Draft, task_id: int) -> TaskHint:
+    news = TaskQueued if draft.approval is None else TaskChanged
+    return news(draft.new.tenant_id, draft.new.context_id, task_id, draft.public_id)
+
+
+def _created(draft: _Draft, made: _Made) -> Created:
+    if made.existed:
+        known = task_by_id(made.id)
+        assert known is not None  # found by its key in the statement before
+        return Created(task=known, existed=True)
+    # A new task is what was just written: no second round trip to read it back.
+    new = draft.new
+    return Created(
+        task=TaskRecord(
+            id=made.id,
+            public_id=draft.public_id,
+            revision=new.revision,
+            state=State.QUEUED if draft.approval is None else State.INPUT_REQUIRED,
+            message=draft.message,
+            progress=None,
+            total=None,
+            created_at=made.created_at,
+            updated_at=made.created_at,
+            ended_at=None,
+            ttl_ms=draft.ttl_ms,
+            poll_interval_ms=new.poll_interval_ms,
+            result_json=None,
+            error_json=None,
+            is_error=False,
+            cancel_requested_at=None,
+            version=1,
+            tool_name=new.tool.exposed_name,
+            questions=() if draft.approval is None else (_opened(draft.approval),),
+            session_id=new.session_id,
+            progress_token=new.progress_token,
+            handle=new.handle,
+            client_task_id=new.client_task_id,
+            keep_ms=new.keep_ms,
+        ),
+        existed=False,
+    )
+
+
+def _opened(question: NewQuestion) -> OpenQuestion:
+    return OpenQuestion(
+        key=question.key,
+        kind=question.kind,
+        params=question.params,
+        audience=question.audience,
+        group=question.group,
+        quorum=question.quorum,
+        approvals=0,
+    )
+
+
+_live: dict[int, tuple[float, int]] = {}
+
+
+def forget_counts() -> None:
+    """Count anew at the next creation."""
+    _live.clear()
+
+
+def _check_limit(context_id: int) -> None:
+    """Live tasks are counted once a second per process and context, plus what this process made
+    since: exact counting under a lock would put every creation of a busy client in one line."""
+    now = time.monotonic()
+    until, count = _live.get(context_id, (0.0, 0))
+    if until < now:
+        count = _LIVE(context=context_id)
+        until = now + 1.0
+    if count >= settings.TASKHUB_CONTEXT_LIVE:
+        raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
+    _live[context_id] = (until, count + 1)
+
+
+def _known(context_id: int, key: str) -> bool:
+    """Whether the key made a task before: its replay is answered also at the limit."""
+    return _KNOWN(context=context_id, key=key)
+
+
+def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:
+    """The approval that the tool's policy wants for these arguments, if any.
+
+    `approval_when` maps argument names to the value that calls for approval; empty means
+    always. A call that cannot be told from such a one asks too (`domain.rules.conditions`).
+    """
+    if not tool.approval:
+        return None
+    because = met(tool.approval_when, arguments, tool.definition.get("inputSchema"), surely_fits)
+    if because is None:
+        return None
+    return NewQuestion(
+        key="approval",
+        kind=QuestionKind.APPROVAL,
+        params={"tool": tool.exposed_name, "server": tool.server_name, "rule": tool.approval_when, "because": because},
+        audience=Audience.OPERATOR,
+        group=tool.approval_group,
+        quorum=tool.approval_quorum,
+    )

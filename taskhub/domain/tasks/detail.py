@@ -1,0 +1,209 @@
+"""One task with everything that happened to it, in a fixed number of queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core import calls
+from taskhub.core.records import StoredLine, TaskRecord
+from taskhub.core.states import Audience, QuestionKind, QuestionState, State
+from taskhub.domain.foreign import Foreign, foreign, object_of
+from taskhub.domain.questions.inbox import Vote
+from taskhub.store import statements
+
+EVENTS: Final = 300
+LINES: Final = 300
+QUEUE: Final = 1_000
+READERS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One run by one worker."""
+
+    number: int
+    worker: str
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRow:
+    """How often a client was given what came of the task."""
+
+    client: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One line of the task's history."""
+
+    id: int
+    at: datetime
+    action: str
+    actor: str
+    door: str
+    address: str
+    reason: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of the task with its decisions; `response` is JSON text."""
+
+    id: int
+    key: str
+    kind: QuestionKind
+    state: QuestionState
+    asked: Foreign
+    audience: Audience
+    group: str
+    quorum: int
+    live: bool
+    response: str | None
+    opened_at: datetime
+    closed_at: datetime | None
+    due_at: datetime | None
+    votes: tuple[Vote, ...] = ()
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What was asked."""
+        return self.asked.found
+
+    @property
+    def unreadable(self) -> str:
+        """Why `params` are empty although something was asked."""
+        return self.asked.unreadable
+
+    @property
+    def approvals(self) -> int:
+        """How many approved so far."""
+        return sum(1 for vote in self.votes if vote.verdict == "approve")
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """A task this one was run again from, or as."""
+
+    public_id: str
+    state: State
+    is_error: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetail:
+    """A task as its page shows it. `live_workers` could take it; while it is queued, `running_there` counts what
+    runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all. Its
+    server could not be reached since `away_since`, and is tried again at `retry_at`. `tool_rule`: which arguments its
+    tool's policy names now.
+    """
+
+    task: TaskRecord
+    tool_id: int
+    tool_name: str
+    upstream_name: str
+    server_id: int
+    server: str
+    context_id: int
+    client: str
+    arguments: Any
+    tool_rule: dict[str, Any]
+    worker: str
+    lease_until: datetime | None
+    crashes: int
+    max_attempts: int
+    at_least_once: bool
+    run_seconds: int
+    runnable_at: datetime
+    expires_at: datetime | None
+    last_polled_at: datetime | None
+    idempotency_key: str | None
+    client_info: dict[str, Any]
+    trace: dict[str, Any]
+    live_workers: int
+    server_enabled: bool
+    transport: str
+    calls_at_once: int | None
+    away_since: datetime | None
+    retry_at: datetime | None
+    running_there: int
+    ahead: int
+    rerun_of_id: int | None
+    log_lines: int
+    rerun_of: Relative | None = None
+    reruns: tuple[Relative, ...] = ()
+    questions: tuple[Asked, ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
+    reads: tuple[ReadRow, ...] = ()
+    events: tuple[EventRow, ...] = ()
+    lines: tuple[StoredLine, ...] = ()
+
+    @property
+    def called(self) -> str:
+        """The call's arguments in a few words, as `InboxItem` has it of an approval of this call."""
+        given = self.arguments if isinstance(self.arguments, dict) else {}
+        asked = next((each.params for each in self.questions if each.kind is QuestionKind.APPROVAL), None)
+        if asked is None:
+            return calls.short(given, self.tool_rule)
+        return calls.short({**calls.settled(asked), **given}, asked.get("rule") or {})
+
+
+_DETAIL = statements.maybe(
+    "task_detail",
+    TaskDetail,
+    without=("rerun_of", "reruns", "questions", "attempts", "reads", "events", "lines"),
+    convert={"arguments": statements.from_json, "tool_rule": object_of},
+)
+_RELATIVES = statements.many("task_relatives", tuple[int, Relative])
+_ATTEMPTS = statements.many("task_attempts", AttemptRow)
+_READS = statements.many("task_reads", ReadRow)
+_EVENTS = statements.many("task_events", EventRow)
+_LINES = statements.many("newest_lines", StoredLine)
+_ASKED = statements.many("task_questions", Asked, without=("votes",), convert={"asked": foreign})
+_VOTES = statements.many("task_votes", tuple[int, Vote])
+
+
+def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail | None:
+    """The task if it belongs to the tenant. Of long histories the newest events and log lines, of the latter without
+    the newest `skip`."""
+    found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
+    if found is None:
+        return None
+    task_id = found.task.id
+    origin, copies = _relatives(task_id, found.rerun_of_id)
+    return replace(
+        found,
+        rerun_of=origin,
+        reruns=copies,
+        questions=_asked(task_id),
+        attempts=tuple(reversed(_ATTEMPTS(task=task_id, most=EVENTS))),
+        reads=tuple(_READS(task=task_id, most=READERS)) if found.task.ended_at is not None else (),
+        events=tuple(reversed(_EVENTS(task=task_id, most=EVENTS))),
+        lines=tuple(reversed(_LINES(task=task_id, skip=skip, most=LINES))),
+    )
+
+
+def _relatives(task_id: int, origin_id: int | None) -> tuple[Relative | None, tuple[Relative, ...]]:
+    found = _RELATIVES(task=task_id, origin=origin_id)
+    origin = next((relative for key, relative in found if key == origin_id), None)
+    return origin, tuple(relative for key, relative in found if key != origin_id)
+
+
+def _asked(task_id: int) -> tuple[Asked, ...]:
+    votes: dict[int, list[Vote]] = {}
+    for question_id, vote in _VOTES(task=task_id):
+        votes.setdefault(question_id, []).append(vote)
+    return tuple(
+        replace(asked, votes=tuple(votes.get(asked.id, ()))) for asked in reversed(_ASKED(task=task_id, most=EVENTS))
+    )

@@ -1,0 +1,259 @@
+"""Pages of tasks: newest first, keyed by id, so that page 10,000 costs what page 1 costs.
+
+What no index answers (text, age, tool) looks at a part of the ids for each page, and the page says so: the next one
+goes on below it. Counts are of the newest part, and stop at `COUNTED`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from taskhub.core import calls
+from taskhub.core.states import State
+from taskhub.domain.foreign import object_of
+from taskhub.store import statements
+from taskhub.store.models import AuthContext, Tool
+
+PAGE_ROWS: Final = 30
+WINDOW: Final = 100_000
+TEXT_WINDOW: Final = 5_000
+"""Ids looked at for one page by tool and age, which are columns, and for a text, which may stand anywhere."""
+
+COUNTED: Final = 1_000
+SUMMARY: Final = 400
+
+TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
+"""Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
+
+PARTS: Final = {"people": "input_required", "client": "input_required", "failed": "error"}
+"""Further lists, each shown before a tab: what waits for people, and for the calling client; all that failed, `error`
+or `faulted`."""
+
+AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
+"""Since a task was made."""
+
+ENDED: Final[dict[str, int]] = {"ended-24h": 86_400}
+"""Since it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """What a list of tasks is narrowed to. Empty values mean everything."""
+
+    tab: str = ""
+    tool: str = ""
+    context_id: int | None = None
+    text: str = ""
+    age: str = ""
+
+    @property
+    def window(self) -> int | None:
+        """How many ids are looked at for one page; `None` where an index answers."""
+        if self.text:
+            return TEXT_WINDOW
+        return WINDOW if self.tool or self.age or self.tab == "failed" else None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """One line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: which of them the tool's
+    policy names now; `waiting_for` is `people`, `client` or empty.
+    """
+
+    id: int
+    public_id: str
+    tool_name: str
+    given: str
+    tool_rule: dict[str, Any]
+    client: str
+    context_id: int
+    state: State
+    is_error: bool
+    message: str
+    progress: float | None
+    total: float | None
+    cancel_requested_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+    last_polled_at: datetime | None
+    waiting_for: str
+
+    @property
+    def summary(self) -> str:
+        """A short text of the arguments."""
+        return summarized(self.given[:SUMMARY])
+
+    @property
+    def called(self) -> str:
+        """The arguments in a few words, those first that tell calls of the tool apart."""
+        return calls.short(calls.begun(self.given), self.tool_rule)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPage:
+    """Rows and the cursor of the page after; `None` on the last one. Where only a part was looked at there may be
+    more although the page is not full."""
+
+    rows: tuple[TaskRow, ...]
+    next_before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TabCount:
+    """How many tasks a tab holds; `more` when counting stopped at `COUNTED`."""
+
+    tab: str
+    count: int
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """How many tasks each tab holds; how many that which is shown, and the ids of its first ones."""
+
+    queued: int
+    working: int
+    input_required: int
+    finished: int
+    error: int
+    faulted: int
+    cancelled: int
+    chosen: int
+    ids: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the list can be narrowed to."""
+
+    tools: tuple[str, ...]
+    clients: tuple[tuple[int, str], ...]
+
+
+def task_list(
+    tenant_id: int, wanted: TaskFilter, *, before: int | None = None
+) -> tuple[tuple[TabCount, ...], TaskPage]:
+    """`tab_counts` and `task_page`. A text is looked for once for both: the counts are those of the first page, and
+    further pages have none."""
+    if not wanted.text:
+        return tab_counts(tenant_id, wanted), task_page(tenant_id, wanted, before=before)
+    if before is not None:
+        return (), task_page(tenant_id, wanted, before=before)
+    above = _above(wanted)
+    found = _FOUND(**_conditions(tenant_id, wanted, above), **_tab(wanted), most=PAGE_ROWS + 1)
+    rows = _LISTED(ids=found.ids[:PAGE_ROWS], given=calls.BEGINNING)
+    page = _paged(tenant_id, rows, above, full=len(found.ids) > PAGE_ROWS)
+    counts = {tab: getattr(found, tab) for tab in TABS}
+    return _tab_counts(counts, {wanted.tab: found.chosen} if wanted.tab in PARTS else {}), page
+
+
+def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
+    """The newest tasks with ids below `before`. One query; where only a part is looked at up to two more, to know
+    where it is and whether there is anything below it."""
+    above = _above(wanted, before)
+    given = {**_conditions(tenant_id, wanted, above), **_tab(wanted)}
+    found = _PAGE(**given, before=before, given=calls.BEGINNING, most=limit + 1)
+    return _paged(tenant_id, found[:limit], above, full=len(found) > limit)
+
+
+def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
+    """How many tasks each tab holds under the rest of the filter, but for a text, which only `task_list` looks for;
+    where one of `PARTS` is wanted, that too. One query, and one more where only the newest are looked at, and for what
+    waits for people or for clients."""
+    given = _conditions(tenant_id, wanted, _above(wanted))
+    del given["text"]
+    counts = dict(_COUNTS(**given, most=COUNTED + 1))
+    part = {}
+    if wanted.tab == "failed":
+        part = {"failed": counts["error"] + counts["faulted"]}
+    elif wanted.tab in PARTS:
+        part = {wanted.tab: _WAITING(**given, people=wanted.tab == "people", most=COUNTED + 1)}
+    return _tab_counts(counts, part)
+
+
+def choices(tenant_id: int) -> Choices:
+    """The tools and clients of the tenant, the first 500 of each by name."""
+    tools = Tool.objects.filter(server__tenant_id=tenant_id).order_by("exposed_name")
+    clients = AuthContext.objects.filter(tenant_id=tenant_id).order_by("name", "id")
+    return Choices(
+        tools=tuple(tools.values_list("exposed_name", flat=True).distinct()[:500]),
+        clients=tuple(clients.values_list("id", "name")[:500]),
+    )
+
+
+def summarized(text: str) -> str:
+    """Arguments on one line: `service: api, version: 1.2`. `text` is JSON, perhaps cut short."""
+    try:
+        arguments = json.loads(text)
+    except ValueError:
+        return text
+    if not isinstance(arguments, dict):
+        return text
+    return ", ".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        for name, value in arguments.items()
+    )
+
+
+def _tab(wanted: TaskFilter) -> dict[str, object]:
+    """What the tab that is wanted holds, as the statements take it; `None` for what does not matter."""
+    return {"state": wanted.tab or None, "error": None, "failed": None, "people": None, **_TABS.get(wanted.tab, {})}
+
+
+def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabCount, ...]:
+    """Of all tabs, the part before that which it is of."""
+    counts: list[tuple[str, int]] = []
+    for tab in TABS:
+        counts += [(name, count) for name, count in part.items() if PARTS[name] == tab]
+        counts.append((tab, found[tab]))
+    return tuple(TabCount(tab=tab, count=min(count, COUNTED), more=count > COUNTED) for tab, count in counts)
+
+
+def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: bool) -> TaskPage:
+    """The page of these rows. One that is not full may have more below what was looked at."""
+    if full:
+        return TaskPage(rows=tuple(rows), next_before=rows[-1].id)
+    below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
+    return TaskPage(rows=tuple(rows), next_before=None if below is None else below + 1)
+
+
+def _above(wanted: TaskFilter, before: int | None = None) -> int | None:
+    """Below which ids nothing is looked at; `None` where everything is."""
+    if wanted.window is None:
+        return None
+    return (_NEWEST() if before is None else before - 1) - wanted.window
+
+
+def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[str, object]:
+    """What the statements narrow to; `None` for what is not asked for."""
+    return {
+        "tenant": tenant_id,
+        "above": above,
+        "tool": wanted.tool or None,
+        "context": wanted.context_id,
+        "seconds": AGES.get(wanted.age),
+        "ended": ENDED.get(wanted.age),
+        "text": wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") or None,
+    }
+
+
+_PAGE = statements.many("task_page", TaskRow, convert={"tool_rule": object_of})
+_FOUND = statements.one("found_tasks", _Found)
+_LISTED = statements.many("listed_tasks", TaskRow, convert={"tool_rule": object_of})
+_NEWEST = statements.one("newest_task_id", int)
+_UP_TO = statements.maybe("newest_task_up_to", int)
+_COUNTS = statements.many("tab_counts", tuple[str, int])
+_WAITING = statements.one("waiting_count", int)
+_TABS: Final[dict[str, dict[str, object]]] = {
+    "finished": {"error": False},
+    "error": {"state": "finished", "error": True},
+    "people": {"state": "input_required", "people": True},
+    "client": {"state": "input_required", "people": False},
+    "failed": {"state": None, "failed": True},
+}
+"""What is not just a state."""

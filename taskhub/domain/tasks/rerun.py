@@ -1,0 +1,42 @@
+"""Running a task again: a new task, linked to the old one."""
+
+from __future__ import annotations
+
+from taskhub.core.errors import NotFound, Refused
+from taskhub.core.records import Actor, NewTask, TaskRecord
+from taskhub.core.states import TERMINAL, State
+from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.tasks.create import create_task
+from taskhub.store.models import Task
+
+
+def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
+    """A new task with the same tool, arguments and owner; the old one stays as it is.
+
+    The policy is the tool's present one, so an approval is asked for anew. The first call's
+    idempotency key and answers are not taken along. Raises `NotFound` for another tenant's
+    task, `Refused` while the task is live or when its tool is disabled or gone, and what
+    `create_task` raises.
+    """
+    old = Task.objects.select_related("tool__server").filter(public_id=public_id, tenant_id=tenant_id).first()
+    if old is None:
+        raise NotFound("Task not found")
+    if State(old.state) not in TERMINAL:
+        raise Refused(f"Task {public_id} is still {old.state}: it can be run again when it has ended.")
+    if not old.tool.enabled or old.tool.gone_at is not None or not old.tool.server.enabled:
+        raise Refused(f"{old.tool_name} is not offered at present, so it cannot be run again.")
+    tool = tool_by_id(old.tool_id)
+    assert tool is not None  # its tasks keep a tool from being deleted
+    return create_task(
+        NewTask(
+            tenant_id=tenant_id,
+            context_id=old.context_id,
+            tool=tool,
+            arguments=old.arguments,
+            revision=old.revision,
+            client_info=old.client_info,
+            client_capabilities=old.client_capabilities,
+            rerun_of=old.pk,
+        ),
+        actor,
+    ).task

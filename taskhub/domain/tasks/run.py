@@ -1,0 +1,291 @@
+"""What a worker does with a task. Every write carries the claim's epoch: a worker that lost
+its lease changes nothing, and its late write leaves an event."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import psycopg
+
+from taskhub.core.errors import Invalid, Refused
+from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
+from taskhub.domain.changes import change, questions, who
+from taskhub.domain.hints.announce import announce
+from taskhub.domain.questions.answer import checked_answer
+from taskhub.lib import jsonx
+from taskhub.store import statements
+
+LINES_KEPT = 2_000
+"""Log lines stored per task; later ones are dropped."""
+
+
+class _Taken(NamedTuple):
+    """A task that was claimed, and in each row the same of the whole claim; where nothing was claimed, one row
+    whose `id` is `None`. JSON is text."""
+
+    id: int | None
+    public_id: str
+    epoch: int
+    tenant_id: int
+    context_id: int
+    server_id: int
+    server_name: str
+    tool_id: int
+    upstream_tool: str
+    arguments: str
+    answers: str
+    upstream_state: str | None
+    client_capabilities: str
+    trace: str
+    question_audience: str | None
+    run_seconds: int
+    given: str | None
+    more: bool
+    since: datetime | None
+    skipped: bool
+    held_back: list[int] | None
+    waited: float
+
+
+_CLAIM = statements.many("claim_tasks", _Taken)
+_RENEW = statements.many("renew_leases", tuple[int, bool])
+_NOTE = statements.one("note", bool)
+_ASK = statements.one("ask", bool)
+_FINISH = statements.many("finish_tasks", int)
+_FAULT = statements.one("fault", bool)
+_SETTLE = statements.one("settle_cancel", bool)
+_RELEASE = statements.one("release", bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What `claim_tasks` took: `more` tells that others wait for a task to end (a free place here, or
+    in what their client may run at once), `since` where the next claim may start, `skipped` that somebody
+    held the lock of a task that waits for nothing else, `held_back` the tasks that may not run any more, or
+    not before they are approved again: they have left the queue, and others may be behind them."""
+
+    tasks: list[Claim]
+    more: bool
+    since: datetime | None
+    skipped: bool = False
+    held_back: tuple[int, ...] = ()
+
+
+def claim_tasks(
+    *,
+    worker: str,
+    limit: int,
+    lease_seconds: float,
+    per_context: int,
+    actor: Actor,
+    share: int | None = None,
+    scarce: Mapping[int, int] = MappingProxyType({}),
+    since: datetime | None = None,
+) -> Claimed:
+    """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
+    holds, never one whose cancellation was asked for, whose tool was turned off, whose client was locked
+    out, or whose tool changed since it was approved. Tells nobody of what it took: see `announce_running`.
+
+    An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default: as
+    many as it may run in all); what it has beyond that hides nobody else's.
+
+    `scarce` tells of each server that takes fewer than `limit` calls more from this worker how many it takes,
+    which may be none: the tasks of others pass those that wait for it.
+
+    With `since` of the claim before, what became runnable more than a second earlier is not looked
+    at: every few seconds a claim must go without it, for what was locked or committed late.
+    """
+    found = _CLAIM(
+        worker=worker,
+        free=limit,
+        lease_seconds=lease_seconds,
+        per_context=per_context,
+        share=per_context if share is None else share,
+        scarce=list(scarce),
+        rooms=list(scarce.values()),
+        since=since,
+        who=who(actor),
+    )
+    if not found:
+        return Claimed([], False, None)
+    held_back = tuple(found[0].held_back or ())
+    announce(*held_back)
+    # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
+    # one task the whole batch would be claimed and never run.
+    claims = [
+        Claim(
+            task_id=row.id,
+            public_id=row.public_id,
+            epoch=row.epoch,
+            tenant_id=row.tenant_id,
+            context_id=row.context_id,
+            server_id=row.server_id,
+            server_name=row.server_name,
+            tool_id=row.tool_id,
+            tool_name=row.upstream_tool,
+            arguments=json.loads(row.arguments),
+            answers=json.loads(row.answers) or None,
+            upstream_state=row.upstream_state,
+            client_capabilities=json.loads(row.client_capabilities),
+            trace=json.loads(row.trace),
+            question_audience=Audience(row.question_audience) if row.question_audience else None,
+            run_seconds=row.run_seconds,
+            given=json.loads(row.given) if row.given else None,
+            waited=row.waited,
+        )
+        for row in found
+        if row.id is not None
+    ]
+    return Claimed(claims, found[0].more, found[0].since if claims else None, found[0].skipped, held_back)
+
+
+def announce_running(*task_ids: int) -> None:
+    """Tell everybody that these are being worked on. For those that take a moment: most tools are
+    done before anybody could look, and their end is news enough."""
+    announce(*task_ids)
+
+
+def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
+    """Lengthen the leases of `held` (task id, epoch). Returns the tasks still held, each with
+    whether its cancellation is wanted; a task that is missing belongs to somebody else now."""
+    tasks, epochs = [task for task, _ in held], [epoch for _, epoch in held]
+    return dict(_RENEW(worker=worker, tasks=tasks, epochs=epochs, lease_seconds=lease_seconds))
+
+
+def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
+    """Store what the tool said. `False`: the lease is lost."""
+    body = [
+        {"level": line.level, "text": jsonx.repaired(line.text), "progress": line.progress, "total": line.total}
+        for line in lines
+    ]
+    return change(
+        _NOTE,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        lines=jsonx.encode(body).decode(),
+        most=LINES_KEPT,
+    )
+
+
+def ask(
+    claim: Claim, asked: Sequence[NewQuestion], *, upstream_state: str | None, message: str, live: bool, actor: Actor
+) -> bool:
+    """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the
+    answers. What came with the call as an answer to one of them is stored as its client's decision,
+    and with nothing left open the task is runnable at once. `False`: the lease is lost."""
+    given = [] if live else _given(claim, asked)
+    return change(
+        _ASK,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        asked=jsonx.encode(questions(asked)).decode(),
+        upstream_state=upstream_state,
+        message=message,
+        live=live,
+        given=jsonx.encode(given).decode() if given else None,
+        who=who(actor),
+    )
+
+
+def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
+    """Of the answers that came with the call, those that count: to a question that its client may
+    answer, that is asked for the first time, and that they fit. The others ask (B26-65)."""
+    given, found = claim.given or {}, []
+    for question in asked:
+        response = given.get(question.key, given.get(question.upstream_key))
+        if response is None or question.audience is Audience.OPERATOR or question.upstream_key in (claim.answers or {}):
+            continue
+        with contextlib.suppress(Invalid):
+            clean, verdict = checked_answer(question.kind, question.params, response)
+            found.append({"key": question.key, "response": jsonx.encode(clean).decode(), "verdict": verdict})
+    return found
+
+
+def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
+    """Store the tool's result: the task is finished. `False`: too late, nothing changed.
+
+    Text that Postgres or JSON cannot carry is repaired (U+FFFD), never refused: finished work
+    is not lost to encoding.
+    """
+    (done,) = finish_tasks([(claim, result)], actor=actor)
+    if isinstance(done, Exception):
+        raise done
+    return done
+
+
+def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor) -> list[bool | Exception]:
+    """`finish` for each, in one transaction: what it returns or raises, in order. Raises
+    `Unavailable` for all of them."""
+    try:
+        return _finish(ended, actor)
+    except (Refused, psycopg.Error) as error:
+        if len(ended) == 1:
+            return [error]
+    # One of them spoiled the statement for all: each by itself.
+    return [outcome for one in ended for outcome in finish_tasks([one], actor=actor)]
+
+
+def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list[bool | Exception]:
+    rows = [
+        {
+            "id": claim.task_id,
+            "epoch": claim.epoch,
+            "result": jsonx.encode(jsonx.repaired(result)).decode(),
+            "is_error": result.get("isError") is True,
+            "message": _first_text(result)[:200] if result.get("isError") is True else "",
+        }
+        for claim, result in ended
+    ]
+    finished = change(_FINISH, ended=jsonx.encode(rows).decode(), who=who(actor))
+    done = set(finished)
+    announce(*done)
+    return [claim.task_id in done for claim, _ in ended]
+
+
+def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
+    """Store a JSON-RPC error: the task is faulted. `False`: too late, nothing changed."""
+    clean = jsonx.repaired(error)
+    return change(
+        _FAULT,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        error=jsonx.encode(clean).decode(),
+        message=str(clean["message"])[:1024],
+        who=who(actor),
+    )
+
+
+def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
+    """The tool has stopped as asked: the task is cancelled. `False`: nothing was asked, or too late."""
+    return change(_SETTLE, claim.task_id, task=claim.task_id, epoch=claim.epoch, message=message, who=who(actor))
+
+
+def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
+    """Give the task back, to be claimed again after `delay_seconds`. One that had `started` and
+    may not run twice is faulted instead, its outcome being unknown."""
+    return change(
+        _RELEASE,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        started=started,
+        delay_seconds=delay_seconds,
+        reason=reason,
+        who=who(actor),
+    )
+
+
+def _first_text(result: dict[str, Any]) -> str:
+    for block in result.get("content", []):
+        if isinstance(block, dict) and block.get("type") == "text":
+            return str(jsonx.repaired(block.get("text", "")))
+    return "The tool reported an error"

@@ -1,0 +1,141 @@
+"""The few numbers of the overview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+
+from taskhub.lib.kept import Kept
+from taskhub.store import statements
+
+HOURS = 24
+_LATE = timedelta(minutes=1)
+"""So long after its end an hour is over: what ended in it has committed."""
+
+_FOREVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How the tenant's work stands now."""
+
+    working: int
+    waiting_people: int
+    waiting_client: int
+    live_workers: int
+    servers: int
+    tools: int
+    tokens: int
+    ever: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Tasks that ended in one hour, by how."""
+
+    start: datetime
+    finished: int
+    failed: int
+    cancelled: int
+
+    @property
+    def total(self) -> int:
+        """All that ended."""
+        return self.finished + self.failed + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A tool that failed in the last 24 hours: how often, of how many, and its latest failure."""
+
+    tool_name: str
+    failed: int
+    ended: int
+    last_at: datetime
+    last_message: str
+    last_public_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Tasks of one tool that ended in one hour, by how, and the latest failure among them."""
+
+    start: datetime
+    tool_name: str
+    finished: int
+    failed: int
+    cancelled: int
+    last_at: datetime | None
+    last_message: str | None
+    last_public_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What ended in the last 24 hours. `hours` are those of the clock, oldest first, the current one last, hours
+    without tasks included; `failing` are the tools that failed, worst first; `failed` is how often."""
+
+    hours: tuple[Hour, ...]
+    failing: tuple[Failing, ...]
+    failed: int
+
+
+_NUMBERS = statements.one("numbers", Numbers)
+_ENDED = statements.many("ended", Ended)
+_over: Kept[tuple[int, datetime, datetime], tuple[Ended, ...]] = Kept(seconds=300.0, most=500)
+"""The hours that are over, by tenant, first and last: what has ended stays as it is. Not for long, because somebody may
+yet put a history there (`domain.seeding.history`)."""
+
+
+def numbers(tenant_id: int) -> Numbers:
+    """One query; every count is over what lives, so it never grows with history."""
+    return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS)
+
+
+def day(tenant_id: int, *, now: datetime | None = None) -> Day:
+    """Two queries over an hour's tasks, and every five minutes one over the day's, which all views of it share."""
+    now = now or datetime.now(UTC)
+    end = now.replace(minute=0, second=0, microsecond=0)
+    start = end - timedelta(hours=HOURS - 1)
+    over = (now - _LATE).replace(minute=0, second=0, microsecond=0)
+    shown = [*_hours_over(tenant_id, start, over), *_ENDED(tenant=tenant_id, since=over, until=_FOREVER)]
+    moments = [start + timedelta(hours=n) for n in range(HOURS)]
+    # The clock's hours are not the last 24: of the one in which these began, the rest counts too.
+    failing = _failing([*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)])
+    return Day(tuple(_hour(moment, shown) for moment in moments), failing, sum(tool.failed for tool in failing))
+
+
+def _hours_over(tenant_id: int, start: datetime, until: datetime) -> tuple[Ended, ...]:
+    key = (tenant_id, start, until)
+    found = _over.get(key)
+    if found is None:
+        since = _over.since()
+        found = tuple(_ENDED(tenant=tenant_id, since=start, until=until))
+        _over.keep(key, found, since)
+    return found
+
+
+def _hour(moment: datetime, rows: Iterable[Ended]) -> Hour:
+    of = [row for row in rows if row.start == moment]
+    return Hour(
+        moment, sum(row.finished for row in of), sum(row.failed for row in of), sum(row.cancelled for row in of)
+    )
+
+
+def _failing(rows: Iterable[Ended]) -> tuple[Failing, ...]:
+    by_tool: dict[str, list[Ended]] = {}
+    for row in rows:
+        by_tool.setdefault(row.tool_name, []).append(row)
+    found = []
+    for name, of in by_tool.items():
+        last = max(
+            ((row.last_at, row.last_message or "", row.last_public_id or "") for row in of if row.last_at),
+            default=None,
+        )
+        if last is not None:
+            ended = sum(row.finished + row.failed + row.cancelled for row in of)
+            found.append(Failing(name, sum(row.failed for row in of), ended, *last))
+    return tuple(sorted(found, key=lambda tool: (tool.failed, tool.last_at), reverse=True))

@@ -1,0 +1,26 @@
+"""What time alone brings about: lost leases, unanswered questions, expiry, purge."""
+
+from __future__ import annotations
+
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from taskhub.domain.changes import change, who
+from taskhub.store import statements
+
+CANCEL_GRACE_SECONDS = 10.0
+ACTOR = Actor(name="sweep", door=Door.POLICY)
+
+_SWEEP = statements.one("sweep", int)
+_PURGE = statements.rowcount("purge_tasks")
+
+
+def sweep(*, limit: int = 500) -> int:
+    """Take tasks from lost workers, force overdue cancellations, close overdue questions, fault
+    tasks that expired unrun, and make sure runnable tasks have a wake-up. Safe to run from any
+    number of processes at once. Returns how many tasks changed."""
+    return change(_SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, who=who(ACTOR))
+
+
+def purge(*, retention_days: int, limit: int = 1_000) -> int:
+    """Delete ended tasks past the retention, at most `limit`; their events stay."""
+    return _PURGE(retention_days=retention_days, most=limit)

@@ -1,0 +1,143 @@
+"""What the audit log can say is what `domain/audit/kinds.py` says, whoever writes it: the database or Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import taskhub
+from taskhub.core.records import Actor
+from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
+from taskhub.domain.audit import kinds as audit
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.questions.answer import answer_question, decide_approval
+from taskhub.domain.sessions import writes as sessions
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.store.models import Decision, Event
+from tests.domain import kit
+from tests.domain.hints.test_events_and_hints import a_long_life
+from tests.domain.kit import World
+from tests.factories import WORKER, make_question, make_tenant
+
+HOME = Path(taskhub.__file__).parent
+VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer")
+IN_DATABASE = {
+    "task.created",
+    *TRANSITIONS,
+    "task.cancel.requested",
+    "task.write.stale",
+    *(f"question.{verdict}" for verdict in VERDICTS),
+    "question.refused",
+}
+ADA = Actor(name="ada", door=Door.WEB)
+ACCEPT = {"action": "accept", "content": {"name": "Ada"}}
+
+
+def words_of(node: ast.expr) -> Iterator[str]:
+    """The strings an expression may come to."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from words_of(node.body)
+        yield from words_of(node.orelse)
+
+
+def recorded_in_python() -> dict[str, str]:
+    """Every action that a call of something like `record_event` names, and where."""
+    found = {}
+    for file in HOME.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                named = [*node.args[:2], *(word.value for word in node.keywords if word.arg == "action")]
+                calls = ast.unparse(node.func).rpartition(".")[2]
+                if calls in ("record_event", "_record", "_reused"):
+                    found |= {word: file.name for one in named for word in words_of(one) if "." in word}
+            elif isinstance(node, ast.FunctionDef) and node.name == "_reused":
+                found |= {word: file.name for default in node.args.kw_defaults if default for word in words_of(default)}
+    return found
+
+
+def test_what_python_records_is_written_down() -> None:
+    recorded = recorded_in_python()
+    assert len(recorded) > 40
+    assert {word: where for word, where in recorded.items() if word not in audit.EVENTS} == {}
+
+
+def test_no_event_is_written_down_that_nobody_records() -> None:
+    assert set(audit.EVENTS) - IN_DATABASE - set(recorded_in_python()) == set()
+
+
+def test_what_sql_records_is_driven_below() -> None:
+    texts = [file.read_text() for file in (HOME / "domain").rglob("*.sql")]
+    spelled = {word for text in texts for word in re.findall(r"'((?:task|question)\.[a-z.]*)'", text)}
+    composed = {word for word in spelled if word.endswith(".")}
+    assert composed == {"task.", "question."}
+    assert spelled - composed - IN_DATABASE == set()
+    # What they are composed with: the state a task ended in, and the verdict that a decision may hold.
+    assert {f"task.{state}" for state in TERMINAL} <= IN_DATABASE
+    (allowed,) = [found for found in Decision._meta.constraints if found.name == "decision_verdict_known"]
+    assert allowed.deconstruct()[2]["condition"].children == [("verdict__in", [*VERDICTS])]
+
+
+def answered(world: World, kind: QuestionKind, response: dict[str, Any]) -> None:
+    task = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(kind, key="q"))
+    answer_question(task.id, kit.opened(task.id), response, actor=ADA)
+    request_cancel(task.id, actor=ADA)
+
+
+def test_everything_the_database_records_has_its_shape(transactional_db: None) -> None:
+    world = kit.make_world()
+    a_long_life(world)
+    for response in (ACCEPT, {"action": "decline"}, {"action": "cancel"}):
+        answered(world, QuestionKind.ELICITATION, response)
+    answered(world, QuestionKind.ROOTS, {"roots": []})
+    task = kit.create(world)
+    taken = kit.claim_one()
+    request_cancel(task.id, actor=ADA)
+    kit.finish(taken)
+    kit.finish(taken)
+    kit.create(world)
+    kit.fault(kit.claim_one())
+    task = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(key="q"))
+    sessions.refuse_request(0, task.id, kit.opened(task.id), {"code": -1, "message": "no"}, actor=world.actor)
+    for approve in (True, False):
+        careful = kit.make_world(approval=True)
+        task = kit.create(careful)
+        decide_approval(task.id, kit.opened(task.id, "approval"), approve=approve, actor=ADA)
+    seen = {(event.action, *map(names, (event.before, event.after))) for event in Event.objects.all()}
+    assert {action for action, _, _ in seen} == IN_DATABASE
+    assert [problem for event in seen if (problem := audit.unlike(*event))] == []
+
+
+def names(fields: dict[str, Any] | None) -> tuple[str, ...] | None:
+    return None if fields is None else tuple(sorted(fields))
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after", "problem"),
+    [
+        ("token.burnt", None, {}, "no event is called token.burnt"),
+        ("token.revoked", None, {}, "token.revoked has prefix in `after`, not nothing"),
+        ("token.revoked", None, None, "token.revoked has prefix in `after`, not nothing"),
+        ("token.revoked", None, {"prefix": "a", "token": "b"}, "not prefix token"),
+        ("token.revoked", {"prefix": "a"}, {"prefix": "a"}, "token.revoked has nothing in `before`, not prefix"),
+        ("person.signed.in", None, {"password": "a"}, "person.signed.in has nothing in `after`, not password"),
+    ],
+)
+def test_an_event_of_another_shape_is_refused(db: None, action: str, before: Any, after: Any, problem: str) -> None:
+    with pytest.raises(UserWarning, match=re.escape(problem)):
+        record_event(action, tenant_id=make_tenant().pk, target="it", actor=WORKER, before=before, after=after)
+    assert not Event.objects.exists()
+
+
+def test_what_may_be_missing_may_and_what_differs_is_open() -> None:
+    assert audit.unlike("token.issued", None, ("prefix", "scopes", "days")) == ""
+    assert audit.unlike("token.issued", None, ("prefix", "scopes", "client_id", "seconds")) == ""
+    assert audit.unlike("tool.policy.changed", ("mode",), ("mode",)) == ""

@@ -1,0 +1,289 @@
+"""Whether an installation is fit to serve: what /readyz, /metrics and the doctor look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure
+from taskhub.domain.health import checks as health
+from taskhub.domain.health import doctor
+from taskhub.store.functions import trigger_names
+from taskhub.store.models import Server, Task, Worker
+from tests.domain.cost import make_old
+from tests.factories import make_context, make_server, make_task, make_tenant
+from tests.store.flushing import superuser
+
+pytestmark = pytest.mark.django_db
+
+
+def make_worker(name: str = "w", **columns: Any) -> Worker:
+    return Worker.objects.create(**{"name": name, "host": "h", "pid": 1, "version": "1", "slots": 1, **columns})
+
+
+@contextmanager
+def changed(sql: str, back: str) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(sql)
+        yield
+        cursor.execute(back)
+
+
+@contextmanager
+def one_migration_missing() -> Iterator[None]:
+    row = "(app, name, applied) SELECT app, name, applied FROM"
+    # The newest: what others build on counts as there when they are.
+    newest = "app = 'store' AND name = (SELECT max(name) FROM django_migrations WHERE app = 'store')"
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE TEMPORARY TABLE kept AS SELECT * FROM django_migrations WHERE {newest}")
+        cursor.execute(f"DELETE FROM django_migrations WHERE {newest}")
+        yield
+        cursor.execute(f"INSERT INTO django_migrations {row} kept")
+        cursor.execute("DROP TABLE kept")
+
+
+# --- ready
+
+
+def test_a_worker_lives_while_it_is_heard_of_and_has_not_said_goodbye() -> None:
+    now = timezone.now()
+    make_worker("fresh")
+    make_worker("nearly", heartbeat_at=now - health.ALIVE + timedelta(seconds=5))
+    make_worker("silent", heartbeat_at=now - health.ALIVE - timedelta(seconds=1))
+    make_worker("gone", stopped_at=now)
+    assert health.live_workers() == 2
+
+
+def test_what_is_missing_is_said_in_words_and_no_other_process_makes_this_one_unready() -> None:
+    assert health.ready() == []
+    assert health.all_ready() == ["no worker is alive: run manage.py worker"]
+    make_worker()
+    tenant = make_tenant()
+    for name, columns in (("a", {"enabled": True}), ("b", {"enabled": False})):
+        Server.objects.create(tenant=tenant, name=name, transport="stdio", target="x", **columns)
+    (problem,) = health.all_ready()
+    assert problem.startswith("1 server has not been contacted yet")
+    assert health.ready() == []
+    Server.objects.filter(name="a").update(state="unreachable")
+    assert health.all_ready() == []
+
+
+def test_a_schema_that_is_behind_is_the_only_thing_said_and_looked_at_until_it_is_not(
+    monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    monkeypatch.setattr(health, "_migrated", False)
+    make_worker()
+    with one_migration_missing():
+        for _ in range(2):
+            assert health.all_ready() == health.ready() == ["migrations are pending: run manage.py migrate"]
+    assert health.ready() == []
+    with django_assert_max_num_queries(1):  # it was up to date once: that does not change back
+        assert health.ready() == []
+
+
+def gauges() -> dict[str, dict[str, float]]:
+    return {
+        name: {next(iter(labels.values()), ""): value for labels, value in rows} for name, _, rows in health.backlog()
+    }
+
+
+def test_the_gauges_count_live_tasks_workers_and_servers() -> None:
+    context = make_context(make_tenant())
+    for state, count in {"queued": 2, "working": 1, "input_required": 3, "finished": 1, "cancelled": 1}.items():
+        for _ in range(count):
+            make_task(context, state=state)
+    Server.objects.all().update(state="unreachable")
+    make_server(context.tenant)
+    make_worker()
+    found = gauges()
+    assert found["taskhub_tasks_live"] == {"queued": 2, "working": 1, "input_required": 3}
+    assert found["taskhub_servers"] == {"unreachable": 8, "ready": 1}
+    assert found["taskhub_workers_alive"] == {"": 1}
+    assert 0 <= found["taskhub_oldest_queued_seconds"][""] < 60
+
+
+def test_the_open_breakers_of_enabled_servers_are_counted() -> None:
+    tenant = make_tenant()
+    gone, disabled, _ = make_server(tenant), make_server(tenant), make_server(tenant)
+    for server in (gone, disabled):
+        for _ in range(OPENS_AFTER):
+            store_failure(server.pk, "gone", probing=False)
+    Server.objects.filter(pk=disabled.pk).update(enabled=False)
+    assert gauges()["taskhub_breakers_open"] == {"": 1}
+
+
+def test_the_age_of_the_queue_is_how_long_its_oldest_could_run_and_zero_when_it_is_empty() -> None:
+    assert gauges()["taskhub_oldest_queued_seconds"] == {"": 0.0}
+    context = make_context(make_tenant())
+    old, _, done = make_task(context), make_task(context), make_task(context, state="cancelled")
+    make_old({old.id: timedelta(hours=3), done.id: timedelta(hours=7)})
+    Task.objects.filter(pk=old.id).update(runnable_at=timezone.now() - timedelta(minutes=7))
+    assert 420 <= gauges()["taskhub_oldest_queued_seconds"][""] < 480
+
+
+# --- doctor
+
+
+def found(has_secret: bool = True) -> dict[str, tuple[bool, str]]:
+    rows = doctor.checks(has_secret)
+    assert len({what for what, _, _ in rows}) == len(rows)
+    return {what: (good, detail) for what, good, detail in rows}
+
+
+def test_the_doctor_looks_at_everything_in_the_order_an_operator_would() -> None:
+    tenant = make_tenant()
+    for name in ("b", "a"):
+        make_server(tenant, name)
+    assert [what for what, _, _ in doctor.checks(True)] == [
+        "Postgres version", "session settings", "jit", "sessions", "fsync", "synchronous_commit", "full_page_writes",
+        "guards", "database role", "disk", "writes", "migrations", "functions", "secret key", "workers", "chores",
+        "audit seals", "audit log", "server a", "server b",
+    ]  # fmt: skip
+
+
+def test_the_doctor_is_content_with_what_is_in_order() -> None:
+    make_server(make_tenant(), "a")
+    make_worker()
+    rows = found()
+    assert rows["Postgres version"][0]
+    assert rows["session settings"] == (True, "as wanted")
+    assert rows["jit"] == (True, "off in our sessions")
+    assert rows["sessions"] == (True, "each connection has one of its own")
+    assert rows["guards"] == (True, "all in place")
+    assert rows["database role"] == (True, "an ordinary user")
+    assert rows["migrations"] == (True, "up to date")
+    assert rows["secret key"] == (True, "set")
+    assert rows["workers"] == (True, "1 alive")
+    assert rows["chores"] == (True, "none failed")
+    assert rows["server a"] == (True, "ready")
+
+
+def test_the_doctor_names_settings_of_the_session_that_are_not_as_wanted() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL lock_timeout = 0")
+        cursor.execute("SET LOCAL th.hints = ''")
+        cursor.execute("SET LOCAL jit = on")
+    rows = found()
+    assert rows["session settings"] == (
+        False,
+        "lock_timeout is 0, wanted 2s; jit is on, wanted off; th.hints is not set, wanted app",
+    )
+    assert rows["jit"][0] is False
+
+
+def test_the_doctor_names_settings_that_would_lose_acknowledged_tasks() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('fsync')")
+        (fsync,) = cursor.fetchone()
+        assert found()["fsync"][0] is (fsync == "on")
+        for value, good in (("on", True), ("off", False), ("local", False)):
+            cursor.execute("SELECT set_config('synchronous_commit', %s, true)", [value])
+            assert found()["synchronous_commit"][0] is good
+            assert found()["synchronous_commit"][1].startswith(value)
+
+
+def test_a_chore_counts_as_failed_until_it_runs_well_again() -> None:
+    def ran(name: str, at: int, status: str) -> None:
+        """As procrastinate has it, by its own function."""
+        with connection.cursor() as cursor:
+            defer = "SELECT procrastinate_defer_periodic_job_v2('taskhub', NULL, %s, %s, 0, '', %s, '{}')"
+            cursor.execute(defer, [name, f"taskhub.{name}", at])
+            (job,) = cursor.fetchone()
+            for step in ("doing", status):
+                cursor.execute("UPDATE procrastinate_jobs SET status = %s WHERE id = %s", [step, job])
+
+    ran("purge", 1, "failed")
+    ran("sweep_sign_ins", 1, "succeeded")
+    assert found()["chores"] == (False, "failed, see the worker's log: taskhub.purge")
+    assert gauges()["taskhub_chores_failed"] == {"": 1}
+    ran("purge", 2, "succeeded")
+    assert found()["chores"] == (True, "none failed")
+    assert gauges()["taskhub_chores_failed"] == {"": 0}
+
+
+def test_every_trigger_there_is_is_looked_for_by_the_doctor() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid"
+            " WHERE NOT tgisinternal AND c.relname NOT LIKE 'procrastinate%'"
+        )
+        assert {name for (name,) in cursor.fetchall()} == trigger_names()
+
+
+@pytest.mark.parametrize(
+    ("sql", "back"),
+    [
+        ("ALTER TABLE event DISABLE TRIGGER event_append_only", "ALTER TABLE event ENABLE TRIGGER event_append_only"),
+        (
+            "ALTER TRIGGER event_append_only ON event RENAME TO something",
+            "ALTER TRIGGER something ON event RENAME TO event_append_only",
+        ),
+    ],
+)
+def test_a_guard_that_is_off_or_gone_is_named(sql: str, back: str) -> None:
+    with changed(sql, back):
+        assert found()["guards"] == (False, "missing: event_append_only")
+    assert found()["guards"][0]
+
+
+def test_a_migration_that_is_missing_is_counted() -> None:
+    with one_migration_missing():
+        assert found()["migrations"] == (False, "1 pending")
+
+
+def test_the_doctor_misses_a_secret_and_a_worker() -> None:
+    rows = found(has_secret=False)
+    assert rows["secret key"] == (False, "SECRET_KEY is not set")
+    assert rows["workers"] == (False, "0 alive")
+
+
+@pytest.mark.parametrize(
+    ("state", "problem", "good", "detail"),
+    [
+        ("ready", "", True, "ready"),
+        ("unknown", "", False, "unknown"),
+        ("unreachable", "connection refused", False, "connection refused"),
+    ],
+)
+def test_a_server_is_well_when_it_is_ready_and_its_problem_is_told(
+    state: str, problem: str, good: bool, detail: str
+) -> None:
+    tenant = make_tenant()
+    Server.objects.create(tenant=tenant, name="a", transport="stdio", target="x", state=state, problem=problem)
+    Server.objects.create(tenant=tenant, name="off", transport="stdio", target="x", enabled=False)
+    rows = found()
+    assert rows["server a"] == (good, detail)
+    assert "server off" not in rows
+
+
+def test_a_superuser_is_warned_that_no_guard_holds_it(transactional_db: None) -> None:
+    role = connection.settings_dict["USER"]
+    with superuser(autocommit=True) as raw:
+        raw.execute(f'ALTER ROLE "{role}" SUPERUSER')
+        try:
+            assert found()["database role"] == (False, "a superuser, which no guard holds")
+        finally:
+            raw.execute(f'ALTER ROLE "{role}" NOSUPERUSER')
+
+
+# --- a table is missing
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/readyz?full", "/metrics"])
+def test_a_missing_table_is_told_to_probes_and_scrapers(client: Client, path: str) -> None:
+    health.ready()  # so that it is known that all was migrated
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute(f"ALTER TABLE {'tenant' if path == '/readyz' else 'worker'} RENAME TO gone")
+    answer = client.get(path)
+    assert (answer.status_code, answer["retry-after"]) == (503, "2")
+    assert "a table, column or function of this release is missing" in answer.content.decode()
+    assert "Traceback" not in answer.content.decode()

@@ -1,3 +1,0 @@
-from tests.store.flushing import _flush_past_the_guards
-
-__all__ = ["_flush_past_the_guards"]

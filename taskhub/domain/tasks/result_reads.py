@@ -16,7 +16,7 @@ MOST_READS: Final = 20_000
 _STORE = statements.none("store_reads")
 
 
-@dataclass(slots=True)
+@dataclass
 class Read:
     """When first and last, as Unix times, and how often."""
 

@@ -1,5 +1,5 @@
 -- The changes of a task, one function each: lock, check, change, record once. Python calls
--- them from taskhub/lifecycle; the promise of each stands there.
+-- them from the modules beside this file; the promise of each stands there.
 
 -- A hint about a task: what kind of news, and ids only. Whoever runs a cancelled task must hear of it, also
 -- where the cancellation ended it at once. STABLE, as `concat_ws` is, or it would not be inlined.

@@ -77,7 +77,7 @@ TASKHUB_CONTEXT_RUNNING = env.integer(
 )
 TASKHUB_CONTEXT_REQUESTS = env.integer(
     "TASKHUB_CONTEXT_REQUESTS",
-    200,
+    1_000,
     "Requests a second of one client at one web process, 0 for any",
     low=0,
     high=1_000_000,

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.processes
 
 PER_SECOND, AT_ONCE = 1, 5
 KIB = 16
-BY_DEFAULT = 200
+BY_DEFAULT = 1_000
 SECONDS_AT_ONCE = 5
 
 

@@ -264,6 +264,11 @@ def test_all_is_listed_on_every_session(alone: Historical, start: Start, version
         old.until(name, "completed")
         names.append(name)
     names += [old.session.create("slow_compute", {"seconds": 0}) for _ in range(25)]
+
+    def status(name: str) -> object:
+        return old.session.call("tasks/get", {"taskId": name}).result["status"]
+
+    wait_until(lambda: {status(name) for name in names} == {"completed"}, "all to end, so that what is compared stays")
     got = [name for name in reversed(names) if published or name.startswith("mixed")]
     session = start(old.session.token, version=version)
     page = session.call("tasks/list").result

@@ -98,7 +98,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
     """A client that asks in a loop is on record once a minute."""
     principal = incoming.principal
-    if cache.add(f"denied {principal.context_id} {scope}", True, timeout=60):
+    if cache.add(f"denied:{principal.context_id}:{scope}", True, timeout=60):
         what = f"{incoming.verb} {lean.path}"
         with contextlib.suppress(Unavailable):  # the database is away: the refusal stands
             await lean.hub.lanes.run(

@@ -112,11 +112,11 @@ async function streamed(client, name, args, during = () => {}, options = {}) {
 
 async function tasks(client, person) {
   const progress = [];
-  const options = { task: { ttl: 300_000 }, onprogress: (note) => progress.push(note.progress) };
+  const options = { task: { ttl: 7_200_000 }, onprogress: (note) => progress.push(note.progress) };
   let waiting;
   const wait = (message) => {
     if (message.type !== "taskCreated") return;
-    expect("ttl", message.task.ttl, 300_000);
+    expect("ttl", message.task.ttl, 7_200_000);
     waiting = client.experimental.tasks.getTaskResult(message.task.taskId, CallToolResultSchema);
   };
   const counting = await streamed(client, "countdown", { seconds: 1, steps: 4 }, wait, options);

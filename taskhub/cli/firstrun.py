@@ -8,14 +8,18 @@ from pathlib import Path
 
 from django.db import transaction
 
-from taskhub.core.records import Actor
-from taskhub.core.states import Door, Role
-from taskhub.domain.catalogue.sync import connect_server, preset_approval
-from taskhub.domain.clients.principals import default_tenant
-from taskhub.domain.clients.tokens import issue_token
-from taskhub.domain.people.writes import add_person, has_people
+from taskhub.control.caller import Caller, of_shell
+from taskhub.control.clients import issue_token
+from taskhub.control.people import add_person
+from taskhub.control.servers import set_server
+from taskhub.core.names import SCOPES
+from taskhub.core.states import Role
+from taskhub.domain.catalogue.spec import ServerSpec
+from taskhub.domain.catalogue.sync import preset_approval
+from taskhub.domain.people.writes import has_people
 
-ACTOR = Actor(name="first start", door=Door.CLI)
+FIRST_START = "first start"
+"""What the audit log calls whoever runs `up`."""
 DEMO_TARGET = "taskhub.demo.server:server"
 
 
@@ -44,28 +48,23 @@ def make_people(data_dir: Path, url: str) -> dict[str, object]:
             known["url"] = url
             _write(path, known)
         return known
-    tenant = default_tenant()
+    caller = of_shell(FIRST_START)
     users: dict[str, dict[str, str]] = {}
     # All or nothing: a start that dies half-way leaves no people whose passwords nobody knows.
     with transaction.atomic():
-        if not has_people(tenant.pk):
-            users = _add_people(tenant.pk)
-        tokens = {
-            name: issue_token(tenant_id=tenant.pk, client=name, days=365, actor=ACTOR)[0]
-            for name in ("agent-a", "agent-b")
-        }
+        if not has_people(caller.tenant_id):
+            users = _add_people(caller)
+        tokens = {name: issue_token(caller, name, scopes=SCOPES, days=365).text for name in ("agent-a", "agent-b")}
         made: dict[str, object] = {"url": url, "users": users, "tokens": tokens}
         _write(path, made)
     return made
 
 
-def _add_people(tenant_id: int) -> dict[str, dict[str, str]]:
+def _add_people(caller: Caller) -> dict[str, dict[str, str]]:
     users = {}
     for role in (Role.ADMIN, Role.OPERATOR, Role.APPROVER, Role.AUDITOR, Role.VIEWER):
         groups = ["ops"] if role in (Role.ADMIN, Role.APPROVER, Role.OPERATOR) else []
-        _, password = add_person(
-            tenant_id=tenant_id, username=str(role), role=role, groups=groups, actor=ACTOR, password_due=False
-        )
+        _, password = add_person(caller, username=str(role), role=role, groups=groups, password_due=False)
         users[str(role)] = {"username": str(role), "password": password}
     return users
 
@@ -82,7 +81,6 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 def add_demo() -> None:
     """The demo server, with its one rule: a deployment to production needs an operator's approval."""
-    server = connect_server(
-        tenant_id=default_tenant().pk, name="demo", transport="python", target=DEMO_TARGET, actor=ACTOR
-    )
+    demo = ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True)
+    server = set_server(of_shell(FIRST_START), demo)
     preset_approval(server, "deploy", when={"environment": "production"}, group="ops", quorum=1)

@@ -14,8 +14,8 @@ from django.utils.cache import add_never_cache_headers
 
 from taskhub.console.htmx import in_words, leave, wants_partial
 from taskhub.console.later import unavailable
-from taskhub.console.requests import ConsoleRequest, actor_of
-from taskhub.core import permissions as gate
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import caller
 from taskhub.core.errors import (
     Forbidden,
     Invalid,
@@ -26,7 +26,7 @@ from taskhub.core.errors import (
     TaskHubError,
     Unavailable,
 )
-from taskhub.domain.audit.record import record_denial
+from taskhub.core.states import Door
 
 P = ParamSpec("P")
 View = Callable[Concatenate[ConsoleRequest, P], HttpResponse]
@@ -59,16 +59,11 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
             try:
                 if request.person is None:
                     raise Forbidden("Your account has no role here yet. Ask an administrator to give it one.")
-                gate.require(request.person, permission)
+                address = request.META.get("REMOTE_ADDR") or ""
+                request.caller = caller.of_person(request.person, door=Door.WEB, address=address)
+                request.caller.require(permission, f"{request.method} {request.path}")
                 response = view(request, *args, **kwargs)
             except TaskHubError as error:
-                if isinstance(error, Forbidden) and request.person is not None:
-                    record_denial(
-                        tenant_id=request.person.tenant_id,
-                        what=f"{request.method} {request.path}",
-                        lacking=str(error.data.get("permission", "")),
-                        actor=actor_of(request),
-                    )
                 response = problem(request, error)
             add_never_cache_headers(response)
             return response

@@ -1,15 +1,13 @@
-"""The one gate: what a role may do.
+"""What a role may do: one table.
 
-Entry rooms ask here before they act; which rows are in reach is enforced by the queries,
-which take the tenant or the context. Something a person may not see answers like something
-that does not exist.
+`control` asks it before anything is changed, and pages before anything is shown. Which rows are in reach is enforced by
+the queries, which take the tenant or the context: what a person may not see answers like what does not exist.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from taskhub.core.errors import Forbidden
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Person
 from taskhub.core.states import Role
@@ -52,9 +50,3 @@ def grantable(role: str) -> tuple[str, ...]:
 def allows(person: Person, permission: str) -> bool:
     """Whether the person's role has the permission."""
     return permission in PERMISSIONS[Role(person.role)]
-
-
-def require(person: Person, permission: str) -> None:
-    """Raises `Forbidden` unless the person's role has the permission."""
-    if not allows(person, permission):
-        raise Forbidden(f"Your role, {person.role}, does not include this.", permission=permission)

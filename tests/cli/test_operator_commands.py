@@ -17,12 +17,14 @@ from django.db import connection
 from pytest_django import Settings
 
 from taskhub.cli import seed as seeding
-from taskhub.cli.firstrun import ACTOR, add_demo
+from taskhub.cli.firstrun import add_demo
 from taskhub.cli.management.commands import audit
+from taskhub.control.caller import of_shell
+from taskhub.control.servers import set_server
 from taskhub.domain.audit.record import record_verification
 from taskhub.domain.audit.seal import seal_events
-from taskhub.domain.catalogue.sync import Listed, connect_server, store_problem, store_snapshot
-from taskhub.domain.clients.principals import default_tenant
+from taskhub.domain.catalogue.spec import ServerSpec
+from taskhub.domain.catalogue.sync import Listed, store_problem, store_snapshot
 from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.sealing import Vault
 from taskhub.store.models import Event, Question, Seal, Server, Task
@@ -58,7 +60,7 @@ def durable(db: None) -> Iterator[None]:
 def fit(durable: None) -> int:
     """An installation without a fault: a worker lives and its one server (whose id this is) answers."""
     heartbeat("worker-1", slots=4, busy=0)
-    server = connect_server(tenant_id=default_tenant().pk, name="files", transport="stdio", target="files", actor=ACTOR)
+    server = set_server(of_shell(), ServerSpec("files", "stdio", "files", named=True))
     store_snapshot(server, protocol="2026-07-28", info={}, tools=[])
     return server
 
@@ -319,7 +321,7 @@ def test_a_log_that_takes_too_long_is_not_called_intact_by_what_reads_less(trans
     """As long as the last full verification took, which is on record."""
     sealed_task()
     assert run("audit", "verify")[0] == 0
-    found = {"events": 1, "seals": 1, "problem": "", "actor": ACTOR}
+    found = {"events": 1, "seals": 1, "problem": "", "actor": of_shell().actor}
     record_verification(ok=True, seconds=86_400, **found)
     sealed_task()
     code, out, err = run("audit", "verify")
@@ -447,7 +449,7 @@ def test_at_a_terminal_it_says_how_far_it_is_and_leaves_nothing_of_it(
 def test_the_doctor_tells_when_the_log_was_verified_and_complains_if_it_was_broken(fit: int) -> None:
     nightly = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
     assert f"ok   audit log: never verified: {nightly}\n" in run("doctor")[1]
-    found = {"events": 3, "seals": 1, "actor": ACTOR}
+    found = {"events": 3, "seals": 1, "actor": of_shell().actor}
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO event (action, actor, door, at, after)"

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from taskhub.core import permissions as gate
-from taskhub.core.errors import Forbidden
 from taskhub.core.records import Person
 from taskhub.core.states import Role
 
@@ -39,12 +38,6 @@ def somebody(role: str) -> Person:
 @pytest.mark.parametrize(("permission", "role"), CELLS, ids=[f"{role} {name}" for name, role in CELLS])
 def test_a_role_may_do_what_the_matrix_says_and_is_refused_the_rest(permission: str, role: str) -> None:
     assert gate.allows(somebody(role), permission) is (role in MAY[permission])
-    if role in MAY[permission]:
-        gate.require(somebody(role), permission)
-        return
-    with pytest.raises(Forbidden, match=f"Your role, {role}, does not include this") as caught:
-        gate.require(somebody(role), permission)
-    assert caught.value.data == {"permission": permission}
 
 
 def test_the_matrix_leaves_no_role_and_no_permission_out() -> None:
@@ -56,8 +49,6 @@ def test_the_matrix_leaves_no_role_and_no_permission_out() -> None:
 @pytest.mark.parametrize("role", sorted(ALL))
 def test_what_nobody_was_given_nobody_may(permission: str, role: str) -> None:
     assert not gate.allows(somebody(role), permission)
-    with pytest.raises(Forbidden):
-        gate.require(somebody(role), permission)
 
 
 @pytest.mark.parametrize("role", ["", "root", "Admin", "admin "])
@@ -69,12 +60,12 @@ def test_a_role_we_do_not_know_opens_nothing(role: str) -> None:
 def test_every_permission_is_asked_for_somewhere_and_no_other() -> None:
     """A word misspelt at a door would lock it for everybody, or leave its permission without effect."""
     asked: set[str] = set()
-    for source in [*(ROOT / "console").rglob("*.py"), *(ROOT / "api").rglob("*.py")]:
+    for source in [path for room in ("control", "console", "api") for path in (ROOT / room).rglob("*.py")]:
         for node in ast.walk(ast.parse(source.read_text())):
             if not isinstance(node, ast.Call):
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if name in ("page", "require", "allows"):
+            if name in ("page", "require", "may", "allows"):
                 asked |= {
                     part.value for part in node.args if isinstance(part, ast.Constant) and isinstance(part.value, str)
                 }

@@ -94,8 +94,8 @@ class World:
             "clients": lambda: clients.client_page(home).rows,
             "tokens": lambda: clients.client_tokens(home, clients.client_page(home, text="ci").rows[0].id),
             "live tasks": lambda: clients.live_task_ids(home, self.context.pk),
-            "inbox: mine": lambda: inbox.questions(self.admin, "mine", approve=True),
-            "inbox: all": lambda: inbox.questions(self.admin, "all", approve=False),
+            "inbox: mine": lambda: inbox.questions(self.admin, "mine"),
+            "inbox: all": lambda: inbox.questions(self.admin, "all"),
             "servers": lambda: servers.server_list(home),
             "tools": lambda: servers.server_tools(home, self.tool.server_id),
             "groups": lambda: servers.known_groups(home),
@@ -145,7 +145,7 @@ def test_the_overviews_numbers_cost_the_same_ever_and_so_does_health() -> None:
                 statements(partial(stats.numbers, home)),
                 statements(partial(stats.day, home)),
                 statements(partial(listing.tab_counts, home, listing.TaskFilter())),
-                statements(lambda: inbox.open_count(world.admin, approve=True)),
+                statements(lambda: inbox.open_count(world.admin)),
                 statements(backlog),
             ]
         )

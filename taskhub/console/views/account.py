@@ -12,11 +12,11 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.access import CONSENT_WORDS
 from taskhub.console.htmx import partial_or_page
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
 from taskhub.console.views.settings import PERMISSION_WORDS
+from taskhub.control.applications import revoke_own_consent
 from taskhub.core import permissions as gate
 from taskhub.domain.address import resource_of
-from taskhub.domain.oauth import consents
 from taskhub.domain.oauth import reads as applications
 
 
@@ -38,7 +38,7 @@ def account(request: ConsoleRequest) -> HttpResponse:
         {
             "allowed": allowed,
             "revoking": next((row for row, _ in allowed if row.id == revoking), None),
-            "may": [words for name, words in PERMISSION_WORDS.items() if gate.allows(person, name)],
+            "may": [words for name, words in PERMISSION_WORDS.items() if request.caller.may(name)],
             "on": settings.TASKHUB_OAUTH,
             "resource": resource_of(request),
         },
@@ -49,8 +49,6 @@ def account(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 def allowed_revoke(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Take back what the person allowed an application."""
-    name = consents.revoke_consent(
-        tenant_id=request.person.tenant_id, consent_id=min(pk, 2**63 - 1), actor=actor_of(request), own=True
-    )
+    name = revoke_own_consent(request.caller, pk)
     messages.success(request, f"Taken back. {name} is signed out, and has to ask you again.")
     return redirect("account")

@@ -14,12 +14,10 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.access import ApplicationForm, NewApplicationForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
-from taskhub.console.requests import ConsoleRequest, actor_of
-from taskhub.core import permissions as gate
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import applications as control
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.domain.address import base_url
-from taskhub.domain.oauth import applications as registry
-from taskhub.domain.oauth import consents
 from taskhub.domain.oauth import reads as applications
 
 
@@ -39,12 +37,11 @@ def application_add(request: ConsoleRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form, opened=True, status=400)
     try:
-        pk, secret = registry.add_application(
-            tenant_id=request.person.tenant_id,
+        pk, secret = control.add_application(
+            request.caller,
             name=form.cleaned_data["name"],
             redirects=form.addresses,
             confidential=form.confidential,
-            actor=actor_of(request),
         )
     except Invalid as error:
         form.refuse(error)
@@ -60,7 +57,7 @@ def application_add(request: ConsoleRequest) -> HttpResponse:
 def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
     """One application; `toggle`, `remove`, `secret` and `revoke` ask for confirmation first."""
     try:
-        found = _application(request, pk)
+        found = control.find_application(request.caller, pk)
     except NotFound:
         if wants_partial(request):  # the page is open and somebody has removed it
             return leave(request, reverse("application-list"))
@@ -72,16 +69,12 @@ def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Another name, other addresses."""
-    found, form = _application(request, pk), ApplicationForm(request.POST)
+    found, form = control.find_application(request.caller, pk), ApplicationForm(request.POST)
     if not form.is_valid():
         return _detail(request, found, form, status=400)
     try:
-        changed = registry.change_application(
-            tenant_id=request.person.tenant_id,
-            application_id=pk,
-            name=form.cleaned_data["name"],
-            redirects=form.addresses,
-            actor=actor_of(request),
+        changed = control.change_application(
+            request.caller, pk, name=form.cleaned_data["name"], redirects=form.addresses
         )
     except Invalid as error:
         form.refuse(error)
@@ -95,8 +88,8 @@ def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
 @sensitive_variables("secret")
 def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
     """A new secret, on this one response and never again."""
-    _application(request, pk)
-    secret = registry.renew_secret(tenant_id=request.person.tenant_id, application_id=pk, actor=actor_of(request))
+    control.find_application(request.caller, pk)
+    secret = control.renew_secret(request.caller, pk)
     return _secret(request, pk, secret)
 
 
@@ -104,10 +97,8 @@ def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def application_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Lock an application out for everybody, or let it in again."""
-    found, blocked = _application(request, pk), request.POST.get("blocked") == "1"
-    registry.set_blocked(
-        tenant_id=request.person.tenant_id, application_id=pk, blocked=blocked, actor=actor_of(request)
-    )
+    found, blocked = control.find_application(request.caller, pk), request.POST.get("blocked") == "1"
+    control.set_application_locked(request.caller, pk, locked=blocked)
     messages.success(
         request, f"{found.name} is locked out for everybody." if blocked else f"{found.name} may sign people in again."
     )
@@ -118,8 +109,8 @@ def application_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Forget an application with all its tokens."""
-    found = _application(request, pk)
-    registry.remove_application(tenant_id=request.person.tenant_id, application_id=pk, actor=actor_of(request))
+    found = control.find_application(request.caller, pk)
+    control.remove_application(request.caller, pk)
     messages.success(request, f"{found.name} is removed, and signed out everywhere.")
     return redirect("application-list")
 
@@ -128,9 +119,7 @@ def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def consent_revoke(request: ConsoleRequest, pk: int, consent: int) -> HttpResponse:
     """Take back what a person allowed an application."""
-    if consent not in {row.id for row in applications.consent_rows(request.person.tenant_id, pk)}:
-        raise NotFound("There is no such permission any more.")
-    consents.revoke_consent(tenant_id=request.person.tenant_id, consent_id=consent, actor=actor_of(request))
+    control.revoke_consent(request.caller, pk, consent)
     messages.success(request, "Taken back. Its tokens for that person are refused from now on.")
     return redirect("application-detail", pk)
 
@@ -146,7 +135,7 @@ def _list(request: ConsoleRequest, form: ApplicationForm, *, opened: bool, statu
             "open": opened,
             "on": settings.TASKHUB_OAUTH,
             "issuer": settings.OIDC_ISSUER,
-            "can_manage": gate.allows(request.person, "client.manage"),
+            "can_manage": request.caller.may("client.manage"),
         },
         status=status,
     )
@@ -155,7 +144,7 @@ def _list(request: ConsoleRequest, form: ApplicationForm, *, opened: bool, statu
 def _detail(
     request: ConsoleRequest, found: applications.ApplicationRow, form: ApplicationForm, *, status: int = 200
 ) -> HttpResponse:
-    can_manage = gate.allows(request.person, "client.manage")
+    can_manage = request.caller.may("client.manage")
     people = applications.consent_rows(request.person.tenant_id, found.id)
     revoking = query.number(request, "revoke") if can_manage else None
     return partial_or_page(
@@ -170,7 +159,7 @@ def _detail(
             "revoking": next((row for row in people if row.id == revoking), None),
             "asking": next((name for name in ("toggle", "remove", "secret") if can_manage and name in request.GET), ""),
             "can_manage": can_manage,
-            "can_audit": gate.allows(request.person, "audit.view"),
+            "can_audit": request.caller.may("audit.view"),
         },
         status=status,
     )
@@ -180,15 +169,8 @@ def _secret(request: ConsoleRequest, pk: int, secret: str) -> HttpResponse:
     return render(
         request,
         "console/application_secret.html",
-        {"application": _application(request, pk), "secret": secret, "issuer": base_url(request)},
+        {"application": control.find_application(request.caller, pk), "secret": secret, "issuer": base_url(request)},
     )
-
-
-def _application(request: ConsoleRequest, pk: int) -> applications.ApplicationRow:
-    found = applications.application_detail(request.person.tenant_id, pk) if pk < 2**63 else None
-    if found is None:
-        raise NotFound("There is no such application.")
-    return found
 
 
 def _form(found: applications.ApplicationRow) -> ApplicationForm:

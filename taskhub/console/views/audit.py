@@ -18,12 +18,11 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.filters import AuditFilters
 from taskhub.console.htmx import partial_or_page, wants_partial
-from taskhub.console.requests import ConsoleRequest, actor_of
-from taskhub.core import permissions as gate
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control.audit import begin_export
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import Door
 from taskhub.domain.audit import reads as audit
-from taskhub.domain.audit.record import record_export
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 COLUMNS: Final = (
@@ -79,7 +78,7 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             "actions": audit.known_actions(tenant_id),
             "seal": audit.seal_status(tenant_id),
             "archived": None if found.older else audit.archived_log(),
-            "can_export": gate.allows(request.person, "audit.export"),
+            "can_export": request.caller.may("audit.export"),
             "exports": [(form, _export_url(form, words)) for form in FORMATS],
             "export_rows": audit.EXPORT_ROWS,
             "window": audit.WINDOW,
@@ -121,14 +120,7 @@ def audit_export(request: ConsoleRequest) -> HttpResponse:
         # A list may show too much; a file that is taken away must be what was asked for.
         raise Invalid(f"This part of the query cannot be understood: {', '.join(ignored)}.")
     tenant_id = request.person.tenant_id
-    up_to = audit.newest_event_id(tenant_id)
-    record_export(
-        tenant_id=tenant_id,
-        form=form,
-        query={name: value for name, value in words.items() if value},
-        up_to=up_to,
-        actor=actor_of(request),
-    )
+    up_to = begin_export(request.caller, form=form, query={name: value for name, value in words.items() if value})
     rows = audit.export_events(tenant_id, wanted, up_to=up_to)
     chunks = _jsonl(rows) if form == "jsonl" else _csv(rows)
     response = StreamingHttpResponse(chunks, content_type=FORMATS[form])

@@ -19,15 +19,13 @@ from taskhub.console.access import page
 from taskhub.console.forms.access import LeaveTasksForm, TokenForm
 from taskhub.console.forms.filters import ClientFilters
 from taskhub.console.htmx import partial_or_page
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
 from taskhub.console.words import described
-from taskhub.core import permissions as gate
-from taskhub.core.errors import Invalid, LimitReached, NotFound
+from taskhub.control import clients as control
+from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.clients import reads as clients
-from taskhub.domain.clients import tokens
 from taskhub.domain.clients.dialects import voices
 from taskhub.domain.oauth import reads as applications
-from taskhub.domain.tasks.cancel import request_cancel
 
 _SPENT: Final = "spent_token_forms"
 
@@ -58,7 +56,7 @@ def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 @page("client.manage")
 @require_POST
-@sensitive_variables("token")
+@sensitive_variables("issued")
 def token_issue(request: ConsoleRequest) -> HttpResponse:
     """Issue a token and show it, on this one response and never again.
 
@@ -71,23 +69,15 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
     if once and once in spent:
         messages.warning(request, "That token was issued already and is not shown again. Issue another if it was lost.")
         return redirect("client-detail", pk) if pk else redirect("client-list")
-    name = form.cleaned_data.get("client", "")
-    if pk is not None:
-        client = _client(request, pk)
-        if not client.own:
-            raise Invalid(f"{client.name} brings its tokens from {client.issuer}; none are issued here.")
-        name = client.subject
+    known = None if pk is None else control.find_client(request.caller, pk)
+    name = form.cleaned_data.get("client", "") if known is None else known.subject
     if not valid:
         return _detail(request, pk, form) if pk else _list(request, form)
     try:
         if not query.storable(name):
             raise Invalid("A client's name cannot hold such characters.", field="client")
-        token, row = tokens.issue_token(
-            tenant_id=request.person.tenant_id,
-            client=name,
-            scopes=form.cleaned_data["scopes"],
-            days=form.cleaned_data["days"],
-            actor=actor_of(request),
+        issued = control.issue_token(
+            request.caller, known or name, scopes=form.cleaned_data["scopes"], days=form.cleaned_data["days"]
         )
     except (Invalid, LimitReached) as error:
         form.refuse(error)
@@ -97,12 +87,12 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
         request,
         "console/token_issued.html",
         {
-            "token": token,
-            "row": row,
+            "token": issued.text,
+            "row": issued,
             "client": name,
-            "context_id": row.context_id,
+            "context_id": issued.context_id,
             "endpoint": _endpoint(request),
-            "snippets": snippets(_endpoint(request), token),
+            "snippets": snippets(_endpoint(request), issued.text),
         },
     )
 
@@ -111,11 +101,11 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 def token_revoke(request: ConsoleRequest, pk: int, token: int) -> HttpResponse:
     """End a token; with `tasks=cancel` the client's running tasks are asked to stop too."""
-    client = _client(request, pk)
-    if token not in {row.id for row in clients.client_tokens(request.person.tenant_id, pk)}:
-        raise NotFound("No such token.")
-    tokens.revoke_token(tenant_id=request.person.tenant_id, token_id=token, actor=actor_of(request))
-    messages.success(request, "The token is revoked. Whoever holds it is refused from now on." + _stop(request, client))
+    client = control.find_client(request.caller, pk)
+    stopping = LeaveTasksForm(request.POST).stops
+    stopped = control.revoke_token(request.caller, client, token, cancel_tasks=stopping)
+    said = "The token is revoked. Whoever holds it is refused from now on."
+    messages.success(request, said + _stopped(stopped, told=stopping))
     return redirect("client-detail", pk)
 
 
@@ -123,14 +113,14 @@ def token_revoke(request: ConsoleRequest, pk: int, token: int) -> HttpResponse:
 @require_POST
 def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Lock a client out with all its tokens, or let it in again."""
-    client = _client(request, pk)
-    disabled = request.POST.get("disabled") == "1"
-    tokens.set_context_disabled(
-        tenant_id=request.person.tenant_id, context_id=pk, disabled=disabled, actor=actor_of(request)
-    )
-    if disabled:
-        messages.success(request, f"{client.name} is locked out; all its tokens are refused." + _stop(request, client))
+    client = control.find_client(request.caller, pk)
+    stopping = LeaveTasksForm(request.POST).stops
+    if request.POST.get("disabled") == "1":
+        stopped = control.lock_client(request.caller, client, cancel_tasks=stopping)
+        said = f"{client.name} is locked out; all its tokens are refused."
+        messages.success(request, said + _stopped(stopped, told=stopping))
     else:
+        control.unlock_client(request.caller, client)
         messages.success(request, f"{client.name} may call again.")
     return redirect("client-detail", pk)
 
@@ -153,16 +143,16 @@ def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
             "form": form,
             "filters": ClientFilters({"q": text, "state": state}),
             "open": bool(form.errors) or "new" in request.GET,
-            "can_manage": gate.allows(request.person, "client.manage"),
+            "can_manage": request.caller.may("client.manage"),
         },
         status=400 if form.errors else 200,
     )
 
 
 def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpResponse:
-    client = _client(request, pk)
+    client = control.find_client(request.caller, pk)
     rows = clients.client_tokens(request.person.tenant_id, pk)
-    can_manage = gate.allows(request.person, "client.manage")
+    can_manage = request.caller.may("client.manage")
     application = (
         applications.application_of_client(request.person.tenant_id, client.client_id) if client.by_oauth else None
     )
@@ -184,28 +174,15 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
             "form": form or _fresh(pk),
             "open": form is not None,
             "can_manage": can_manage,
-            "can_audit": gate.allows(request.person, "audit.view"),
+            "can_audit": request.caller.may("audit.view"),
         },
         status=400 if form is not None else 200,
     )
 
 
-def _client(request: ConsoleRequest, pk: int) -> clients.ClientRow:
-    found = clients.client_detail(request.person.tenant_id, pk) if pk < 2**63 else None
-    if found is None:
-        raise NotFound("There is no such client.")
-    return found
-
-
-def _stop(request: ConsoleRequest, client: clients.ClientRow) -> str:
-    """Ask the client's live tasks to stop if the form says so; the end of a sentence about it."""
-    if not LeaveTasksForm(request.POST).stops:
-        return ""
-    gate.require(request.person, "task.cancel")
-    ids = clients.live_task_ids(request.person.tenant_id, client.id)
-    for task_id in ids:
-        request_cancel(task_id, actor=actor_of(request, f"access of {client.name} was withdrawn"))
-    return f" {len(ids):,} of its tasks were asked to stop."
+def _stopped(number: int, *, told: bool) -> str:
+    """The end of a sentence about a client whose tasks may have been asked to stop."""
+    return f" {number:,} of its tasks were asked to stop." if told else ""
 
 
 def _fresh(pk: int | None = None) -> TokenForm:

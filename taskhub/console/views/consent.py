@@ -18,7 +18,7 @@ from oauth2_provider.views.mixins import OAuthLibMixin
 
 from taskhub.console.access import page
 from taskhub.console.forms.access import CONSENT_WORDS, ConsentForm
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
 from taskhub.core import permissions as gate
 from taskhub.core.names import SCOPES
 from taskhub.domain.address import base_url, canonical, resource_of
@@ -126,7 +126,7 @@ def _wish(request: ConsoleRequest) -> Wish:
 
 def _decide(request: ConsoleRequest, wish: Wish, application: Any) -> HttpResponse:
     if request.POST.get("decision") != "allow":
-        consents.refuse(application, registration=wish.registration, asked=wish.asked, actor=actor_of(request))
+        consents.refuse(application, registration=wish.registration, asked=wish.asked, actor=request.caller.actor)
         return _error(request, wish, "access_denied", "The person said no.")
     form = ConsentForm(request.POST, offer=wish.offer)
     if not form.is_valid():
@@ -138,7 +138,7 @@ def _decide(request: ConsoleRequest, wish: Wish, application: Any) -> HttpRespon
         asked=wish.asked,
         allowed=allowed,
         target=wish.target,
-        actor=actor_of(request),
+        actor=request.caller.actor,
     )
     return _grant(request, wish, allowed)
 

@@ -19,14 +19,14 @@ from taskhub.console.changes import changes
 from taskhub.console.forms.questions import DecisionForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
 from taskhub.console.templatetags.console import past
-from taskhub.core import permissions as gate
-from taskhub.core.errors import Forbidden, Invalid, NotFound, TaskHubError
+from taskhub.control import questions
+from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
-from taskhub.domain.questions.answer import Outcome, answer_question, decide_approval
+from taskhub.domain.questions.answer import Outcome
 from taskhub.domain.questions.approvals import approved_call
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.kinds import KINDS
@@ -67,7 +67,7 @@ def inbox(request: ConsoleRequest, pk: int | None = None) -> HttpResponse:
 @page("question.answer")
 def inbox_count(request: ConsoleRequest) -> HttpResponse:
     """The number in the rail."""
-    count = queries.open_count(request.person, approve=_approves(request))
+    count = queries.open_count(request.person)
     return render(request, "parts/inbox_count.html", {"count": count})
 
 
@@ -77,7 +77,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Where one question stands: refetched on a hint while somebody fills in its form, so that
     the form itself is never taken out of their hands.
     """
-    item = _item(request, pk)
+    item = questions.find_question(request.caller, pk)
     context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
     return render(request, "console/inbox.html#state", {**context, "live": True})
 
@@ -86,11 +86,11 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("question.answer")
 def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Accept, decline or dismiss an elicitation; reply to sampling; list roots."""
-    item = _item(request, pk)
+    item = questions.find_question(request.caller, pk)
     if item.kind is QuestionKind.APPROVAL:
         raise Invalid("This question is an approval: approve or reject it.")
-    if gone := _not_mine(request, item):
-        return gone
+    if early := questions.closed_to(request.caller, item):
+        return _settled(request, item, early, "")
     action = request.POST.get("action", "")
     ask = _ask(item, request.POST if action == "accept" else None)
     response: dict[str, Any] = {"action": action}
@@ -105,7 +105,7 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
     elif not KINDS[item.kind].refusable or action not in ("accept", "decline", "cancel"):
         raise Invalid("Choose one of the buttons of this question.")
     try:
-        outcome = answer_question(item.task_id, item.question, response, actor=actor_of(request))
+        outcome = questions.answer_question(request.caller, item, response)
     except Invalid as error:
         if ask.form is None:
             raise
@@ -119,17 +119,16 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("question.approve")
 def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Approve or reject a call that waits for approval."""
-    item = _item(request, pk)
+    item = questions.find_question(request.caller, pk)
     if item.kind is not QuestionKind.APPROVAL:
         raise Invalid("This question is answered, not approved.")
-    if gone := _not_mine(request, item):
-        return gone
+    if early := questions.closed_to(request.caller, item):
+        return _settled(request, item, early, "")
     form = DecisionForm(request.POST)
     if not form.is_valid():
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
-    actor = actor_of(request, form.cleaned_data["reason"])
-    outcome = decide_approval(item.task_id, item.question, approve=approve, actor=actor)
+    outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
     if outcome is Outcome.COUNTED:
         words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
@@ -144,12 +143,11 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
 
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
     queue = _queue(request)
-    approve = _approves(request)
-    items = queries.questions(request.person, queue, approve=approve)
+    items = queries.questions(request.person, queue)
     if pk is not None:
-        chosen: InboxItem | None = _item(request, pk)
+        chosen: InboxItem | None = questions.find_question(request.caller, pk)
     else:
-        chosen = _item(request, items[0].id) if items else None
+        chosen = questions.find_question(request.caller, items[0].id) if items else None
     context: dict[str, Any] = {
         "here": _address(pk, queue),
         "queue": queue,
@@ -158,7 +156,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "items": items,
         "chosen": chosen,
         "picked": pk is not None,
-        "approves": approve,
+        "approves": request.caller.may("question.approve"),
     }
     # A list that is refetched on a hint leaves the open form alone.
     partial = "list" if request.htmx.target == "inbox-list" else "inbox"
@@ -187,7 +185,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "votes": queries.votes(item.id),
         "closed": _closed_words(item),
         "rows": content.rows(item.arguments),
-        "why_not": _why_not(request, item),
+        "why_not": questions.why_not(request.caller, item),
         "sampling": _sampling(item) if item.kind is QuestionKind.SAMPLING else None,
         "link": _link(item),
         "waits": _waits(request, item) if item.mine and item.kind is QuestionKind.APPROVAL else "",
@@ -223,45 +221,10 @@ def _in_queue(queue: str) -> str:
 
 def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
     """What comes after the question in the queue it was decided in, or else what comes last there."""
-    items = queries.questions(request.person, queue, approve=_approves(request))
+    items = queries.questions(request.person, queue)
     after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
     found = next(after, items[-1] if items else None)
     return None if found is None else found.id
-
-
-def _item(request: ConsoleRequest, pk: int) -> InboxItem:
-    item = queries.question(request.person, pk, approve=_approves(request)) if pk < 2**63 else None
-    if item is None:
-        raise NotFound("There is no such question, or it is not yours to see.")
-    return item
-
-
-def _approves(request: ConsoleRequest) -> bool:
-    return gate.allows(request.person, "question.approve")
-
-
-def _not_mine(request: ConsoleRequest, item: InboxItem) -> HttpResponse | None:
-    """The answer to somebody who comes too late or twice; raises `Forbidden` for one who may not."""
-    if item.state is not QuestionState.OPEN:
-        return _settled(request, item, Outcome.LATE, "")
-    if item.decided_by_me:
-        return _settled(request, item, Outcome.TWICE, "")
-    if not item.mine:
-        raise Forbidden(_why_not(request, item) or "This question is not yours to answer.")
-    return None
-
-
-def _why_not(request: ConsoleRequest, item: InboxItem) -> str:
-    """Why the person may not decide an open question; empty when they may or it is closed."""
-    if item.mine or item.state is not QuestionState.OPEN:
-        return ""
-    if item.decided_by_me:
-        return f"You have decided. {item.approvals} of {item.quorum} approvals so far."
-    if item.audience == "client":
-        return "This question is for the client that made the call. People only watch it."
-    if item.kind is QuestionKind.APPROVAL and not _approves(request):
-        return f"Approvals need the role approver or admin; yours is {request.person.role}."
-    return f"This question is for the group {item.group}, and you are not in it."
 
 
 def _waits(request: ConsoleRequest, item: InboxItem) -> str:
@@ -288,7 +251,7 @@ def _settled(request: ConsoleRequest, item: InboxItem, outcome: Outcome, words: 
     tell = messages.success
     if outcome in (Outcome.LATE, Outcome.TWICE, Outcome.UNKNOWN):
         tell = messages.info
-        item = _item(request, item.id)
+        item = questions.find_question(request.caller, item.id)
         words = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)

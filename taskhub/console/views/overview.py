@@ -10,7 +10,6 @@ from taskhub.console.access import page
 from taskhub.console.chart import chart
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
-from taskhub.core import permissions as gate
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import stats
 from taskhub.domain.tasks.listing import TaskFilter, task_page
@@ -33,8 +32,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
     """Numbers, one chart, three short lists; before the first task, what to do first."""
     person = request.person
     tenant = person.tenant_id
-    answers = gate.allows(person, "question.answer")
-    approve = gate.allows(person, "question.approve")
+    answers = request.caller.may("question.answer")
     day = stats.day(tenant)
     context = {
         "numbers": stats.numbers(tenant),
@@ -44,8 +42,8 @@ def overview(request: ConsoleRequest) -> HttpResponse:
         "failing": day.failing[:FAILING],
         "newest": task_page(tenant, TaskFilter(), limit=SHORT).rows,
         "answers": answers,
-        "needs": inbox.questions(person, "mine" if answers else "all", approve=approve, limit=SHORT),
-        "may_manage": gate.allows(person, "server.manage"),
-        "may_issue": gate.allows(person, "client.manage"),
+        "needs": inbox.questions(person, "mine" if answers else "all", limit=SHORT),
+        "may_manage": request.caller.may("server.manage"),
+        "may_issue": request.caller.may("client.manage"),
     }
     return partial_or_page(request, "console/overview.html", "numbers-and-lists", context)

@@ -15,14 +15,13 @@ from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.servers import PolicyForm, ServerCallsForm, ServerForm, ServerTokenForm, conditions_of
 from taskhub.console.htmx import partial_or_page, wants_partial
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import servers as control
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy, check_policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.domain.catalogue import reads as servers
-from taskhub.domain.catalogue import writes as policies
-from taskhub.domain.catalogue.breakers import request_probe
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 
 AT_POLICY: Final = "policy"
@@ -54,7 +53,7 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
     if not form.is_valid():
         return _list(request, form)
     try:
-        pk = policies.add_server(tenant_id=request.person.tenant_id, **form.cleaned_data, actor=actor_of(request))
+        pk = control.add_server(request.caller, **form.cleaned_data)
     except (Invalid, Refused) as error:
         form.refuse(error)
         return _list(request, form)
@@ -67,7 +66,7 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Have the server's tools read again."""
-    policies.request_refresh(tenant_id=request.person.tenant_id, server_id=_id(pk), actor=actor_of(request))
+    control.refresh_server(request.caller, _id(pk))
     messages.info(request, "Asked for a fresh look at the server. This page changes when it was taken.")
     return redirect("server-detail", pk)
 
@@ -76,7 +75,7 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Let the next call try a server whose calls wait."""
-    asked = request_probe(tenant_id=request.person.tenant_id, server_id=_id(pk), actor=actor_of(request))
+    asked = control.try_server(request.caller, _id(pk))
     said = "The next call tries the server now. This page changes when it was reached, or not."
     messages.info(request, said if asked else "Calls go to the server as they come: there is nothing to try.")
     return redirect("server-detail", pk)
@@ -91,9 +90,7 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _detail(request, pk, token_form=form, status=400)
     token = form.cleaned_data["token"]
     try:
-        policies.set_server_token(
-            tenant_id=request.person.tenant_id, server_id=_id(pk), token=token, actor=actor_of(request)
-        )
+        control.set_server_token(request.caller, _id(pk), token)
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, token_form=form, status=400)
@@ -109,12 +106,7 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         return _detail(request, pk, calls_form=form, status=400)
     try:
-        policies.set_server_calls(
-            tenant_id=request.person.tenant_id,
-            server_id=_id(pk),
-            calls_at_once=form.cleaned_data["calls_at_once"],
-            actor=actor_of(request),
-        )
+        control.set_server_calls(request.caller, _id(pk), form.cleaned_data["calls_at_once"])
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, calls_form=form, status=400)
@@ -127,9 +119,7 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
 def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Offer the server's tools, or stop offering them."""
     enabled = request.POST.get("enabled") == "1"
-    policies.set_server_enabled(
-        tenant_id=request.person.tenant_id, server_id=_id(pk), enabled=enabled, actor=actor_of(request)
-    )
+    control.set_server_enabled(request.caller, _id(pk), enabled=enabled)
     messages.success(request, "The server is enabled." if enabled else "The server is disabled; its tools are gone.")
     return redirect("server-detail", pk)
 
@@ -143,13 +133,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
     if not form.is_valid():
         return _detail(request, pk, tool, form, status=400)
     try:
-        changed = policies.set_tool_policy(
-            tenant_id=request.person.tenant_id,
-            tool_id=tool,
-            policy=form.policy(),
-            seen=form.cleaned_data["seen"] or None,
-            actor=actor_of(request),
-        )
+        changed = control.set_policy(request.caller, tool, form.policy(), seen=form.cleaned_data["seen"] or None)
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, tool, form, status=400)
@@ -187,7 +171,7 @@ def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
             "servers": servers.server_list(request.person.tenant_id),
             "form": form,
             "open": bool(form.errors) or "new" in request.GET,
-            "can_manage": gate.allows(request.person, "server.manage"),
+            "can_manage": request.caller.may("server.manage"),
         },
         status=400 if form.errors else 200,
     )
@@ -214,7 +198,7 @@ def _detail(
     prompts, resources, gone_offers = _sorted(server_offers(tenant_id, pk))
     show_all = "all" in request.GET
     shown_rows = len(resources) if show_all else SHOWN_OFFERS
-    can_manage = gate.allows(request.person, "server.manage")
+    can_manage = request.caller.may("server.manage")
     shown = form or (PolicyForm(tool) if tool is not None else None)
     return partial_or_page(
         request,
@@ -243,7 +227,7 @@ def _detail(
             "calls_form": calls_form
             or ServerCallsForm(initial={"calls_at_once": server.calls_at_once if server.calls_said else None}),
             "can_manage": can_manage,
-            "can_audit": gate.allows(request.person, "audit.view"),
+            "can_audit": request.caller.may("audit.view"),
         },
         status=status,
     )

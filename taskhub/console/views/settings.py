@@ -14,12 +14,12 @@ from django.views.decorators.http import require_POST, require_safe
 from taskhub.console import query
 from taskhub.console.access import page
 from taskhub.console.forms.people import PasswordForm, PersonForm, RoleForm
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
+from taskhub.control import people
 from taskhub.core import permissions as gate
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.states import Role
 from taskhub.domain.people import settings as installation
-from taskhub.domain.people import writes as people
 
 PERMISSION_WORDS: Final = {
     "task.view": "See tasks, their input and result",
@@ -66,9 +66,7 @@ def person_add(request: ConsoleRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, form, status=400)
     try:
-        _, password = people.add_person(
-            tenant_id=request.person.tenant_id, **form.cleaned_data, actor=actor_of(request)
-        )
+        _, password = people.add_person(request.caller, **form.cleaned_data)
     except (Invalid, Refused) as error:
         form.refuse(error)
         return _page(request, form, status=400)
@@ -82,11 +80,8 @@ def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
-    changed = people.set_role(
-        role=form.cleaned_data["role"],
-        groups=form.cleaned_data["groups"] if "groups" in request.POST else None,
-        **_whom(request, pk),
-    )
+    groups = form.cleaned_data["groups"] if "groups" in request.POST else None
+    changed = people.set_role(request.caller, pk, form.cleaned_data["role"], groups)
     messages.success(request, "Saved. It counts from the person's next click." if changed else "Nothing to save.")
     return redirect("settings")
 
@@ -95,7 +90,7 @@ def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def person_disable(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Lock a person out."""
-    done = people.disable(**_whom(request, pk))
+    done = people.disable_person(request.caller, pk)
     messages.success(request, "Disabled, and signed out everywhere." if done else "They were disabled already.")
     return redirect("settings")
 
@@ -104,7 +99,7 @@ def person_disable(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def person_enable(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Let a person in again."""
-    done = people.enable(**_whom(request, pk))
+    done = people.enable_person(request.caller, pk)
     messages.success(request, "Enabled. They may sign in again." if done else "They were not disabled.")
     return redirect("settings")
 
@@ -113,7 +108,7 @@ def person_enable(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Close a person's account."""
-    name = people.remove(**_whom(request, pk))
+    name = people.remove_person(request.caller, pk)
     messages.success(request, f"{name} is removed, and signed out everywhere. What they did stays on record.")
     return redirect("settings")
 
@@ -129,7 +124,7 @@ def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _page(request, asks=form, person_id=pk, status=400)
     typed = form.cleaned_data["password"]
     try:
-        name, password = people.give_password(password=typed, **_whom(request, pk))
+        name, password = people.set_password(request.caller, pk, typed)
     except Invalid as error:
         form.refuse(error)
         return _page(request, asks=form, person_id=pk, status=400)
@@ -137,12 +132,6 @@ def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _page(request, made=Made(name, password, again=True))
     messages.success(request, f"{name} has the new password, and is signed out everywhere.")
     return redirect("settings")
-
-
-def _whom(request: ConsoleRequest, pk: int) -> dict[str, Any]:
-    if pk >= 2**63:
-        raise NotFound("No such person.")
-    return {"tenant_id": request.person.tenant_id, "user_id": pk, "actor": actor_of(request)}
 
 
 def _adding(data: Any = None) -> PersonForm:
@@ -180,7 +169,7 @@ def _page(
             "service": installation.service(),
             "form": form or _adding(),
             "made": made,
-            "can_audit": gate.allows(request.person, "audit.view"),
+            "can_audit": request.caller.may("audit.view"),
         },
         status=status,
     )

@@ -16,16 +16,14 @@ from taskhub.console.access import page
 from taskhub.console.forms.filters import TaskFilters
 from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
-from taskhub.console.requests import ConsoleRequest, actor_of
+from taskhub.console.requests import ConsoleRequest
 from taskhub.console.shared import shared
-from taskhub.core import permissions as gate
+from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
 from taskhub.core.states import TERMINAL, QuestionState, State
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import detail, listing
-from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.domain.tasks.rerun import rerun_task
 from taskhub.domain.tasks.run import LINES_KEPT
 from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
@@ -127,7 +125,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
     if found.task.state in TERMINAL:
         messages.info(request, f"The task had already ended: it is {found.task.state}. Nothing was changed.")
     else:
-        state = request_cancel(found.task.id, actor=actor_of(request, form.cleaned_data["reason"]))
+        state = tasks.cancel_task(request.caller, public_id, reason=form.cleaned_data["reason"])
         if state is State.CANCELLED:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
@@ -144,7 +142,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
         found = _found(request.person, public_id)
         return render(request, "console/rerun.html", {"detail": found, "task": found.task})
     try:
-        new = rerun_task(request.person.tenant_id, public_id, actor_of(request, f"re-run of {public_id}"))
+        new = tasks.rerun_task(request.caller, public_id)
     except NotFound:
         raise
     except TaskHubError as error:
@@ -154,11 +152,11 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return redirect("task-detail", public_id=new.public_id)
 
 
-def _for_me(person: Person, task_id: int, asked: list[detail.Asked]) -> list[detail.Asked]:
+def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.Asked]) -> list[detail.Asked]:
     """Those of them that the person may decide now, as the inbox has it."""
-    if not asked or not gate.allows(person, "question.answer"):
+    if not asked or not request.caller.may("question.answer"):
         return []
-    mine = inbox.mine_of(person, task_id, approve=gate.allows(person, "question.approve"))
+    mine = inbox.mine_of(request.person, task_id)
     return [question for question in asked if question.id in mine]
 
 
@@ -189,13 +187,13 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "open_questions": open_questions,
         "ended": task.state in TERMINAL,
         "took": (task.ended_at or now) - task.created_at,
-        "may_cancel": gate.allows(person, "task.cancel") and task.state not in TERMINAL,
-        "may_rerun": gate.allows(person, "task.rerun") and task.state in TERMINAL,
-        "for_me": _for_me(person, task.id, open_questions),
+        "may_cancel": request.caller.may("task.cancel") and task.state not in TERMINAL,
+        "may_rerun": request.caller.may("task.rerun") and task.state in TERMINAL,
+        "for_me": _for_me(request, task.id, open_questions),
         # While it waits or ends by a wish to cancel, the sentence above has said it, or better.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
-        "may_see_client": gate.allows(person, "client.view"),
-        "may_see_audit": gate.allows(person, "audit.view"),
+        "may_see_client": request.caller.may("client.view"),
+        "may_see_audit": request.caller.may("audit.view"),
         "cancel_form": ReasonForm(auto_id="cancel_%s"),
         "tabs": [
             ("summary", "Summary", None),

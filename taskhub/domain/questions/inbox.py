@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Final
 
-from taskhub.core import calls
+from taskhub.core import calls, permissions
 from taskhub.core.records import OpenQuestion, Person
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign, foreign, object_of
@@ -14,6 +15,20 @@ from taskhub.store import statements
 
 SHOWN: Final = 100
 _ALL_OF_IT: Final = 2**31 - 1
+
+
+class Obstacle(StrEnum):
+    """Why a person may not answer a question."""
+
+    NONE = ""
+    CLOSED = "closed"
+    DECIDED = "decided"
+    """They have decided, and others have to."""
+    CLIENT = "client"
+    """It is for the calling client alone."""
+    ROLE = "role"
+    """Their role does not approve."""
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +44,9 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with the task it holds up. `mine`: the person may decide it and has not yet. `arguments`: in a list
-    those that stand in their first `calls.BEGINNING` characters. `tool_rule`: which of them its tool's policy names
-    now."""
+    """A question with the task it holds up, and what keeps the person who reads it from answering. `arguments`: in a
+    list those that stand in their first `calls.BEGINNING` characters. `tool_rule`: which of them its tool's policy
+    names now."""
 
     id: int
     task_id: int
@@ -53,11 +68,20 @@ class InboxItem:
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
-    mine: bool
-    decided_by_me: bool
+    obstacle: Obstacle
     message: str
     last_actor: str
     last_verdict: str
+
+    @property
+    def mine(self) -> bool:
+        """Whether the person may answer it, and has not."""
+        return self.obstacle is Obstacle.NONE
+
+    @property
+    def decided_by_me(self) -> bool:
+        """Whether the person has decided a question that waits for others."""
+        return self.obstacle is Obstacle.DECIDED
 
     @property
     def params(self) -> dict[str, Any]:
@@ -101,30 +125,25 @@ _ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
 _VOTES = statements.many("question_votes", Vote)
 
 
-def open_count(person: Person, *, approve: bool) -> int:
+def open_count(person: Person) -> int:
     """How many questions wait for the person."""
-    return _COUNT(**_params(person, approve))
+    return _COUNT(**_reader(person))
 
 
-def mine_of(person: Person, task_id: int, *, approve: bool) -> frozenset[int]:
+def mine_of(person: Person, task_id: int) -> frozenset[int]:
     """The questions of the task that wait for the person."""
-    return frozenset(_MINE_OF_TASK(**_params(person, approve), task=task_id))
+    return frozenset(_MINE_OF_TASK(**_reader(person), task=task_id))
 
 
-def questions(person: Person, queue: str, *, approve: bool, limit: int = SHOWN) -> tuple[InboxItem, ...]:
+def questions(person: Person, queue: str, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
     """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
-    params = _params(person, approve)
-    if queue == "mine":
-        return tuple(_MINE(**params, arguments=calls.BEGINNING, most=limit))
-    if queue == "all":
-        return tuple(_ALL(**params, arguments=calls.BEGINNING, most=limit))
-    assert queue == "decided"
-    return tuple(_DECIDED(**params, arguments=calls.BEGINNING, most=limit))
+    read = {"mine": _MINE, "all": _ALL, "decided": _DECIDED}[queue]
+    return tuple(read(**_reader(person), arguments=calls.BEGINNING, most=limit))
 
 
-def question(person: Person, question_id: int, *, approve: bool) -> InboxItem | None:
+def question(person: Person, question_id: int) -> InboxItem | None:
     """One question of the person's tenant, open or not."""
-    return _ONE(**_params(person, approve), arguments=_ALL_OF_IT, question=question_id)
+    return _ONE(**_reader(person), arguments=_ALL_OF_IT, question=question_id)
 
 
 def votes(question_id: int) -> tuple[Vote, ...]:
@@ -132,10 +151,10 @@ def votes(question_id: int) -> tuple[Vote, ...]:
     return tuple(_VOTES(question=question_id))
 
 
-def _params(person: Person, approve: bool) -> dict[str, object]:
+def _reader(person: Person) -> dict[str, object]:
     return {
         "tenant": person.tenant_id,
         "user": person.user_id,
         "groups": sorted(person.groups),
-        "approve": approve,
+        "approve": permissions.allows(person, "question.approve"),
     }

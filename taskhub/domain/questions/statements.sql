@@ -13,14 +13,17 @@ SELECT q.state, q.response FROM question AS q WHERE q.task_id = :task AND q.key 
 
 -- The inbox
 
--- What a person may decide: never a question for the client alone; approvals only with that permission; a question
--- for a group only from inside it.
-/* fragment: decided_by_me
-EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user)
+-- What keeps a person from answering a question (`inbox.Obstacle`): said here and nowhere else.
+/* fragment: obstacle
+CASE WHEN q.state <> 'open' THEN 'closed'
+     WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
+     WHEN q.audience = 'client' THEN 'client'
+     WHEN q.kind = 'approval' AND NOT :approve THEN 'role'
+     WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
+     ELSE '' END
 */
 /* fragment: mine
-(q.state = 'open' AND q.audience <> 'client' AND (q.kind <> 'approval' OR :approve)
-    AND (q."group" = '' OR q."group" = any(:groups)) AND NOT {decided_by_me})
+(q.state = 'open' AND {obstacle} = '')
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
@@ -28,7 +31,7 @@ q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments, o.approval_when AS tool_rule,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,
-q.opened_at, q.closed_at, q.due_at, {mine} AS mine, {decided_by_me} AS decided_by_me, t.message,
+q.opened_at, q.closed_at, q.due_at, {obstacle} AS obstacle, t.message,
 coalesce(l.actor, '') AS last_actor, coalesce(l.verdict, '') AS last_verdict
 */
 /* fragment: inbox

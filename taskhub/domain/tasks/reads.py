@@ -14,6 +14,7 @@ _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])
 _VERSIONS = statements.many("task_versions", tuple[str, int])
 _BY_ID = statements.maybe("task_by_id", TaskRecord)
+_ID_IN = statements.maybe("task_id_in", int)
 _LINES = statements.many("lines_after", StoredLine)
 
 
@@ -41,6 +42,11 @@ def task_versions(public_ids: Sequence[str]) -> dict[str, int]:
 def task_by_id(task_id: int) -> TaskRecord | None:
     """The task, whoever owns it: for callers that have checked."""
     return _BY_ID(task=task_id)
+
+
+def task_id_in(tenant_id: int, public_id: str) -> int | None:
+    """The internal id of a task of the tenant."""
+    return None if "\0" in public_id else _ID_IN(tenant=tenant_id, public_id=public_id)
 
 
 def lines_after(task_id: int, line_id: int, limit: int = PAGE) -> list[StoredLine]:

@@ -36,6 +36,9 @@ CROSS JOIN LATERAL (SELECT t.public_id, t.version FROM task AS t WHERE t.public_
 -- read: task_by_id(task bigint) -> TaskRecord | None
 SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
 
+-- read: task_id_in(tenant bigint, public_id text) -> int | None
+SELECT t.id FROM task AS t WHERE t.public_id = :public_id AND t.tenant_id = :tenant;
+
 -- read: keyed_task(context bigint, key text) -> TaskRecord | None
 SELECT {task_columns} FROM task_view AS v
 WHERE v.id = (SELECT t.id FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key) AND {remembered};

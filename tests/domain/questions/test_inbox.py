@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from taskhub.core.permissions import allows
 from taskhub.core.records import Actor, Person
 from taskhub.core.states import Audience, Door, QuestionKind
 from taskhub.domain.questions.answer import decide_approval
@@ -28,7 +27,6 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
         asked[new.key] = (kind, audience, group)
     for role, groups in product(("operator", "approver", "admin"), ([], ["ops"], ["OPS", "db"])):
         person = make_person(role, tenant, groups=groups)
-        approve = allows(person, "question.approve")
         mine = [
             key
             for key, (kind, audience, group) in asked.items()
@@ -36,14 +34,14 @@ def test_a_question_is_mine_when_i_am_asked_and_may_decide_it() -> None:
             and (role != "operator" or kind is not QuestionKind.APPROVAL)
             and (not group or group in groups)
         ]
-        assert [item.key for item in questions(person, "mine", approve=approve)] == mine
-        assert open_count(person, approve=approve) == len(mine)
-        by_task = {key: mine_of(person, task_id, approve=approve) for key, task_id in tasks.items()}
+        assert [item.key for item in questions(person, "mine")] == mine
+        assert open_count(person) == len(mine)
+        by_task = {key: mine_of(person, task_id) for key, task_id in tasks.items()}
         assert [key for key, found in by_task.items() if found] == mine
-        everything = questions(person, "all", approve=approve)
+        everything = questions(person, "all")
         assert [item.key for item in everything] == list(asked)
         assert [item.key for item in everything if item.mine] == mine
-        assert questions(person, "decided", approve=approve) == ()
+        assert questions(person, "decided") == ()
 
 
 def test_who_has_decided_is_not_asked_again_while_others_are() -> None:
@@ -51,7 +49,7 @@ def test_who_has_decided_is_not_asked_again_while_others_are() -> None:
     tool = make_tool(make_server(tenant), approval=True, approval_quorum=2)
     task = make_task(make_context(tenant), tool)
     first, second = (make_person("approver", tenant) for _ in range(2))
-    (item,) = questions(first, "mine", approve=True)
+    (item,) = questions(first, "mine")
     assert (item.quorum, item.approvals, item.last_actor) == (2, 0, "")
 
     def approve(person: Person) -> None:
@@ -59,15 +57,15 @@ def test_who_has_decided_is_not_asked_again_while_others_are() -> None:
         decide_approval(task.id, item.question, approve=True, actor=actor)
 
     approve(first)
-    assert questions(first, "mine", approve=True) == ()
-    assert open_count(first, approve=True) == 0
-    assert open_count(second, approve=True) == 1
-    (now,) = questions(first, "all", approve=True)
+    assert questions(first, "mine") == ()
+    assert open_count(first) == 0
+    assert open_count(second) == 1
+    (now,) = questions(first, "all")
     assert (now.mine, now.decided_by_me, now.approvals) == (False, True, 1)
     assert (now.last_actor, now.last_verdict) == (first.username, "approve")
     approve(second)
-    assert open_count(second, approve=True) == 0
-    (done,) = questions(second, "decided", approve=True)
+    assert open_count(second) == 0
+    (done,) = questions(second, "decided")
     assert (done.id, done.approvals, done.last_actor) == (item.id, 2, second.username)
     assert [(vote.actor, vote.reason) for vote in votes(item.id)] == [
         (first.username, "fine"), (second.username, "fine"),
@@ -78,7 +76,7 @@ def test_a_question_of_another_tenant_does_not_exist() -> None:
     tenant = make_tenant()
     make_task(make_context(tenant), state="input_required")
     inside, outside = make_person("admin", tenant), make_person("admin")
-    (item,) = questions(inside, "all", approve=True)
-    assert question(inside, item.id, approve=True) == item
-    assert question(outside, item.id, approve=True) is None
-    assert (questions(outside, "all", approve=True), open_count(outside, approve=True)) == ((), 0)
+    (item,) = questions(inside, "all")
+    assert question(inside, item.id) == item
+    assert question(outside, item.id) is None
+    assert (questions(outside, "all"), open_count(outside)) == ((), 0)

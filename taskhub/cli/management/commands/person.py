@@ -9,14 +9,12 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
+from taskhub.control import people
+from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import TaskHubError
-from taskhub.core.records import Actor
-from taskhub.core.states import Door, Role
-from taskhub.domain.clients.principals import default_tenant
-from taskhub.domain.people import writes as people
+from taskhub.core.states import Role
 from taskhub.domain.people.settings import members
 
-ACTOR: Final = Actor(name="manage.py", door=Door.CLI)
 CHANGES: Final = {
     "disable": "lock a person out; they are signed out everywhere",
     "enable": "let a disabled person sign in again",
@@ -49,32 +47,31 @@ class Command(BaseCommand):
         """Do it, and print what came of it."""
         with need_database():
             try:
-                for line in self._lines(default_tenant().pk, options):
+                for line in self._lines(of_shell(), options):
                     self.stdout.write(line)
             except TaskHubError as error:
                 raise CommandError(error.message) from None
 
-    def _lines(self, tenant: int, options: dict[str, Any]) -> list[str]:
+    def _lines(self, caller: Caller, options: dict[str, Any]) -> list[str]:
         verb = options["verb"]
         if verb == "list":
-            return _table(tenant)
+            return _table(caller.tenant_id)
         name = options["username"]
         if verb == "add":
-            role, groups = options["role"], options["group"]
-            return [people.add_person(tenant_id=tenant, username=name, role=role, groups=groups, actor=ACTOR)[1]]
-        who: dict[str, Any] = {"tenant_id": tenant, "user_id": people.find_person(tenant, name), "actor": ACTOR}
+            return [people.add_person(caller, username=name, role=options["role"], groups=options["group"])[1]]
+        user_id = people.find_person(caller, name)
         if verb == "password":
             typed = sys.stdin.readline().rstrip("\r\n") if options["stdin"] else ""
             if options["stdin"] and not typed:
                 raise CommandError("There is no password on the standard input.")
-            _, password = people.give_password(password=typed, **who)
+            _, password = people.set_password(caller, user_id, typed)
             return [] if typed else [password]
         if verb == "remove":
-            return [f"{people.remove(**who)} is removed, and signed out everywhere."]
+            return [f"{people.remove_person(caller, user_id)} is removed, and signed out everywhere."]
         if verb == "disable":
-            done = people.disable(**who)
+            done = people.disable_person(caller, user_id)
             return [f"{name} is disabled, and signed out everywhere." if done else f"{name} was disabled already."]
-        done = people.enable(**who)
+        done = people.enable_person(caller, user_id)
         return [f"{name} may sign in again." if done else f"{name} was not disabled."]
 
 

@@ -9,13 +9,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
+from taskhub.control.caller import of_shell
+from taskhub.control.servers import set_server
 from taskhub.core.errors import TaskHubError
-from taskhub.core.records import Actor
-from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import server_name
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import connect_server
-from taskhub.domain.clients.principals import default_tenant
 
 
 class Command(BaseCommand):
@@ -39,14 +37,7 @@ class Command(BaseCommand):
         with need_database():
             try:
                 spec = parse_spec(text)
-                server_id = connect_server(
-                    tenant_id=default_tenant().pk,
-                    name=spec.name,
-                    transport=spec.transport,
-                    target=spec.target,
-                    named=spec.named,
-                    actor=Actor(name="manage.py", door=Door.CLI),
-                )
+                server_id = set_server(of_shell(), spec)
             except TaskHubError as error:
                 raise CommandError(error.message) from None
             name = server_name(server_id)

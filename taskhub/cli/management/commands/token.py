@@ -8,12 +8,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
+from taskhub.control.caller import of_shell
+from taskhub.control.clients import issue_token
 from taskhub.core.errors import TaskHubError
 from taskhub.core.names import SCOPES
-from taskhub.core.records import Actor
-from taskhub.core.states import Door
-from taskhub.domain.clients.principals import default_tenant
-from taskhub.domain.clients.tokens import issue_token
 
 
 class Command(BaseCommand):
@@ -35,13 +33,8 @@ class Command(BaseCommand):
         """Issue and print."""
         with need_database():
             try:
-                token, _ = issue_token(
-                    tenant_id=default_tenant().pk,
-                    client=options["client"],
-                    scopes=[scope.strip() for scope in options["scopes"].split(",") if scope.strip()],
-                    days=options["days"],
-                    actor=Actor(name="manage.py", door=Door.CLI),
-                )
+                scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
+                issued = issue_token(of_shell(), options["client"], scopes=scopes, days=options["days"])
             except TaskHubError as error:
                 raise CommandError(error.message) from None
-        self.stdout.write(token)
+        self.stdout.write(issued.text)

@@ -20,7 +20,7 @@ from django.db import OperationalError, connection, connections, transaction
 from taskhub.cli.alone import alone_in, refuse_second
 from taskhub.cli.database import refuse_newer
 from taskhub.cli.embedded import Embedded
-from taskhub.cli.firstrun import ACTOR, add_demo, credentials_file, make_people
+from taskhub.cli.firstrun import FIRST_START, add_demo, credentials_file, make_people
 from taskhub.cli.logfile import LogFile
 from taskhub.cli.reload import follow_changes
 from taskhub.cli.seed import seed
@@ -28,10 +28,10 @@ from taskhub.cli.static import collect_if_changed
 from taskhub.cli.steps import Steps, runner
 from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
+from taskhub.control.caller import of_shell
+from taskhub.control.servers import set_server
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
-from taskhub.domain.catalogue.sync import connect_server
-from taskhub.domain.clients.principals import default_tenant
 from taskhub.protocol.registry import check_named
 from taskhub.store.deadline import unhurried
 
@@ -150,14 +150,7 @@ class Command(BaseCommand):
         try:
             with transaction.atomic():
                 for spec in specs:
-                    connect_server(
-                        tenant_id=default_tenant().pk,
-                        name=spec.name,
-                        transport=spec.transport,
-                        target=spec.target,
-                        named=spec.named,
-                        actor=ACTOR,
-                    )
+                    set_server(of_shell(FIRST_START), spec)
         except TaskHubError as error:
             raise CommandError(f"--server: {error.message}") from None
 

@@ -1,0 +1,85 @@
+"""What people do about clients: give them tokens, take them back, lock a client out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import Invalid, NotFound
+from taskhub.domain.clients import reads, tokens
+from taskhub.domain.clients.reads import ClientRow
+from taskhub.domain.tasks.cancel import request_cancel
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    """A new token, which cannot be shown again, and what it is good for."""
+
+    text: str = field(repr=False)
+    context_id: int
+    scopes: tuple[str, ...]
+    expires_at: datetime | None
+
+
+def find_client(caller: Caller, context_id: int) -> ClientRow:
+    """A client of the caller's tenant. Raises `NotFound`."""
+    found = reads.client_detail(caller.tenant_id, context_id) if context_id < 2**63 else None
+    if found is None:
+        raise NotFound("There is no such client.")
+    return found
+
+
+def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:
+    """A new token for a client that is there, or of this name: made on first use.
+
+    Raises `Forbidden`; `Invalid` naming the field, also for a client whose tokens come from elsewhere; `LimitReached`
+    when it holds as many tokens as it may.
+    """
+    name = client if isinstance(client, str) else client.subject
+    caller.require("client.manage", f"issue a token for {name}")
+    if isinstance(client, ClientRow) and not client.own:
+        raise Invalid(f"{client.name} brings its tokens from {client.issuer}; none are issued here.")
+    token, row = tokens.issue_token(
+        tenant_id=caller.tenant_id, client=name, scopes=list(scopes), days=days, actor=caller.actor
+    )
+    return IssuedToken(token, row.context_id, tuple(row.scopes), row.expires_at)
+
+
+def revoke_token(caller: Caller, client: ClientRow, token_id: int, *, cancel_tasks: bool = False) -> int:
+    """End one of the client's tokens at once, everywhere. With `cancel_tasks` its live tasks are asked to stop;
+    returns how many were. Raises `Forbidden` or `NotFound`, and changes nothing then."""
+    what = f"revoke a token of {client.name}"
+    caller.require("client.manage", what)
+    if cancel_tasks:
+        caller.require("task.cancel", what)
+    if token_id not in {row.id for row in reads.client_tokens(caller.tenant_id, client.id)}:
+        raise NotFound("No such token.")
+    tokens.revoke_token(tenant_id=caller.tenant_id, token_id=token_id, actor=caller.actor)
+    return _cancel_tasks(caller, client) if cancel_tasks else 0
+
+
+def lock_client(caller: Caller, client: ClientRow, *, cancel_tasks: bool = False) -> int:
+    """Refuse all tokens of the client until `unlock_client`. With `cancel_tasks` its live tasks are asked to stop;
+    returns how many were. Raises `Forbidden`."""
+    what = f"lock {client.name}"
+    caller.require("client.manage", what)
+    if cancel_tasks:
+        caller.require("task.cancel", what)
+    tokens.set_context_disabled(tenant_id=caller.tenant_id, context_id=client.id, disabled=True, actor=caller.actor)
+    return _cancel_tasks(caller, client) if cancel_tasks else 0
+
+
+def unlock_client(caller: Caller, client: ClientRow) -> None:
+    """Let the client call again. Raises `Forbidden`."""
+    caller.require("client.manage", f"unlock {client.name}")
+    tokens.set_context_disabled(tenant_id=caller.tenant_id, context_id=client.id, disabled=False, actor=caller.actor)
+
+
+def _cancel_tasks(caller: Caller, client: ClientRow) -> int:
+    ids = reads.live_task_ids(caller.tenant_id, client.id)
+    actor = caller.because(f"access of {client.name} was withdrawn")
+    for task_id in ids:
+        request_cancel(task_id, actor=actor)
+    return len(ids)

@@ -1,0 +1,86 @@
+"""What people do about people: accounts, roles, groups, passwords."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import NotFound
+from taskhub.domain.people import writes
+
+
+def add_person(
+    caller: Caller, *, username: str, role: str, groups: Sequence[str] = (), password_due: bool = True
+) -> tuple[int, str]:
+    """A new person: the user's id and the password made for them, which cannot be shown again. With `password_due` it
+    is good for choosing another only.
+
+    Raises `Forbidden`, `Invalid` naming the field, or `Refused` for a username that is taken.
+    """
+    caller.require("settings.view", f"add person {username}")
+    return writes.add_person(
+        tenant_id=caller.tenant_id,
+        username=username,
+        role=role,
+        groups=groups,
+        password_due=password_due,
+        actor=caller.actor,
+    )
+
+
+def find_person(caller: Caller, username: str) -> int:
+    """The user's id of somebody with a role, whatever the case of the name. Raises `Forbidden` or `NotFound`."""
+    caller.require("settings.view", f"find person {username}")
+    return writes.find_person(caller.tenant_id, username)
+
+
+def set_role(caller: Caller, user_id: int, role: str, groups: Sequence[str] | None = None) -> bool:
+    """Another role, and other groups unless `groups` is `None`, from the person's next request. `False`: nothing
+    differed.
+
+    Raises `Forbidden`, `NotFound`, `Invalid`, or `Refused` when the tenant would be left without an admin.
+    """
+    _may_change(caller, user_id, "set the role of")
+    return writes.set_role(tenant_id=caller.tenant_id, user_id=user_id, role=role, groups=groups, actor=caller.actor)
+
+
+def disable_person(caller: Caller, user_id: int) -> bool:
+    """Lock a person out: signed out everywhere at once, and so are the programs that act for them. `False`: they were
+    disabled already.
+
+    Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
+    """
+    _may_change(caller, user_id, "disable")
+    return writes.disable(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
+
+
+def enable_person(caller: Caller, user_id: int) -> bool:
+    """Let a disabled person sign in again. `False`: they were enabled already. Raises `Forbidden` or `NotFound`."""
+    _may_change(caller, user_id, "enable")
+    return writes.enable(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
+
+
+def remove_person(caller: Caller, user_id: int) -> str:
+    """Take a person's role for good, with all they allowed programs; what they did stays on record under their name,
+    which is returned.
+
+    Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
+    """
+    _may_change(caller, user_id, "remove")
+    return writes.remove(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
+
+
+def set_password(caller: Caller, user_id: int, password: str = "") -> tuple[str, str]:
+    """Give a person another password, made where none is given: their name and the password. It ends all their
+    sessions, and they choose their own at the next sign-in.
+
+    Raises `Forbidden`, `NotFound`, or `Invalid` saying what is wrong with the password.
+    """
+    _may_change(caller, user_id, "set the password of")
+    return writes.give_password(tenant_id=caller.tenant_id, user_id=user_id, password=password, actor=caller.actor)
+
+
+def _may_change(caller: Caller, user_id: int, what: str) -> None:
+    caller.require("settings.view", f"{what} person {user_id}")
+    if user_id >= 2**63:
+        raise NotFound("No such person.")

@@ -1,0 +1,34 @@
+"""What people do to tasks: cancel them, and run the same call again."""
+
+from __future__ import annotations
+
+from taskhub.control.caller import Caller
+from taskhub.core.errors import NotFound
+from taskhub.core.records import TaskRecord
+from taskhub.core.states import State
+from taskhub.domain.tasks import rerun
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.reads import task_id_in
+
+
+def cancel_task(caller: Caller, public_id: str, *, reason: str = "") -> State:
+    """Ask for the task to stop. Returns its state right after: a running one goes on until its worker has stopped the
+    tool, and may finish first; one that has ended stays as it is.
+
+    Raises `Forbidden`, or `NotFound` for a task that is not in the caller's tenant.
+    """
+    caller.require("task.cancel", f"cancel task {public_id}")
+    task_id = task_id_in(caller.tenant_id, public_id)
+    if task_id is None:
+        raise NotFound("There is no such task, or it is not yours to see.")
+    return request_cancel(task_id, actor=caller.because(reason))
+
+
+def rerun_task(caller: Caller, public_id: str) -> TaskRecord:
+    """Make the same call again: a new task, for the same client, under the tool's policy of now.
+
+    Raises `Forbidden`; `NotFound` for a task that is not in the caller's tenant; `Refused` while it is live or when
+    its tool is not offered; and what `create_task` raises.
+    """
+    caller.require("task.rerun", f"run task {public_id} again")
+    return rerun.rerun_task(caller.tenant_id, public_id, caller.because(f"re-run of {public_id}"))

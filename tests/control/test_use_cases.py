@@ -1,0 +1,256 @@
+"""Every use case, as whoever may not do it, and as whoever may in another tenant."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from taskhub import control
+from taskhub.control import applications, audit, clients, people, questions, servers, tasks
+from taskhub.control.caller import Caller, of_person, of_shell
+from taskhub.core.errors import Forbidden, NotFound
+from taskhub.core.policy import Policy
+from taskhub.core.records import Person
+from taskhub.core.states import Door, QuestionKind, Role, State
+from taskhub.domain.catalogue.spec import parse_spec
+from taskhub.domain.clients.tokens import issue_token
+from taskhub.domain.oauth.applications import add_application
+from taskhub.domain.questions import inbox
+from taskhub.domain.questions.answer import Outcome
+from taskhub.store.models import Event
+from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
+
+pytestmark = pytest.mark.django_db
+
+UseCase = Callable[[Caller, SimpleNamespace], Any]
+ADMINS = {"admin"}
+
+USE_CASES: dict[str, tuple[set[str], UseCase]] = {
+    "tasks.cancel_task": ({"operator", "admin"}, lambda by, on: tasks.cancel_task(by, on.task)),
+    "tasks.rerun_task": ({"operator", "admin"}, lambda by, on: tasks.rerun_task(by, on.ended)),
+    "questions.decide_approval": (
+        {"approver", "admin"},
+        lambda by, on: questions.decide_approval(by, on.approval(by), approve=True),
+    ),
+    "questions.answer_question": (
+        {"operator", "approver", "admin"},
+        lambda by, on: questions.answer_question(by, on.form(by), {"action": "decline"}),
+    ),
+    "clients.issue_token": (ADMINS, lambda by, on: clients.issue_token(by, on.client, scopes=["tasks:read"], days=1)),
+    "clients.revoke_token": (ADMINS, lambda by, on: clients.revoke_token(by, on.client, on.token)),
+    "clients.lock_client": (ADMINS, lambda by, on: clients.lock_client(by, on.client)),
+    "clients.unlock_client": (ADMINS, lambda by, on: clients.unlock_client(by, on.client)),
+    "servers.add_server": (ADMINS, lambda by, on: servers.add_server(by, name="new", spec="https://example.com/mcp")),
+    "servers.set_server": (ADMINS, lambda by, on: servers.set_server(by, parse_spec("new=https://example.com/mcp"))),
+    "servers.refresh_server": (ADMINS, lambda by, on: servers.refresh_server(by, on.server)),
+    "servers.try_server": (ADMINS, lambda by, on: servers.try_server(by, on.server)),
+    "servers.set_server_token": (ADMINS, lambda by, on: servers.set_server_token(by, on.server, "")),
+    "servers.set_server_calls": (ADMINS, lambda by, on: servers.set_server_calls(by, on.server, 3)),
+    "servers.set_server_enabled": (ADMINS, lambda by, on: servers.set_server_enabled(by, on.server, enabled=False)),
+    "servers.set_policy": (ADMINS, lambda by, on: servers.set_policy(by, on.tool, Policy(max_attempts=2))),
+    "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
+    "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),
+    "people.set_role": (ADMINS, lambda by, on: people.set_role(by, on.person, "operator")),
+    "people.disable_person": (ADMINS, lambda by, on: people.disable_person(by, on.person)),
+    "people.enable_person": (ADMINS, lambda by, on: people.enable_person(by, on.person)),
+    "people.remove_person": (ADMINS, lambda by, on: people.remove_person(by, on.person)),
+    "people.set_password": (ADMINS, lambda by, on: people.set_password(by, on.person)),
+    "applications.add_application": (
+        ADMINS,
+        lambda by, on: applications.add_application(
+            by, name="new", redirects=["https://example.com/back"], confidential=False
+        ),
+    ),
+    "applications.change_application": (
+        ADMINS,
+        lambda by, on: applications.change_application(
+            by, on.application, name="other", redirects=["https://example.com/back"]
+        ),
+    ),
+    "applications.renew_secret": (ADMINS, lambda by, on: applications.renew_secret(by, on.application)),
+    "applications.set_application_locked": (
+        ADMINS,
+        lambda by, on: applications.set_application_locked(by, on.application, locked=True),
+    ),
+    "applications.remove_application": (ADMINS, lambda by, on: applications.remove_application(by, on.application)),
+    "audit.begin_export": ({"auditor", "admin"}, lambda by, on: audit.begin_export(by, form="csv", query={})),
+}
+OF_ONE = {"applications.revoke_consent", "applications.revoke_own_consent"}
+"""Tried where a consent is made: tests/domain/oauth, tests/console/test_applications_page.py."""
+READS = {
+    "applications.find_application",
+    "clients.find_client",
+    "questions.find_question",
+    "questions.closed_to",
+    "questions.why_not",
+}
+NOTHING_ELSEWHERE = {
+    "clients.issue_token",
+    "servers.add_server",
+    "servers.set_server",
+    "people.add_person",
+    "applications.add_application",
+    "audit.begin_export",
+}
+"""What makes something new in the caller's own tenant."""
+
+
+def everything(tenant: Any) -> SimpleNamespace:
+    """One of everything in the tenant."""
+    context, server = make_context(tenant, "ci"), make_server(tenant)
+    tool = make_tool(server)
+    person = make_person("viewer", tenant)
+    shell = Caller(tenant.pk, of_shell().actor)
+    asked = make_task(context, make_tool(server, approval=True))
+    form = make_task(context, tool, state="input_required", question=make_question(QuestionKind.ELICITATION))
+    application, _ = add_application(
+        tenant_id=tenant.pk,
+        name="IDE",
+        redirects=["https://ide.example/back"],
+        confidential=True,
+        actor=shell.actor,
+    )
+    reader = make_person("admin", tenant)
+
+    def question(task_id: int) -> Callable[[Caller], inbox.InboxItem]:
+        def read(by: Caller) -> inbox.InboxItem:
+            (found,) = (item for item in inbox.questions(reader, "all") if item.task_id == task_id)
+            return questions.find_question(by, found.id)
+
+        return read
+
+    return SimpleNamespace(
+        task=make_task(context, tool).public_id,
+        ended=make_task(context, tool, state="finished").public_id,
+        approval=question(asked.id),
+        form=question(form.id),
+        client=clients.find_client(shell, context.pk),
+        token=issue_token(tenant_id=tenant.pk, client="ci", actor=shell.actor)[1].pk,
+        server=server.pk,
+        tool=tool.id,
+        person=person.user_id,
+        username=person.username,
+        application=application,
+    )
+
+
+def caller(person: Person) -> Caller:
+    return of_person(person, door=Door.WEB, address="192.0.2.9")
+
+
+def rows() -> list[tuple[Any, ...]]:
+    """Everything that a use case could change, but for what is on record about refusals."""
+    found: list[tuple[Any, ...]] = []
+    for table in ("task", "question", "decision", "access_token", "auth_context", "server", "tool", "membership"):
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT t::text FROM {table} AS t ORDER BY 1")
+            found += cursor.fetchall()
+    found += Event.objects.exclude(action="access.denied").order_by("id").values_list("id", "action")
+    return found
+
+
+def test_every_use_case_is_tried_here() -> None:
+    public = {
+        f"{module.name}.{name}"
+        for module in pkgutil.iter_modules(control.__path__)
+        for name, function in vars(importlib.import_module(f"taskhub.control.{module.name}")).items()
+        if inspect.isfunction(function)
+        and function.__module__ == f"taskhub.control.{module.name}"
+        and not name.startswith("_")
+        and next(iter(inspect.signature(function).parameters), "") == "caller"
+    }
+    assert public == set(USE_CASES) | OF_ONE | READS
+
+
+@pytest.mark.parametrize("name", USE_CASES)
+def test_whoever_may_not_changes_nothing_and_is_on_record(name: str) -> None:
+    allowed, use = USE_CASES[name]
+    tenant = make_tenant()
+    there = everything(tenant)
+    for role in sorted(set(Role) - allowed):
+        by = caller(make_person(role, tenant))
+        before = rows()
+        with pytest.raises(Forbidden, match="does not include this"):
+            use(by, there)
+        assert rows() == before
+        denial = Event.objects.filter(action="access.denied").latest("id")
+        assert (denial.actor, denial.door, denial.address) == (by.actor.name, "web", "192.0.2.9")
+        assert denial.after["lacking"]
+
+
+@pytest.mark.parametrize("name", USE_CASES)
+def test_whoever_may_does_it(name: str) -> None:
+    allowed, use = USE_CASES[name]
+    for role in sorted(allowed):
+        tenant = make_tenant()
+        there = everything(tenant)
+        before = Event.objects.filter(action="access.denied").count()
+        use(caller(make_person(role, tenant)), there)
+        assert Event.objects.filter(action="access.denied").count() == before
+
+
+@pytest.mark.parametrize("name", sorted(set(USE_CASES) - NOTHING_ELSEWHERE))
+def test_what_another_tenant_has_is_not_there(name: str) -> None:
+    _, use = USE_CASES[name]
+    there = everything(make_tenant())
+    outsider = caller(make_person("admin", make_tenant()))
+    before = rows()
+    with pytest.raises(NotFound):
+        use(outsider, there)
+    assert rows() == before
+
+
+def test_a_question_for_a_group_is_refused_to_others_and_that_is_on_record() -> None:
+    tenant = make_tenant()
+    tool = make_tool(make_server(tenant), approval=True, approval_group="ops")
+    make_task(make_context(tenant), tool)
+    inside, outside = make_person("approver", tenant, groups=["ops"]), make_person("approver", tenant)
+    (item,) = inbox.questions(outside, "all")
+    with pytest.raises(Forbidden, match="for the group ops, and you are not in it"):
+        questions.decide_approval(caller(outside), item, approve=True)
+    denial = Event.objects.get(action="access.denied")
+    assert (denial.actor, denial.target) == (outside.username, f"answer question {item.id} of task {item.public_id}")
+    item = questions.find_question(caller(inside), item.id)
+    assert questions.decide_approval(caller(inside), item, approve=True) is Outcome.ANSWERED
+    late = questions.find_question(caller(inside), item.id)
+    assert questions.decide_approval(caller(inside), late, approve=False) is Outcome.LATE
+
+
+def test_the_shell_may_everything_in_its_tenant() -> None:
+    shell = of_shell()
+    server = servers.add_server(shell, name="files", spec="https://example.com/mcp")
+    servers.set_server_enabled(shell, server, enabled=False)
+    assert list(Event.objects.filter(action="server.disabled").values_list("actor", "door")) == [("manage.py", "cli")]
+
+
+def test_cancelling_says_what_became_of_the_task() -> None:
+    tenant = make_tenant()
+    there = everything(tenant)
+    operator = caller(make_person("operator", tenant))
+    assert tasks.cancel_task(operator, there.task, reason="not needed") is State.CANCELLED
+    assert tasks.cancel_task(operator, there.ended) is State.FINISHED
+    with pytest.raises(NotFound):
+        tasks.cancel_task(operator, "no\0such task")
+
+
+def test_nothing_is_revoked_where_the_tasks_may_not_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    tenant = make_tenant()
+    there = everything(tenant)
+    admin = caller(make_person("admin", tenant))
+    may = Caller.may
+    monkeypatch.setattr(Caller, "may", lambda self, permission: permission != "task.cancel" and may(self, permission))
+    before = rows()
+    for use in (
+        lambda: clients.revoke_token(admin, there.client, there.token, cancel_tasks=True),
+        lambda: clients.lock_client(admin, there.client, cancel_tasks=True),
+    ):
+        with pytest.raises(Forbidden):
+            use()
+    assert rows() == before

@@ -25,10 +25,8 @@ _WINDOWS: Final = {
     "browser 2": ("tests/e2e/",),
     "hub 1": ("tests/protocol/v2025_11_25/", "tests/processes/test_two_webs.py", "tests/processes/test_rates.py"),
     "hub 2": (
-        "tests/processes/test_connection_budget.py",
         "tests/processes/test_cut_listeners.py",
         "tests/processes/test_database_away.py",
-        "tests/processes/test_database_frozen.py",
         "tests/processes/test_lost_connections.py",
         "tests/processes/test_log_lines.py",
         "tests/processes/test_revisions_together.py",

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes.test_faults import DEMO
+from tests.deployment.test_faults import DEMO
 from tests.support.hub import ROOT, wait_until
 from tests.support.load import all_completed, load
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from taskhub.cli import vitals
-from tests.processes.test_faults import DEMO
+from tests.deployment.test_faults import DEMO
 from tests.support.client import Client
 from tests.support.hasty import HASTY, LOOK_SECONDS
 from tests.support.hub import RunningHub, wait_until

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from taskhub.cli.reload import FOLDERS
-from tests.processes.test_faults import DEMO
+from tests.deployment.test_faults import DEMO
 from tests.support.hub import ROOT, RunningHub, wait_until
 
 pytestmark = pytest.mark.processes

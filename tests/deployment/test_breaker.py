@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.processes.test_fairness import DEMO, free_port, served
+from tests.deployment.test_fairness import DEMO, free_port, served
 from tests.support.client import Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.person import Person

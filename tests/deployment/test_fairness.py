@@ -121,7 +121,7 @@ def test_a_thousand_calls_a_server_that_hangs_and_one_that_is_gone_keep_nobody_e
             )[0]
             assert found["leaving", "faulted"] <= attempts <= 2 * SLOTS, "few of it took a slot"
         finally:
-            hub.stop()
+            hub.stop(60)  # a thousand calls at once is not the moment to time an end
     took.sort()
     print(f"{len(took)} calls, the middle one {took[len(took) // 2]:.3f} s, the last {took[-1]:.3f} s")
     # What hangs would hold them for 10 s. One of a hundred may meet the second in which a thousand tasks are written.

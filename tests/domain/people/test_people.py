@@ -156,7 +156,7 @@ def approval(tenant: Tenant) -> Question:
 
 def decide(question: Question, person: Any) -> Outcome:
     actor = Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
-    item = inbox.question(person, question.pk, approve=True)
+    item = inbox.question(person, question.pk)
     assert item is not None
     return decide_approval(item.task_id, item.question, approve=True, actor=actor)
 

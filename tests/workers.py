@@ -23,16 +23,8 @@ _SLOW: Final = ("browser", "processes", "long")
 _WINDOWS: Final = {
     "browser 1": ("tests/e2e/test_axe.py", "tests/e2e/test_components.py", "tests/e2e/test_sign_in.py"),
     "browser 2": ("tests/e2e/",),
-    "hub 1": ("tests/protocol/v2025_11_25/", "tests/processes/test_two_webs.py", "tests/processes/test_rates.py"),
-    "hub 2": (
-        "tests/processes/test_cut_listeners.py",
-        "tests/processes/test_database_away.py",
-        "tests/processes/test_lost_connections.py",
-        "tests/processes/test_log_lines.py",
-        "tests/processes/test_revisions_together.py",
-        "tests/processes/test_sessions_outlive_the_database.py",
-        "tests/processes/test_sign_in.py",
-    ),
+    "hub 1": ("tests/protocol/v2025_11_25/",),
+    "hub 2": ("tests/processes/",),
     "hub 3": (
         "tests/protocol/",
         "tests/api/",
@@ -40,6 +32,14 @@ _WINDOWS: Final = {
         "tests/cli/test_token_and_people.py",
         "tests/docs/test_transcripts.py",
         "tests/domain/clients/test_refused_tokens.py",
+    ),
+    "hub 4": (
+        "tests/deployment/test_cut_listeners.py",
+        "tests/deployment/test_database_away.py",
+        "tests/deployment/test_lost_connections.py",
+        "tests/deployment/test_rates.py",
+        "tests/deployment/test_sessions_outlive_the_database.py",
+        "tests/deployment/test_two_webs.py",
     ),
 }
 """What goes to one worker together, the longest first: the files that begin with one of these, of the first that has

@@ -16,7 +16,7 @@ import pytest
 
 from taskhub.core.versions import WITH_SESSIONS
 from taskhub.protocol.registry import REVISIONS
-from tests.processes.test_database_away import FORM, PAGE
+from tests.deployment.test_database_away import FORM, PAGE
 from tests.store.flushing import superuser
 from tests.support.client import _NO_TLS, TASKS, Client
 from tests.support.hub import RunningHub, shared, wait_until

@@ -21,7 +21,7 @@ from django.urls import resolve
 from taskhub.api.endpoint import headers_of, response_of
 from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.errors import Unavailable
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 from taskhub.protocol.dispatch import failure, too_large
 from taskhub.protocol.envelope import refusal
 from taskhub.protocol.hub import Hub
@@ -39,7 +39,7 @@ class Lean:
         self.path = path
         self._mounts = {path: "", **{f"{path}/{mount}": mount for mount in hub.mounts}}
         self._view: Any = None
-        self._seldom = Seldom(10.0)
+        self._throttle = Throttle(10.0)
         self.streaming = 0
         """Streams that are open."""
 
@@ -115,7 +115,7 @@ class Lean:
             except asyncio.CancelledError:
                 pass
             except Unavailable as error:
-                if self._seldom():
+                if self._throttle():
                     logger.warning("a stream and others ended early: %s", error)
             except Exception:
                 # The status line is out: all that can be done is to end the stream and say so here.

@@ -8,14 +8,14 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 
 from taskhub.core.errors import Unavailable
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 from taskhub.store.call import LACKING, explained, lacking
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
 """When to ask again."""
-_seldom = Seldom(10.0)
+_throttle = Throttle(10.0)
 
 
 def reason(error: Exception) -> str:
@@ -31,7 +31,7 @@ def reason(error: Exception) -> str:
 
 def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpResponse:
     """`response`, which is a 503, with when to come back. On the log once in a while, in one line."""
-    if _seldom():
+    if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response["Retry-After"] = str(RETRY_SECONDS)
     response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark, or it would log each

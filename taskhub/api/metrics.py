@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from taskhub.api.away import later
-from taskhub.core.timings import BOUNDS, Course, ServerTiming
+from taskhub.core.timings import BOUNDS, ServerTiming, TimingKind
 from taskhub.domain.health.checks import backlog
 from taskhub.domain.tasks.timing_reads import server_timings
 from taskhub.protocol import errors
@@ -102,10 +102,10 @@ class _Timed(Collector):
             labels=["server", "outcome"],
         )
         for timing in server_timings():
-            if timing.course is Course.WAITED:
+            if timing.kind is TimingKind.WAITED:
                 waits.add_metric([timing.server], _cumulated(timing), timing.seconds)
             else:
-                calls.add_metric([timing.server, timing.course], _cumulated(timing), timing.seconds)
+                calls.add_metric([timing.server, timing.kind], _cumulated(timing), timing.seconds)
         return (waits, calls)
 
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from taskhub.core.errors import Unavailable
 from taskhub.domain.workers.writes import heartbeat_of
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 from taskhub.store.call import explained
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Beats:
 
     def __init__(self) -> None:
         self._last: dict[int, datetime] = {}
-        self._seldom = Seldom(60.0)
+        self._throttle = Throttle(60.0)
 
     def look(self, pid: int) -> Sign:
         """Whether it beat since the last look. What is not known after an error is begun anew: the worker
@@ -80,7 +80,7 @@ class Beats:
         try:
             beat = heartbeat_of(f"{socket.gethostname()}:{pid}")
         except Exception as error:  # noqa: BLE001 - whatever it is, it is no silence
-            if not isinstance(explained(error), Unavailable) and self._seldom():
+            if not isinstance(explained(error), Unavailable) and self._throttle():
                 logger.warning("nobody can tell whether the workers do something: %s", error)
             self._last.clear()
             return Sign.UNKNOWN

@@ -9,20 +9,20 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template import loader
 
 from taskhub.console.htmx import in_words
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
 """When to ask again."""
 CROWDED: Final = "All lanes of this process are busy; try again shortly."
-_seldom = Seldom(10.0)
+_throttle = Throttle(10.0)
 
 
 def unavailable(request: HttpRequest, why: str) -> HttpResponse:
     """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database,
     and is on the log once in a while, in one line."""
-    if _seldom():
+    if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response: HttpResponse
     if "HX-Request" in request.headers:

@@ -95,7 +95,7 @@ PAGE: Final = replace(
 """An elicitation in url mode: the same kind on the wire, another thing to people."""
 
 
-class Asked(Protocol):
+class Question(Protocol):
     """A question, from whichever query."""
 
     @property
@@ -107,7 +107,7 @@ class Asked(Protocol):
         """How."""
 
 
-def words_of(question: Asked) -> Words:
+def words_of(question: Question) -> Words:
     """How this question is put to people."""
     page = question.kind is QuestionKind.ELICITATION and question.params.get("mode") == "url"
     return PAGE if page else WORDS[question.kind]

@@ -13,7 +13,7 @@ from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
-from taskhub.domain.tasks.detail import Asked, EventRow, TaskDetail
+from taskhub.domain.tasks.detail import EventRow, TaskDetail, TaskQuestion
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
@@ -267,7 +267,7 @@ def _at(moment: datetime, now: datetime) -> str:
     return f"{moment:%H:%M} UTC" if moment - now < timedelta(hours=20) else f"{moment:%d %b %H:%M} UTC"
 
 
-def _why_waiting(question: Asked) -> Told:
+def _why_waiting(question: TaskQuestion) -> Told:
     since = Time(question.opened_at)
     due: Told = (".",)
     if question.due_at:

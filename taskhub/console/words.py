@@ -9,7 +9,7 @@ from taskhub.console.questions import of_clients
 from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import QuestionKind
 from taskhub.core.versions import Proposal, Version, is_stateless
-from taskhub.domain.clients.dialects import Voice
+from taskhub.domain.clients.dialects import ClientDialect
 from taskhub.domain.questions.kinds import can_answer
 
 WITH_TASKS: Final = Version.MCP_2025_11_25
@@ -22,57 +22,57 @@ PROPOSALS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A voice as the page shows it."""
+    """A dialect as the page shows it."""
 
     program: str
     speaks: str
     declares: tuple[str, ...]
     never: tuple[str, ...]
-    voice: Voice
+    dialect: ClientDialect
 
 
-def described(voice: Voice) -> Described:
+def described(dialect: ClientDialect) -> Described:
     """What it speaks, declares, and therefore never gets."""
-    answers = {words.declared: _answers(voice, kind, params) for kind, params, words in of_clients()}
+    answers = {words.declared: _answers(dialect, kind, params) for kind, params, words in of_clients()}
     declares = tuple(name for name, does in answers.items() if does)
-    if is_stateless(voice.revision) and _extension(voice.capabilities):
+    if is_stateless(dialect.revision) and _extension(dialect.capabilities):
         declares = ("tasks extension", *declares)
-    if _hosts(voice):
+    if _hosts(dialect):
         declares = (*declares, "tasks of its own")
-    never = [*_about_tasks(voice), *(words.instead for _, _, words in of_clients() if not answers[words.declared])]
+    never = [*_about_tasks(dialect), *(words.instead for _, _, words in of_clients() if not answers[words.declared])]
     return Described(
-        program=voice.program,
-        speaks=PROPOSALS.get(voice.revision, f"MCP {voice.revision}"),
+        program=dialect.program,
+        speaks=PROPOSALS.get(dialect.revision, f"MCP {dialect.revision}"),
         declares=declares,
         never=tuple(never),
-        voice=voice,
+        dialect=dialect,
     )
 
 
-def _answers(voice: Voice, kind: QuestionKind, params: dict[str, Any]) -> bool:
+def _answers(dialect: ClientDialect, kind: QuestionKind, params: dict[str, Any]) -> bool:
     # Before 2025-06-18 there were no forms, and before 2025-11-25 no pages, whatever was declared.
-    if kind is QuestionKind.ELICITATION and voice.revision == Version.MCP_2025_03_26:
+    if kind is QuestionKind.ELICITATION and dialect.revision == Version.MCP_2025_03_26:
         return False
-    if params.get("mode") == "url" and voice.revision in WITHOUT_TASKS:
+    if params.get("mode") == "url" and dialect.revision in WITHOUT_TASKS:
         return False
-    return can_answer(voice.capabilities, kind, params)
+    return can_answer(dialect.capabilities, kind, params)
 
 
-def _about_tasks(voice: Voice) -> list[str]:
-    if is_stateless(voice.revision) and not _extension(voice.capabilities):
+def _about_tasks(dialect: ClientDialect) -> list[str]:
+    if is_stateless(dialect.revision) and not _extension(dialect.capabilities):
         return [
             "Task handles: it does not declare the tasks extension. Its calls wait for their results, and tools in"
             " mode “required” are not listed to it and answer it with -32021."
         ]
-    if voice.revision in WITHOUT_TASKS:
+    if dialect.revision in WITHOUT_TASKS:
         return [
             "Task handles: its version has no tasks. Its calls wait for their results, and tools in mode “required”"
             " are not listed to it and answer it with -32601."
         ]
     never = []
-    if voice.revision == WITH_TASKS and not isinstance(voice.capabilities.get("tasks"), dict):
+    if dialect.revision == WITH_TASKS and not isinstance(dialect.capabilities.get("tasks"), dict):
         never.append("Tools in mode “required”: it does not declare tasks, so they are not listed to it.")
-    if voice.revision == WITH_TASKS and not _hosts(voice):
+    if dialect.revision == WITH_TASKS and not _hosts(dialect):
         never.append("Questions as tasks: it has to answer while it is connected, or people do.")
     return never
 
@@ -82,6 +82,6 @@ def _extension(capabilities: dict[str, Any]) -> bool:
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS_EXTENSION), dict)
 
 
-def _hosts(voice: Voice) -> bool:
-    tasks = voice.capabilities.get("tasks")
-    return voice.revision == WITH_TASKS and isinstance(tasks, dict) and bool(tasks.get("requests"))
+def _hosts(dialect: ClientDialect) -> bool:
+    tasks = dialect.capabilities.get("tasks")
+    return dialect.revision == WITH_TASKS and isinstance(tasks, dict) and bool(tasks.get("requests"))

@@ -11,7 +11,7 @@ BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 
 """The upper ends of the buckets, in seconds; what took longer is in one more."""
 
 
-class Course(StrEnum):
+class TimingKind(StrEnum):
     """What was timed: the wait for a worker, or a call by how it ended."""
 
     WAITED = "waited"
@@ -35,7 +35,7 @@ class Timing:
     """So many took so long: `counts` by bucket, `seconds` in all."""
 
     server_id: int
-    course: Course
+    kind: TimingKind
     counts: tuple[int, ...]
     seconds: float
 
@@ -45,7 +45,7 @@ class ServerTiming:
     """The sum of what all workers counted, of all servers of that name."""
 
     server: str
-    course: Course
+    kind: TimingKind
     counts: tuple[int, ...]
     seconds: float
 

@@ -46,7 +46,7 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
         message = read_envelope(incoming.body)
         door = door_of(message, incoming.headers, incoming.mount, hub.versions)
         answer = await _answer(hub, incoming, door, message)
-        return _borne(door, message, answer) if isinstance(answer, Reply) else answer
+        return _downgrade_status(door, message, answer) if isinstance(answer, Reply) else answer
     except ScopeMissing as error:
         error.id = None if message is None else message.id
         raise
@@ -62,7 +62,7 @@ def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
     survive no error status, it is refused as one that is too large: under its id, with 200."""
     message = None if error.id is not None else glimpsed(incoming.body[:_END], incoming.body[-_END:])
     door = None if message is None else _door(hub, message, incoming.headers, incoming.mount)
-    if message is None or door is None or not door.SAID_IN_JSON:
+    if message is None or door is None or not door.STATUSES_SENT_AS_200:
         return error_reply(error.id, error)
     return replace(error_reply(message.id, error), status=200)
 
@@ -102,16 +102,16 @@ def _failed(hub: Hub, door: Door[Any] | None, message: Envelope | Response | Non
     reply = error_reply(
         None if message is None else message.id, error, errors.http_status if door is None else door.status_of
     )
-    return reply if door is None or message is None else _borne(door, message, reply)
+    return reply if door is None or message is None else _downgrade_status(door, message, reply)
 
 
-def _borne(door: Door[Any], message: Envelope | Response, reply: Reply) -> Reply:
+def _downgrade_status(door: Door[Any], message: Envelope | Response, reply: Reply) -> Reply:
     """`reply` with a status that a client of this wire survives.
 
     A notification promises nothing, and its sender can do nothing about it: it counts as received. A response
     keeps the status: nothing else could tell its sender that the answer was not taken.
     """
-    if reply.status not in door.SAID_IN_JSON or isinstance(message, Response):
+    if reply.status not in door.STATUSES_SENT_AS_200 or isinstance(message, Response):
         return reply
     if message.id is None:
         logger.warning("%s was received and had no effect: %s", message.method[:64], reply.body.decode())

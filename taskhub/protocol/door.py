@@ -45,7 +45,7 @@ class Door(Protocol[R]):
         """What it does without a body."""
 
     @property
-    def SAID_IN_JSON(self) -> frozenset[int]:
+    def STATUSES_SENT_AS_200(self) -> frozenset[int]:
         """Statuses that a request is not answered with on this wire, only the error itself."""
 
     @property

@@ -135,7 +135,7 @@ class Hub:
     told: dict[str, int] = field(default_factory=dict)
     """By public id the version that streams of this process have told of a task. A hint may be lost: who tells of
     tasks compares these now and then (`push.listener`)."""
-    doubts: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    reauth_limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     """Of the streams that were rung together some look at a time whether they may stay; calls go on beside them."""
     polled: dict[int, float] = field(default_factory=dict)
     seen: dict[int, float] = field(default_factory=dict)

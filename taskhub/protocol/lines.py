@@ -17,7 +17,7 @@ from taskhub.protocol.projection import for_client
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
-SLIGHTLY: Final = 1e-9
+SYNTHETIC_STEP: Final = 1e-9
 """What a second adds to the number of a progress that is none of the tool's: numbers must go up (B26-80), in
 whichever process a stream is taken up, and a day must stay small beside a tool that counts from 0 to 1."""
 
@@ -86,7 +86,7 @@ class Lines:
         now = datetime.now(UTC)
         reached = max(self._furthest, task.progress or 0.0)
         line = StoredLine(0, "progress", task.message, reached, None, now)
-        return [self._numbered(self._token, line, reached + SLIGHTLY * (now - task.created_at).total_seconds())]
+        return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * (now - task.created_at).total_seconds())]
 
     def _numbered(self, token: str | int, line: StoredLine, number: float) -> bytes:
         """The line under its number, or the next one above what was sent."""

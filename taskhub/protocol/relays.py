@@ -21,9 +21,9 @@ from taskhub.domain.relays.outcomes import (
     GET_PROMPT,
     READ,
     Answered,
-    Asked,
     Failed,
     Missing,
+    NeedsInput,
     NewRelay,
     RelayOutcome,
 )
@@ -50,7 +50,7 @@ MAX_VALUES = 100
 @dataclass(frozen=True, slots=True)
 class Round:
     """What a caller sends with a request that may ask back. `capabilities` are what it declared, for
-    as long as it is asked about; `responses` and `state` belong to an earlier `Asked`."""
+    as long as it is asked about; `responses` and `state` belong to an earlier `NeedsInput`."""
 
     capabilities: dict[str, Any]
     responses: dict[str, Any] | None = None
@@ -59,7 +59,7 @@ class Round:
 
 
 async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, round_: Round) -> RelayOutcome:
-    """The prompt as its server fills it in. The state of an `Asked` is sealed: hand it to the caller,
+    """The prompt as its server fills it in. The state of a `NeedsInput` is sealed: hand it to the caller,
     and its return with the answers into the same function. Raises `WireError` for what the caller
     got wrong, `ScopeMissing`, `LimitReached`, and `Unavailable` when no worker lives."""
     calls.need_scope(incoming.principal, SCOPE)
@@ -193,7 +193,7 @@ def _server_of(offer: OfferRecord) -> Upstream:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Continued:
     """What an earlier round ended with: who asked, its own state, and what it asked, by key."""
 
     server_id: int
@@ -201,7 +201,7 @@ class _Asked:
     requests: dict[str, Any]
 
 
-def _of_round(incoming: Incoming, round_: Round, asked: _Asked | None) -> dict[str, Any]:
+def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> dict[str, Any]:
     """What the server gets of this round. Raises `ScopeMissing` for answers that the token may not give."""
     if round_.responses:
         calls.need_scope(incoming.principal, "tasks:answer")
@@ -233,15 +233,15 @@ def _digest(request: list[Any]) -> str:
 
 
 def _sealed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
-    """An `Asked` whose state is ours: bound to the caller and the request (B26-64), with the server's
+    """A `NeedsInput` whose state is ours: bound to the caller and the request (B26-64), with the server's
     own state inside, which the server itself protects as far as it cares."""
-    if not isinstance(outcome, Asked):
+    if not isinstance(outcome, NeedsInput):
         return outcome
     bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
     return replace(outcome, state=hub.sealer.seal("relayState", bound, seconds=STATE_SECONDS))
 
 
-def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Asked | None:
+def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Continued | None:
     """What was asked, by whom. Raises -32602 for a state of another caller or request."""
     if state is None:
         return None
@@ -252,7 +252,7 @@ def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _As
     if not isinstance(sealed, list) or sealed[:2] != [incoming.principal.context_id, _digest(request)]:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another request")
     _, _, server_id, own, requests = sealed
-    return _Asked(int(server_id), own, requests)
+    return _Continued(int(server_id), own, requests)
 
 
 async def _relayed(

@@ -10,7 +10,16 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from taskhub.core.errors import TaskHubError
-from taskhub.domain.relays.outcomes import COMPLETE, READ, Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome
+from taskhub.domain.relays.outcomes import (
+    COMPLETE,
+    READ,
+    Answered,
+    Failed,
+    Missing,
+    NeedsInput,
+    RelayClaim,
+    RelayOutcome,
+)
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
 from taskhub.upstream.connection import Connection, Profile, Target, gone
@@ -105,7 +114,7 @@ def _asked(claim: RelayClaim, body: dict[str, Any]) -> RelayOutcome:
         return _broken(claim, f"sent a requestState of more than {MAX_STATE} characters")
     if not requests and state is None:
         return _broken(claim, "asked for input without a question")
-    return Asked(requests, state)
+    return NeedsInput(requests, state)
 
 
 def _refused(target: Target, claim: RelayClaim, error: MCPError) -> RelayOutcome:

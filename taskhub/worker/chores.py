@@ -12,7 +12,7 @@ import psycopg
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ Chore = Callable[[], Awaitable[object]]
 
 _waiting: dict[str, str] = {}
 """By chore why it was not done last."""
-_failed: dict[tuple[str, type[Exception]], Seldom] = {}
+_failed: dict[tuple[str, type[Exception]], Throttle] = {}
 
 
 class Chores:
@@ -86,7 +86,7 @@ async def _guarded(what: str, do: Chore) -> Exception | None:
         _waiting[what] = str(error)
     except Exception as error:
         # Whoever waits for the chore is told each time; the log, which it would flood, is not.
-        again = _failed.setdefault((what, type(error)), Seldom(FAILED_SECONDS))
+        again = _failed.setdefault((what, type(error)), Throttle(FAILED_SECONDS))
         if again():
             logger.exception("%s failed", what)
         return error

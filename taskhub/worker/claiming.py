@@ -15,7 +15,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.records import Claim
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 from taskhub.worker.notes import Notes
 from taskhub.worker.running import Runner, Running
 
@@ -46,7 +46,7 @@ class Slots:
         self._runner = runner
         self._lanes = runner.lanes
         self._tell = tell
-        self._seldom = Seldom(60.0)
+        self._throttle = Throttle(60.0)
         self._awake = asyncio.Event()
         self._since: datetime | None = None
         self._whole_at = 0.0
@@ -106,7 +106,7 @@ class Slots:
                         since=None if whole else self._since,
                     )
                 except Unavailable as error:
-                    if self._seldom():
+                    if self._throttle():
                         logger.warning("cannot claim: %s", error)
                     await asyncio.sleep(0.5)
                     continue
@@ -115,7 +115,7 @@ class Slots:
                 self._more = claimed.more
                 if claimed.skipped:
                     patience = SKIPPED_SECONDS
-                elif self._shut():
+                elif self._unreachable_servers():
                     patience = SHUT_SECONDS
                 patience = min(patience, self._runner.breakers.patience())
                 if claimed.tasks:
@@ -130,7 +130,7 @@ class Slots:
 
     def _scarce(self, free: int) -> dict[int, int]:
         """The servers that take fewer than `free` calls more from here, and how many each takes."""
-        narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._shut(), 0)
+        narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._unreachable_servers(), 0)
         rooms = {}
         if narrow:
             calls = Counter(running.claim.server_id for running in self.running.values())
@@ -138,11 +138,11 @@ class Slots:
         rooms |= self._runner.breakers.rooms()
         return {server_id: room for server_id, room in rooms.items() if room < free}
 
-    def _shut(self) -> set[int]:
+    def _unreachable_servers(self) -> set[int]:
         """The servers that let nobody in: whoever has waited there for some time goes on asking, for all."""
         return {running.claim.server_id for running in self.running.values() if running.shut_out}
 
-    def _asks(self, held: Running) -> bool:
+    def _is_prober(self, held: Running) -> bool:
         """Whether it is the first of those that wait for its server, being the one that goes on asking."""
         return next(
             (
@@ -162,7 +162,7 @@ class Slots:
 
     async def _work(self, held: Running) -> None:
         try:
-            await self._runner.run(held, asks=self._asks)
+            await self._runner.run(held, asks=self._is_prober)
         finally:
             self.running.pop(held.claim.task_id, None)
             if held.news is not None:

@@ -10,11 +10,11 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.records import Claim, LogLine
 from taskhub.domain.tasks.run import note
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 
 logger = logging.getLogger(__name__)
 
-_seldom = Seldom(60.0)
+_throttle = Throttle(60.0)
 
 BURST = 10
 PER_SECOND = 4.0
@@ -73,5 +73,5 @@ class Notes:
             except TaskHubError as error:
                 logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)
             except Exception:  # nobody else would hear of it, and what comes later may be stored again
-                if _seldom():
+                if _throttle():
                     logger.exception("task %s: %d lines lost, perhaps of others too", self._claim.public_id, len(lines))

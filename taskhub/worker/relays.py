@@ -11,7 +11,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.domain.relays.outcomes import Failed, RelayClaim, RelayOutcome
 from taskhub.domain.relays.writes import claim_relays, finish_relay
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 from taskhub.upstream.pool import give_up
 from taskhub.upstream.relay import INTERNAL_ERROR, run_relay
 from taskhub.worker.servers import Servers
@@ -31,7 +31,7 @@ class Relays:
     def __init__(self, name: str, servers: Servers, lanes: Lanes) -> None:
         self._name = name
         self._servers = servers
-        self._seldom = Seldom(60.0)
+        self._throttle = Throttle(60.0)
         self._lanes = lanes
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
@@ -80,7 +80,7 @@ class Relays:
         try:
             claimed = await self._lanes.run(claim_relays, worker=self._name, free=free)
         except Unavailable as error:
-            if self._seldom():
+            if self._throttle():
                 logger.warning("cannot claim requests: %s", error)
             return
         for claim in claimed:

@@ -14,7 +14,7 @@ from typing import Any
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
-from taskhub.core.timings import Course
+from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import audience_for, question_problem
 from taskhub.domain.questions.reads import response_to
@@ -127,7 +127,7 @@ class Runner:
         """Until its outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
         lets nobody in, it is given back soon unless `asks` says that it is the one to go on asking."""
         claim = held.claim
-        self.timings.add(claim.server_id, Course.WAITED, claim.waited)
+        self.timings.add(claim.server_id, TimingKind.WAITED, claim.waited)
         try:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 outcome = await self._outcome(held, asks)
@@ -164,18 +164,18 @@ class Runner:
                 await _abandon(calling, seconds=1.0)  # it need not have stopped
                 return self._give_back(claim, delay)
             await _abandon(calling)
-            self._ended(held, Course.TIMED_OUT)
+            self._ended(held, TimingKind.TIMED_OUT)
             return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
         except asyncio.CancelledError:
             stopped = await _abandon(calling)
             if held.lost:
-                self._ended(held, Course.LOST)
+                self._ended(held, TimingKind.LOST)
                 return None
             if held.cancelling:
-                self._ended(held, Course.CANCELLED)
+                self._ended(held, TimingKind.CANCELLED)
                 message = words("cancelled_running" if stopped else "cancelled_unconfirmed")
                 return lambda: self.lanes.run(lifecycle.settle_cancel, claim, message=message, actor=self.actor)
-            self._ended(held, Course.GIVEN_BACK)
+            self._ended(held, TimingKind.GIVEN_BACK)
             return lambda: self.lanes.run(
                 lifecycle.release,
                 claim,
@@ -187,23 +187,23 @@ class Runner:
         match outcome:
             case Finished(result):
                 self.breakers.reached(claim.server_id)
-                self._ended(held, Course.ERROR if result.get("isError") else Course.FINISHED)
+                self._ended(held, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
                 return lambda: self.results.run((claim, result))
             case Asked(asked, state, message):
                 self.breakers.reached(claim.server_id)
-                self._ended(held, Course.ASKED)
+                self._ended(held, TimingKind.ASKED)
                 return lambda: self.lanes.run(
                     lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
                 )
             case Faulted(error, unreached, problem):
-                self._ended(held, Course.FAULTED)
+                self._ended(held, TimingKind.FAULTED)
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
 
-    def _ended(self, held: Running, course: Course) -> None:
+    def _ended(self, held: Running, kind: TimingKind) -> None:
         """Count how long the call took, if it got a connection."""
         if held.begun is not None:
-            self.timings.add(held.claim.server_id, course, asyncio.get_running_loop().time() - held.begun)
+            self.timings.add(held.claim.server_id, kind, asyncio.get_running_loop().time() - held.begun)
 
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskhub.core.timings import BOUNDS, Course, Timing, bucket
+from taskhub.core.timings import BOUNDS, Timing, TimingKind, bucket
 from taskhub.domain.tasks.timing_writes import store_timings
 from taskhub.lib.lanes import Lanes
 
@@ -16,17 +16,17 @@ class _Counted:
 
 
 class Timings:
-    """What is not stored yet: as much as there are servers and courses. All of it from the worker's own loop."""
+    """What is not stored yet: as much as there are servers and kinds. All of it from the worker's own loop."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
-        self._counted: dict[tuple[int, Course], _Counted] = {}
+        self._counted: dict[tuple[int, TimingKind], _Counted] = {}
 
-    def add(self, server_id: int, course: Course, seconds: float) -> None:
+    def add(self, server_id: int, kind: TimingKind, seconds: float) -> None:
         """One more that took so long."""
-        counted = self._counted.get((server_id, course))
+        counted = self._counted.get((server_id, kind))
         if counted is None:
-            counted = self._counted[server_id, course] = _Counted()
+            counted = self._counted[server_id, kind] = _Counted()
         counted.counts[bucket(seconds)] += 1
         counted.seconds += seconds
 

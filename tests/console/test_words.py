@@ -9,7 +9,7 @@ import pytest
 
 from taskhub.console.words import described
 from taskhub.core.names import TASKS_EXTENSION
-from taskhub.domain.clients.dialects import Voice
+from taskhub.domain.clients.dialects import ClientDialect
 from taskhub.protocol.registry import REVISIONS
 
 EXTENSION: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
@@ -18,7 +18,7 @@ HOSTS: dict[str, Any] = {"tasks": {"requests": {"elicitation": {"create": {}}}}}
 
 
 def _of(revision: str, capabilities: dict[str, Any]) -> Any:
-    return described(Voice("program 1", revision, capabilities, datetime.now(UTC), 0))
+    return described(ClientDialect("program 1", revision, capabilities, datetime.now(UTC), 0))
 
 
 @pytest.mark.parametrize(

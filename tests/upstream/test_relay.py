@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayClaim, RelayOutcome, decoded, encoded
+from taskhub.domain.relays.outcomes import (
+    Answered,
+    Failed,
+    Missing,
+    NeedsInput,
+    RelayClaim,
+    RelayOutcome,
+    decoded,
+    encoded,
+)
 from taskhub.lib import jsonx
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
@@ -105,7 +114,7 @@ async def test_a_completion_knows_what_was_chosen_before(library: Pool) -> None:
 async def test_a_question_comes_with_the_servers_state_and_takes_answers(library: Pool) -> None:
     uri = "lib://asked/cats"
     first = await ask(library, "resources/read", uri=uri)
-    assert isinstance(first, Asked)
+    assert isinstance(first, NeedsInput)
     assert first.requests["word"]["method"] == "elicitation/create"
     assert first.requests["word"]["params"]["message"] == "Which word?"
     answers: dict[str, Any] = {"word": {"action": "accept", "content": {"word": "yes"}}, "bad": {"shape": 1}}

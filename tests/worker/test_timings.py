@@ -9,7 +9,7 @@ import pytest
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.states import State
-from taskhub.core.timings import BOUNDS, Course
+from taskhub.core.timings import BOUNDS, TimingKind
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.timing_reads import server_timings
@@ -22,7 +22,7 @@ from tests.worker.kit import Hall, call, ended, in_state, wait_until
 
 
 def counted(server: str = "server-1") -> dict[str, int]:
-    return {each.course.value: sum(each.counts) for each in server_timings() if each.server == server}
+    return {each.kind.value: sum(each.counts) for each in server_timings() if each.server == server}
 
 
 def test_each_call_is_counted_by_how_it_ended_and_each_wait(hall: Hall) -> None:
@@ -45,7 +45,7 @@ def test_each_call_is_counted_by_how_it_ended_and_each_wait(hall: Hall) -> None:
     found = counted()
     assert found.pop("error") + found.pop("faulted", 0) == 2
     assert found == {"waited": 8, "finished": 3, "asked": 1, "timed_out": 1, "cancelled": 1}
-    took = next(each for each in server_timings() if each.course is Course.TIMED_OUT)
+    took = next(each for each in server_timings() if each.kind is TimingKind.TIMED_OUT)
     assert 1.0 <= took.seconds < 10.0
     assert sum(took.counts[: BOUNDS.index(1.0)]) == 0, "in no bucket below what it took"
 
@@ -78,20 +78,20 @@ async def test_what_cannot_be_stored_is_kept_with_what_came_meanwhile(monkeypatc
 
     def store(found: list[Any]) -> None:
         if away:
-            timings.add(1, Course.FINISHED, 0.3)  # while it is tried
-            timings.add(2, Course.WAITED, 0.0)
+            timings.add(1, TimingKind.FINISHED, 0.3)  # while it is tried
+            timings.add(2, TimingKind.WAITED, 0.0)
             raise Unavailable("away")
         stored.extend(found)
 
     monkeypatch.setattr(module, "store_timings", store)
-    timings.add(1, Course.FINISHED, 0.1)
+    timings.add(1, TimingKind.FINISHED, 0.1)
     with pytest.raises(Unavailable):
         await timings.store()
     away = False
     await timings.store()
     await timings.store()
     await asyncio.to_thread(lanes.close)
-    assert [(each.server_id, each.course, sum(each.counts), round(each.seconds, 3)) for each in stored] == [
-        (1, Course.FINISHED, 2, 0.4),
-        (2, Course.WAITED, 1, 0.0),
+    assert [(each.server_id, each.kind, sum(each.counts), round(each.seconds, 3)) for each in stored] == [
+        (1, TimingKind.FINISHED, 2, 0.4),
+        (2, TimingKind.WAITED, 1, 0.0),
     ]

@@ -24,7 +24,7 @@ from taskhub.console.words import described
 from taskhub.control import clients as control
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.clients import reads as clients
-from taskhub.domain.clients.dialects import voices
+from taskhub.domain.clients.dialects import client_dialects
 from taskhub.domain.oauth import reads as applications
 
 _SPENT: Final = "spent_token_forms"
@@ -165,7 +165,7 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
         {
             "client": client,
             "tokens": rows,
-            "voices": [described(voice) for voice in voices(request.person.tenant_id, pk)],
+            "dialects": [described(dialect) for dialect in client_dialects(request.person.tenant_id, pk)],
             "application": application,
             "allowed": allowed[0] if allowed else None,
             "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),

@@ -152,7 +152,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
     return redirect("task-detail", public_id=new.public_id)
 
 
-def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.Asked]) -> list[detail.Asked]:
+def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.TaskQuestion]) -> list[detail.TaskQuestion]:
     """Those of them that the person may decide now, as the inbox has it."""
     if not asked or not request.caller.may("question.answer"):
         return []

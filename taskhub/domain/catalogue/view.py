@@ -11,7 +11,7 @@ from typing import Any
 from taskhub.core.names import told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
-from taskhub.lib.kept import Kept
+from taskhub.lib.caches import ExpiringCache
 from taskhub.store.models import Offer, Server, Tool
 
 
@@ -59,7 +59,7 @@ class Catalogue:
         return next((offer for offer in offers if offer.exposed_name == name), None)
 
 
-_kept: Kept[int, Catalogue] = Kept(30.0, most=1_000)
+_kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 
 def cached_catalogue(tenant_id: int) -> Catalogue | None:

@@ -14,11 +14,11 @@ from taskhub.store import statements
 LOOKED_AT = 200
 """Newest calls, and as many sessions, that are read for it."""
 MOST = 8
-"""Voices shown; the newest."""
+"""Dialects shown; the newest."""
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class ClientDialect:
     """One program in one revision. `sessions` are those it has open, `capabilities` what it declared last."""
 
     program: str
@@ -36,9 +36,9 @@ def _program(text: str) -> str:
     return " ".join(word for word in words if word)[:120]
 
 
-_VOICES = statements.many("client_voices", Voice, convert={"program": _program, "capabilities": object_of})
+_DIALECTS = statements.many("client_dialects", ClientDialect, convert={"program": _program, "capabilities": object_of})
 
 
-def voices(tenant_id: int, context_id: int) -> tuple[Voice, ...]:
-    """The client's voices, latest first."""
-    return tuple(_VOICES(tenant=tenant_id, context=context_id, looked_at=LOOKED_AT, idle_days=IDLE_DAYS, most=MOST))
+def client_dialects(tenant_id: int, context_id: int) -> tuple[ClientDialect, ...]:
+    """The client's dialects, latest first."""
+    return tuple(_DIALECTS(tenant=tenant_id, context=context_id, looked_at=LOOKED_AT, idle_days=IDLE_DAYS, most=MOST))

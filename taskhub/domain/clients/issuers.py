@@ -24,7 +24,7 @@ from django.core.exceptions import ImproperlyConfigured
 from taskhub.core.names import SCOPES
 from taskhub.domain.address import canonical
 from taskhub.lib import jsonx
-from taskhub.lib.seldom import Seldom
+from taskhub.lib.throttle import Throttle
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ def verify(token: str) -> Claims | None:
     return None
 
 
-_TOLD: Final[defaultdict[str, Seldom]] = defaultdict(lambda: Seldom(REASON_SECONDS))
+_TOLD: Final[defaultdict[str, Throttle]] = defaultdict(lambda: Throttle(REASON_SECONDS))
 """By reason: nothing of a token's is in one, so they are few."""
 
 

@@ -22,7 +22,7 @@ from taskhub.core.states import Role
 from taskhub.domain.clients import issuers as outside
 from taskhub.domain.oauth.server import ACCESS_PREFIX
 from taskhub.lib import ids, jsonx
-from taskhub.lib.kept import Kept
+from taskhub.lib.caches import ExpiringCache
 from taskhub.store import statements
 from taskhub.store.models import AuthContext, Membership, Tenant
 
@@ -30,7 +30,7 @@ CACHE_SECONDS = 30.0
 MOST_CACHED = 10_000
 
 _ANONYMOUS = b"anonymous"
-_kept: Kept[bytes, Principal] = Kept(CACHE_SECONDS, MOST_CACHED)
+_kept: ExpiringCache[bytes, Principal] = ExpiringCache(CACHE_SECONDS, MOST_CACHED)
 
 
 def cached_principal(token: str) -> Principal | None:

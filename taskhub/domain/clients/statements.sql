@@ -74,7 +74,8 @@ FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
 WHERE a.context_id = :context AND c.tenant_id = :tenant
 ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DESC LIMIT 200;
 
--- read fresh: client_voices(tenant bigint, context bigint, looked_at int, idle_days int, most int) -> list[Voice]
+-- read fresh: client_dialects(tenant bigint, context bigint, looked_at int, idle_days int, most int)
+--     -> list[ClientDialect]
 -- What a session declared counts when it never called too; what a call declared is the truth of the stateless
 -- revisions, where each request speaks for itself (T26-03).
 WITH heard AS (

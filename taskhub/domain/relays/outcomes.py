@@ -46,7 +46,7 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NeedsInput:
     """The server wants answers (`requests`: key to method and params) and the same request again,
     with them and with `state`."""
 
@@ -70,11 +70,11 @@ class Missing:
     uri: str
 
 
-RelayOutcome = Answered | Asked | Failed | Missing
+RelayOutcome = Answered | NeedsInput | Failed | Missing
 
-_KINDS: Final[dict[str, type[Answered] | type[Asked] | type[Failed] | type[Missing]]] = {
+_KINDS: Final[dict[str, type[Answered] | type[NeedsInput] | type[Failed] | type[Missing]]] = {
     "answered": Answered,
-    "asked": Asked,
+    "asked": NeedsInput,
     "failed": Failed,
     "missing": Missing,
 }

@@ -71,7 +71,7 @@ def handed_out(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OutboundRequest:
     """A request that was sent to a client."""
 
     id: int
@@ -82,9 +82,9 @@ class Asked:
     question: OpenQuestion
 
 
-_ASKED = statements.maybe("asked_of", Asked)
+_ASKED = statements.maybe("asked_of", OutboundRequest)
 
 
-def asked_of(session_id: int, outbound_id: int) -> Asked | None:
+def asked_of(session_id: int, outbound_id: int) -> OutboundRequest | None:
     """The request of this id, if it was this session that got it last."""
     return _ASKED(outbound=outbound_id, session=session_id)

@@ -120,7 +120,7 @@ DELETE FROM stream WHERE id = any(array(
 
 -- What is asked of clients
 
--- read: asked_of(outbound bigint, session bigint) -> Asked | None
+-- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
 -- Two ids, one of them of the question within: columns are told by their place, so a name may come twice.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
        q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id -- as above -- noqa: AL08

@@ -57,7 +57,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TaskQuestion:
     """A question of the task with its decisions; `response` is JSON text."""
 
     id: int
@@ -143,7 +143,7 @@ class TaskDetail:
     log_lines: int
     rerun_of: Relative | None = None
     reruns: tuple[Relative, ...] = ()
-    questions: tuple[Asked, ...] = ()
+    questions: tuple[TaskQuestion, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     reads: tuple[ReadRow, ...] = ()
     events: tuple[EventRow, ...] = ()
@@ -170,7 +170,7 @@ _ATTEMPTS = statements.many("task_attempts", AttemptRow)
 _READS = statements.many("task_reads", ReadRow)
 _EVENTS = statements.many("task_events", EventRow)
 _LINES = statements.many("newest_lines", StoredLine)
-_ASKED = statements.many("task_questions", Asked, without=("votes",), convert={"asked": foreign})
+_ASKED = statements.many("task_questions", TaskQuestion, without=("votes",), convert={"asked": foreign})
 _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 
@@ -200,7 +200,7 @@ def _relatives(task_id: int, origin_id: int | None) -> tuple[Relative | None, tu
     return origin, tuple(relative for key, relative in found if key != origin_id)
 
 
-def _asked(task_id: int) -> tuple[Asked, ...]:
+def _asked(task_id: int) -> tuple[TaskQuestion, ...]:
     votes: dict[int, list[Vote]] = {}
     for question_id, vote in _VOTES(task=task_id):
         votes.setdefault(question_id, []).append(vote)

@@ -289,7 +289,7 @@ FROM event AS e WHERE e.task_id = :task ORDER BY e.id DESC LIMIT :most;
 SELECT l.id, l.level, l.text, l.progress, l.total, l.at
 FROM task_log AS l WHERE l.task_id = :task ORDER BY l.id DESC LIMIT :most OFFSET :skip;
 
--- read fresh: task_questions(task bigint, most int) -> list[Asked]
+-- read fresh: task_questions(task bigint, most int) -> list[TaskQuestion]
 SELECT q.id, q.key, q.kind, q.state, q.params::text AS asked, q.audience, q."group", q.quorum, q.live, q.response,
        q.opened_at, q.closed_at, q.due_at
 FROM question AS q WHERE q.task_id = :task ORDER BY q.id DESC LIMIT :most;

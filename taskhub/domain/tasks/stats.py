@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 
-from taskhub.lib.kept import Kept
+from taskhub.lib.caches import ExpiringCache
 from taskhub.store import statements
 
 HOURS = 24
@@ -85,7 +85,7 @@ class Day:
 
 _NUMBERS = statements.one("numbers", Numbers)
 _ENDED = statements.many("ended", Ended)
-_over: Kept[tuple[int, datetime, datetime], tuple[Ended, ...]] = Kept(seconds=300.0, most=500)
+_over: ExpiringCache[tuple[int, datetime, datetime], tuple[Ended, ...]] = ExpiringCache(seconds=300.0, most=500)
 """The hours that are over, by tenant, first and last: what has ended stays as it is. Not for long, because somebody may
 yet put a history there (`domain.seeding.history`)."""
 

@@ -14,7 +14,7 @@ def store_timings(timings: Sequence[Timing]) -> None:
     """Add them to what is stored. Those of a server that is gone go with it."""
     _STORE(
         servers=[timing.server_id for timing in timings],
-        courses=[timing.course.value for timing in timings],
+        kinds=[timing.kind.value for timing in timings],
         seconds=[timing.seconds for timing in timings],
         counts=[count for timing in timings for count in timing.counts],
         buckets=len(BOUNDS) + 1,

@@ -136,14 +136,14 @@ SELECT current_setting('server_version_num')::int AS number, current_setting('se
 
 -- How long calls take
 
--- write: store_timings(servers bigint[], courses text[], seconds float8[], counts bigint[], buckets int) -> None
+-- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
 -- In one order, so that two workers never wait for each other; of servers that are still there.
-INSERT INTO timing AS t (server_id, course, seconds, counts)
-SELECT r.server, r.course, r.seconds,
+INSERT INTO timing AS t (server_id, kind, seconds, counts)
+SELECT r.server, r.kind, r.seconds,
        (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]
-FROM unnest(:servers, :courses, :seconds) WITH ORDINALITY AS r (server, course, seconds, n)
-JOIN server AS s ON s.id = r.server ORDER BY r.server, r.course
-ON CONFLICT (server_id, course) DO UPDATE SET
+FROM unnest(:servers, :kinds, :seconds) WITH ORDINALITY AS r (server, kind, seconds, n)
+JOIN server AS s ON s.id = r.server ORDER BY r.server, r.kind
+ON CONFLICT (server_id, kind) DO UPDATE SET
     seconds = t.seconds + excluded.seconds,
     counts = array(
         SELECT b.kept + b.added FROM unnest(t.counts, excluded.counts) WITH ORDINALITY AS b (kept, added, n)
@@ -151,12 +151,12 @@ ON CONFLICT (server_id, course) DO UPDATE SET
     );
 
 -- read fresh: server_timings() -> list[ServerTiming]
-SELECT each.server, each.course, array_agg(each.count ORDER BY each.n) AS counts, sum(each.seconds) AS seconds
+SELECT each.server, each.kind, array_agg(each.count ORDER BY each.n) AS counts, sum(each.seconds) AS seconds
 FROM (
-    SELECT s.name AS server, t.course, c.n, sum(c.count)::bigint AS count,
+    SELECT s.name AS server, t.kind, c.n, sum(c.count)::bigint AS count,
            sum(t.seconds) FILTER (WHERE c.n = 1) AS seconds
     FROM timing AS t JOIN server AS s ON s.id = t.server_id
     CROSS JOIN LATERAL unnest(t.counts) WITH ORDINALITY AS c (count, n)
-    GROUP BY s.name, t.course, c.n
+    GROUP BY s.name, t.kind, c.n
 ) AS each
-GROUP BY each.server, each.course ORDER BY each.server, each.course;
+GROUP BY each.server, each.kind ORDER BY each.server, each.kind;

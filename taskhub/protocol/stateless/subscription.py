@@ -65,7 +65,7 @@ class Subscription:
         return rung - {STANDING, self._standing}
 
     async def _may_stay(self, *, together: bool) -> bool:
-        async with self._hub.doubts if together else nullcontext():
+        async with self._hub.reauth_limit if together else nullcontext():
             return await self._incoming.valid()
 
     def later(self, topics: Iterable[str]) -> None:

@@ -417,7 +417,7 @@ class Migration(migrations.Migration):
             name="Timing",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("course", models.CharField(max_length=16)),
+                ("kind", models.CharField(max_length=16)),
                 ("counts", django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), size=None)),
                 ("seconds", models.FloatField()),
                 ("server", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.server")),
@@ -915,28 +915,28 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="timing",
-            constraint=models.UniqueConstraint(fields=("server", "course"), name="timing_once"),
+            constraint=models.UniqueConstraint(fields=("server", "kind"), name="timing_once"),
         ),
         migrations.AddConstraint(
             model_name="timing",
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     (
-                        "course__in",
+                        "kind__in",
                         [
-                            taskhub.core.timings.Course["WAITED"],
-                            taskhub.core.timings.Course["FINISHED"],
-                            taskhub.core.timings.Course["ERROR"],
-                            taskhub.core.timings.Course["ASKED"],
-                            taskhub.core.timings.Course["FAULTED"],
-                            taskhub.core.timings.Course["TIMED_OUT"],
-                            taskhub.core.timings.Course["CANCELLED"],
-                            taskhub.core.timings.Course["GIVEN_BACK"],
-                            taskhub.core.timings.Course["LOST"],
+                            taskhub.core.timings.TimingKind["WAITED"],
+                            taskhub.core.timings.TimingKind["FINISHED"],
+                            taskhub.core.timings.TimingKind["ERROR"],
+                            taskhub.core.timings.TimingKind["ASKED"],
+                            taskhub.core.timings.TimingKind["FAULTED"],
+                            taskhub.core.timings.TimingKind["TIMED_OUT"],
+                            taskhub.core.timings.TimingKind["CANCELLED"],
+                            taskhub.core.timings.TimingKind["GIVEN_BACK"],
+                            taskhub.core.timings.TimingKind["LOST"],
                         ],
                     )
                 ),
-                name="timing_course_known",
+                name="timing_kind_known",
             ),
         ),
         migrations.AddConstraint(

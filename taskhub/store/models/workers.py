@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from taskhub.core.timings import BOUNDS, Course
+from taskhub.core.timings import BOUNDS, TimingKind
 from taskhub.store.models.servers import Server
 
 
@@ -34,17 +34,17 @@ class Timing(models.Model):
     every few seconds, and no loss if a crash of the database empties it."""
 
     server = models.ForeignKey(Server, models.CASCADE)
-    course = models.CharField(max_length=16)
+    kind = models.CharField(max_length=16)
     counts = ArrayField(models.BigIntegerField())
     seconds = models.FloatField()
 
     class Meta:
         db_table = "timing"
         constraints = [
-            models.UniqueConstraint(fields=["server", "course"], name="timing_once"),
-            models.CheckConstraint(condition=Q(course__in=[*Course]), name="timing_course_known"),
+            models.UniqueConstraint(fields=["server", "kind"], name="timing_once"),
+            models.CheckConstraint(condition=Q(kind__in=[*TimingKind]), name="timing_kind_known"),
             models.CheckConstraint(condition=Q(counts__len=len(BOUNDS) + 1), name="timing_counts_whole"),
         ]
 
     def __str__(self) -> str:
-        return f"{self.course} at {self.server_id}"
+        return f"{self.kind} at {self.server_id}"

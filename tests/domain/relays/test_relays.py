@@ -12,7 +12,7 @@ from taskhub.core.errors import LimitReached, Unavailable
 from taskhub.core.hints import resource_topic
 from taskhub.domain.relays import interests
 from taskhub.domain.relays import writes as relays
-from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, NewRelay, RelayOutcome
+from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, NewRelay, RelayOutcome
 from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Interest, Relay
 from tests.domain.kit import World, another_client
@@ -51,7 +51,7 @@ def sql(statement: str, *params: object) -> None:
     "outcome",
     [
         Answered({"contents": [{"text": "\ufffd"}]}, 5),
-        Asked({"k": {"method": "roots/list", "params": {}}}, None),
+        NeedsInput({"k": {"method": "roots/list", "params": {}}}, None),
         Failed(-32603, "no", {"a": [1]}),
         Missing("x://1"),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from taskhub.core.timings import BOUNDS, Course, ServerTiming, Timing, bucket
+from taskhub.core.timings import BOUNDS, ServerTiming, Timing, TimingKind, bucket
 from taskhub.domain.tasks.timing_reads import server_timings
 from taskhub.domain.tasks.timing_writes import store_timings
 from taskhub.store.models import Server
@@ -23,8 +23,8 @@ def counts(**at: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def timing(server: Server, course: Course = Course.FINISHED, seconds: float = 0.5, **at: int) -> Timing:
-    return Timing(server.pk, course, counts(**at), seconds)
+def timing(server: Server, kind: TimingKind = TimingKind.FINISHED, seconds: float = 0.5, **at: int) -> Timing:
+    return Timing(server.pk, kind, counts(**at), seconds)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_bucket_holds_what_took_up_to_its_end(seconds: float, place: int) -> N
 def test_what_is_stored_again_is_added(db: None) -> None:
     one, two = (make_server(make_tenant(), name) for name in ("one", "two"))
     store_timings([timing(one, b0=2, b16=1), timing(two, b3=5, seconds=2.0)])
-    store_timings([timing(one, b0=1, b2=7, seconds=1.0), timing(one, Course.WAITED, b1=1)])
+    store_timings([timing(one, b0=1, b2=7, seconds=1.0), timing(one, TimingKind.WAITED, b1=1)])
     assert server_timings() == [
-        ServerTiming("one", Course.FINISHED, counts(b0=3, b2=7, b16=1), 1.5),
-        ServerTiming("one", Course.WAITED, counts(b1=1), 0.5),
-        ServerTiming("two", Course.FINISHED, counts(b3=5), 2.0),
+        ServerTiming("one", TimingKind.FINISHED, counts(b0=3, b2=7, b16=1), 1.5),
+        ServerTiming("one", TimingKind.WAITED, counts(b1=1), 0.5),
+        ServerTiming("two", TimingKind.FINISHED, counts(b3=5), 2.0),
     ]
 
 
@@ -49,7 +49,7 @@ def test_servers_of_one_name_are_counted_together(db: None) -> None:
     """Of several tenants: a scraper would refuse the same name twice."""
     first, second = (make_server(make_tenant(slug), "same") for slug in ("here", "there"))
     store_timings([timing(first, b0=1), timing(second, b0=2, b1=3, seconds=0.25)])
-    assert server_timings() == [ServerTiming("same", Course.FINISHED, counts(b0=3, b1=3), 0.75)]
+    assert server_timings() == [ServerTiming("same", TimingKind.FINISHED, counts(b0=3, b1=3), 0.75)]
 
 
 def test_what_a_server_that_is_gone_took_goes_with_it(db: None) -> None:
@@ -58,7 +58,7 @@ def test_what_a_server_that_is_gone_took_goes_with_it(db: None) -> None:
     late = timing(gone, b1=1)
     gone.delete()
     store_timings([late, timing(kept, b0=1)])
-    assert server_timings() == [ServerTiming("kept", Course.FINISHED, counts(b0=2), 1.0)]
+    assert server_timings() == [ServerTiming("kept", TimingKind.FINISHED, counts(b0=2), 1.0)]
 
 
 @pytest.fixture

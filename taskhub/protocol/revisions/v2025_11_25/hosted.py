@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskhub.core.records import QuestionKind, Session
-from taskhub.domain.sessions.reads import Asked
+from taskhub.domain.sessions.reads import OutboundRequest
 from taskhub.protocol.envelope import Response
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
@@ -75,7 +75,7 @@ class Further:
     seconds: float
 
 
-def read(asked: Asked, response: Response) -> Answer | Refusal | Further:
+def read(asked: OutboundRequest, response: Response) -> Answer | Refusal | Further:
     """What a client's response to one of our requests means."""
     if response.error is not None:
         return Refusal(_error(response.error, lost=asked.method == "tasks/get"))

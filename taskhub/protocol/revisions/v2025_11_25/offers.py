@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from taskhub.core.names import MAX_URI, META_SERVER
-from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, RelayOutcome
 from taskhub.domain.sessions.writes import follow_resource, unfollow_resource
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
@@ -82,7 +82,7 @@ def _shown(request: Request, outcome: RelayOutcome) -> Reply:
             meta = {key: value for key, value in (result.get("_meta") or {}).items() if key != META_SERVER}
             body = {key: value for key, value in result.items() if key != "_meta"}
             return result_reply(request.id, jsonx.encode({**body, **({"_meta": meta} if meta else {})}))
-        case Asked():
+        case NeedsInput():
             raise WireError(
                 INTERNAL_ERROR, f"The server asks for input in {request.method}, which needs MCP 2026-07-28"
             )

@@ -10,7 +10,7 @@ from typing import Any, Final
 from taskhub.core.errors import Invalid
 from taskhub.core.hints import session_topic
 from taskhub.core.records import Session
-from taskhub.domain.sessions.reads import Asked, asked_of
+from taskhub.domain.sessions.reads import OutboundRequest, asked_of
 from taskhub.domain.sessions.writes import (
     answer_request,
     ask_further,
@@ -144,7 +144,7 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
     await _take(hub, incoming, asked, response)
 
 
-async def _take(hub: Hub, incoming: Incoming, asked: Asked, response: Response) -> None:
+async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: Response) -> None:
     actor = calls.actor_of(incoming)
     match hosted.read(asked, response):
         case hosted.Further(method, params, seconds):

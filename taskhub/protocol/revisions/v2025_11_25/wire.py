@@ -23,7 +23,7 @@ IMMEDIATE: Final = "io.modelcontextprotocol/model-immediate-response"
 _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAILABLE: 503}
 
 
-SAID_IN_JSON: Final = frozenset({413, 429, 500, 503})
+STATUSES_SENT_AS_200: Final = frozenset({413, 429, 500, 503})
 """Statuses that requests are not answered with: `mcp` 1.x ends its session for good at any HTTP error to a
 POST but 404, and what these say may have passed by the next request. The error in the JSON says the same (B25-20)."""
 

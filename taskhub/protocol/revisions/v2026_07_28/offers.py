@@ -7,7 +7,7 @@ from typing import Any
 
 from taskhub.core.names import META_SERVER
 from taskhub.domain.questions.kinds import BY_METHOD, KINDS, can_answer
-from taskhub.domain.relays.outcomes import Answered, Asked, Failed, Missing, RelayOutcome
+from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
@@ -51,7 +51,7 @@ def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[st
         case Answered(result):
             meta = {**(result.get("_meta") or {}), META_SERVER: hub.server_info}
             body = {"resultType": "complete", **result, **cacheable, "_meta": meta}
-        case Asked(requests, state):
+        case NeedsInput(requests, state):
             body = {"resultType": "input_required", "requestState": state, "_meta": {META_SERVER: hub.server_info}}
             if requests:
                 body["inputRequests"] = _for_client(request.capabilities, requests)

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from taskhub.lib.kept import Kept
+from taskhub.lib.caches import ExpiringCache
 
 
-def filled(most: int, *keys: str, seconds: float = 30.0) -> Kept[str, str]:
-    kept: Kept[str, str] = Kept(seconds, most)
+def filled(most: int, *keys: str, seconds: float = 30.0) -> ExpiringCache[str, str]:
+    kept: ExpiringCache[str, str] = ExpiringCache(seconds, most)
     for key in keys:
         kept.keep(key, key.upper(), kept.since())
     return kept
@@ -53,7 +53,7 @@ def restless() -> Iterator[None]:
 
 
 def test_threads_do_not_break_it(restless: None) -> None:
-    kept: Kept[int, int] = Kept(30.0, 50)
+    kept: ExpiringCache[int, int] = ExpiringCache(30.0, 50)
     together = threading.Barrier(4)
 
     def work(mine: int) -> None:

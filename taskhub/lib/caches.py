@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class ExpiringCache(Generic[K, V]):
     """Up to `most` values, each for `seconds`; the oldest makes room. Looking something up takes no lock,
     so that it may be done in a loop. What was read before a `forget` is not kept after it."""
 

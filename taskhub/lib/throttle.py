@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Seldom:
+class Throttle:
     """Call it before saying something: true at most once in `seconds`."""
 
     def __init__(self, seconds: float) -> None:

@@ -59,7 +59,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ResultView:
     """A result as drawn: its blocks, the structured part as table rows, and the raw JSON."""
 
     blocks: tuple[Block, ...]
@@ -112,7 +112,7 @@ class _Room:
         return shown if whole else replace(shown, label=label, text=text, source=source, cut=False)
 
 
-def outcome(result_json: str | None) -> Outcome | None:
+def outcome(result_json: str | None) -> ResultView | None:
     """A stored result, drawn; `None` without one."""
     if result_json is None:
         return None
@@ -127,7 +127,7 @@ def outcome(result_json: str | None) -> Outcome | None:
     shown = tuple(one for each in blocks[:FOLD_BLOCKS] if (one := room.block(each)) is not None)
     text = None if structured is None else room.take(visible_json(structured))
     raw, kept = folded(visible_json(result))
-    return Outcome(blocks=shown, structured=text, raw=raw, cut=room.cut or kept)
+    return ResultView(blocks=shown, structured=text, raw=raw, cut=room.cut or kept)
 
 
 def folded(text: str) -> tuple[str, bool]:

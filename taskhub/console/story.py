@@ -13,7 +13,7 @@ from taskhub.console.templatetags.console import duration
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
-from taskhub.domain.tasks.detail import EventRow, TaskDetail, TaskQuestion
+from taskhub.domain.tasks.detail import TaskDetail, TaskEvent, TaskQuestion
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
@@ -287,12 +287,12 @@ def _why_waiting(question: TaskQuestion) -> Told:
     return ("Waiting ", since, f" for {WORDS[question.kind].noun} by {by}{group}", *due)
 
 
-def moments(events: Sequence[EventRow]) -> tuple[Moment, ...]:
+def moments(events: Sequence[TaskEvent]) -> tuple[Moment, ...]:
     """The history as text, newest first."""
     return tuple(_moment(event) for event in reversed(events))
 
 
-def _moment(event: EventRow) -> Moment:
+def _moment(event: TaskEvent) -> Moment:
     image, done = ACTIONS.get(event.action, ("ellipsis-horizontal-circle", event.action))
     after = event.after or {}
     note = event.reason

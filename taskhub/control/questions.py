@@ -8,7 +8,7 @@ from taskhub.control.caller import Caller
 from taskhub.core.errors import NotFound
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions import answer, inbox
-from taskhub.domain.questions.answer import Outcome
+from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
 
@@ -22,7 +22,7 @@ def find_question(caller: Caller, question_id: int) -> InboxItem:
     return found
 
 
-def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: str = "") -> Outcome:
+def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: str = "") -> AnswerOutcome:
     """Approve or reject the call that the question is about. Below the quorum an approval is `COUNTED`; one rejection
     ends the task. `LATE` or `TWICE` where somebody else, or the caller, has decided already.
 
@@ -34,7 +34,7 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
     return answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
 
 
-def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> Outcome:
+def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:
     """Give the tool an answer. `LATE` where somebody else was first.
 
     Raises `Forbidden` for whom the question does not ask, and `Invalid` for an answer that is none to it.
@@ -45,7 +45,7 @@ def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -
     return answer.answer_question(item.task_id, item.question, response, actor=caller.actor)
 
 
-def closed_to(caller: Caller, item: InboxItem) -> Outcome | None:
+def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:
     """What becomes of any answer of the caller's to a question that is closed, or that they decided; `None` where
     they may answer. Raises `Forbidden` for whom it does not ask."""
     what = f"answer question {item.id} of task {item.public_id}"
@@ -54,9 +54,9 @@ def closed_to(caller: Caller, item: InboxItem) -> Outcome | None:
         case Obstacle.NONE:
             return None
         case Obstacle.CLOSED:
-            return Outcome.LATE
+            return AnswerOutcome.LATE
         case Obstacle.DECIDED:
-            return Outcome.TWICE
+            return AnswerOutcome.TWICE
     raise caller.refused(what, why_not(caller, item))
 
 

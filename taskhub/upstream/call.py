@@ -73,7 +73,7 @@ class Asked:
     message: str
 
 
-Outcome = Finished | Faulted | Asked
+CallOutcome = Finished | Faulted | Asked
 Mirrored = frozenset[tuple[str, str]]
 
 
@@ -94,7 +94,7 @@ class _Again:
 
 async def call_tool(
     pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
-) -> Outcome:
+) -> CallOutcome:
     """Call the tool once; again after a pause where it asks for that alone (B26-60). Never raises for what
     the server does: whatever it answers, or fails to, becomes an outcome. `say` gets log lines and
     progress as they come; `ask` answers a request that an older server makes in the middle of the call. `begin`
@@ -114,7 +114,7 @@ async def call_tool(
 
 async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
-) -> Outcome | _Again:
+) -> CallOutcome | _Again:
     reached, refused, unconnected = False, False, ""
     try:
         async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
@@ -147,7 +147,7 @@ async def _round(
 
 async def _answer(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
-) -> Outcome | _Again:
+) -> CallOutcome | _Again:
     """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
     to give the connection up, and with it a command and all it holds in memory."""
     mirrored = pool.mirrored
@@ -204,7 +204,7 @@ async def _call(
 
 async def _finished(
     pool: Pool, connection: Connection, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
-) -> Outcome:
+) -> CallOutcome:
     result = types.CallToolResult.model_validate(body, by_name=False)
     body = {name: value for name, value in body.items() if name != "resultType"}
     clean = jsonx.repaired(body)
@@ -289,7 +289,7 @@ def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _asked(claim: Claim, body: dict[str, Any]) -> Outcome | _Again:
+def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
     requests: dict[str, Any] = body.get("inputRequests") or {}
     if len(requests) > MAX_OPEN:
         return _broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")

@@ -31,7 +31,7 @@ from taskhub.core.versions import is_stateless
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.lib import jsonx
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
-from taskhub.upstream.refusals import Refusals, refusal
+from taskhub.upstream.refusals import HttpRefusals, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.stderr import logged
 from taskhub.upstream.unreadable import Waiting
@@ -325,7 +325,7 @@ async def _transport(
     on_unconnected: Callable[[str], None],
     declare: Callable[[Any], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
-    refusals = Refusals(target.secrets())
+    refusals = HttpRefusals(target.secrets())
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
@@ -435,7 +435,7 @@ class _Read(_Stream):
     leaves it: at its end, whatever the reason."""
 
     def __init__(
-        self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: Refusals
+        self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: HttpRefusals
     ) -> None:
         super().__init__(stream, sieve, waiting)
         self._instead: list[SessionMessage] = []

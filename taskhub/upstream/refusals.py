@@ -53,7 +53,7 @@ logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TO
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRefusal:
     """In the place of an error's `data`: the error is no answer of an MCP server."""
 
     status: int
@@ -70,13 +70,13 @@ class Refusal:
         return f"{self.told}. {advice}".strip()
 
 
-class Refusals:
+class HttpRefusals:
     """Those of one connection."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """`secrets` are left out of what is told: some servers repeat what they refuse."""
         self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
-        self._noted: dict[types.RequestId, Refusal] = {}
+        self._noted: dict[types.RequestId, HttpRefusal] = {}
 
     async def look(self, response: httpx2.Response) -> None:
         """A hook for each response."""
@@ -88,7 +88,7 @@ class Refusals:
             return  # nobody waits for an answer
         if len(self._noted) >= _MOST_NOTED:
             self._noted.clear()
-        self._noted[number] = Refusal(response.status_code, self._told(response))
+        self._noted[number] = HttpRefusal(response.status_code, self._told(response))
 
     def named(self, item: Any) -> Any:
         """What comes, with what was said in place of the SDK's words."""
@@ -101,7 +101,7 @@ class Refusals:
         code, said = message.error.code, message.error.message
         stand_in = (code, said) in _STAND_INS or said.startswith(_OTHER_TYPE)
         if found is None and code == types.PARSE_ERROR and _OTHER_JSON.match(said):
-            found, stand_in = Refusal(HTTPStatus.OK, "JSON that is no JSON-RPC message"), True
+            found, stand_in = HttpRefusal(HTTPStatus.OK, "JSON that is no JSON-RPC message"), True
         if found is None:
             return item
         if not stand_in:
@@ -138,10 +138,10 @@ class Refusals:
         return text if len(text) <= MAX_FOREIGN else f"{text[:MAX_FOREIGN]}…"
 
 
-def refusal(error: BaseException) -> Refusal | None:
+def refusal(error: BaseException) -> HttpRefusal | None:
     """What the server said instead of an answer, if that is what went wrong."""
     found = error.error.data if isinstance(error, MCPError) else None
-    return found if isinstance(found, Refusal) else None
+    return found if isinstance(found, HttpRefusal) else None
 
 
 def _type(response: httpx2.Response) -> str:

@@ -23,7 +23,7 @@ from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import Asked, Faulted, Finished, Outcome, call_tool, waiting_message
+from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
@@ -312,7 +312,7 @@ class Runner:
             held.answered.clear()
 
 
-async def _in_time(held: Running, calling: asyncio.Future[Outcome], asks: Callable[[Running], bool]) -> Outcome:
+async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Callable[[Running], bool]) -> CallOutcome:
     """What came of the call. Raises `TimeoutError` when it has run for too long, or not got to run."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS

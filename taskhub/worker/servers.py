@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.secrets import without_secrets
-from taskhub.domain.catalogue.sync import ServerRow, store_problem, store_snapshot
+from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
@@ -24,7 +24,7 @@ UPDATE_SECONDS = 0.05
 
 
 class _Held:
-    def __init__(self, row: ServerRow, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
+    def __init__(self, row: SyncedServer, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
         self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
         self.problem = ""
         """What the log says is wrong with it."""
@@ -71,7 +71,7 @@ class Servers:
         if held is not None:
             held.watcher.refresh()
 
-    async def refresh(self, rows: list[ServerRow]) -> None:
+    async def refresh(self, rows: list[SyncedServer]) -> None:
         """Make the connections match `rows`."""
         async with self._following:
             wanted = {row.id: row for row in rows}
@@ -93,7 +93,7 @@ class Servers:
         held, self._held = list(self._held.values()), {}
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
-    def _connect(self, row: ServerRow) -> _Held:
+    def _connect(self, row: SyncedServer) -> _Held:
         headers = (("Authorization", f"Bearer {row.token}"),) if row.token else ()
         target = Target(row.transport, row.target, headers, row.name, row.unusable)
         pool = Pool(row.name, target, most=row.calls_at_once)
@@ -127,7 +127,7 @@ class Servers:
         await give_up(held.task)
         await held.pool.close()
 
-    async def _store(self, row: ServerRow, snapshot: Snapshot) -> None:
+    async def _store(self, row: SyncedServer, snapshot: Snapshot) -> None:
         try:
             await self._lanes.run(
                 store_snapshot,
@@ -144,7 +144,7 @@ class Servers:
         except Exception:
             logger.exception("server %s: its catalogue could not be stored", row.name)
 
-    def _say(self, row: ServerRow, problem: str) -> None:
+    def _say(self, row: SyncedServer, problem: str) -> None:
         """Log what is wrong with the server when that changes or ends, however often it is tried."""
         held = self._held.get(row.id)
         if held is None or held.problem == problem:
@@ -155,19 +155,19 @@ class Servers:
         else:
             logger.info("server %s: reached again", row.name)
 
-    async def _problem(self, row: ServerRow, problem: str) -> None:
+    async def _problem(self, row: SyncedServer, problem: str) -> None:
         try:
             await self._lanes.run(store_problem, row.id, problem)
         except Exception:
             logger.exception("server %s: its state could not be stored", row.name)
 
-    async def _followed(self, row: ServerRow, uris: frozenset[str]) -> None:
+    async def _followed(self, row: SyncedServer, uris: frozenset[str]) -> None:
         try:
             await self._lanes.run(mark_followed, row.id, uris)
         except Exception:
             logger.exception("server %s: who follows its resources was not told", row.name)
 
-    def _note_updates(self, row: ServerRow, uris: frozenset[str]) -> None:
+    def _note_updates(self, row: SyncedServer, uris: frozenset[str]) -> None:
         """Updates are told together, at most twenty times a second, however fast they come."""
         waiting = self._updated[row.id]
         if not waiting:
@@ -175,7 +175,7 @@ class Servers:
             loop.call_later(UPDATE_SECONDS, lambda: loop.create_task(self._tell_updates(row)))
         waiting |= uris
 
-    async def _tell_updates(self, row: ServerRow) -> None:
+    async def _tell_updates(self, row: SyncedServer) -> None:
         uris = self._updated.pop(row.id, set())
         try:
             await self._lanes.run(announce_updates, row.id, uris)

@@ -7,7 +7,7 @@ import html
 import pytest
 from django.test import Client
 
-from taskhub.domain.catalogue.sync import ServerRow, enabled_servers
+from taskhub.domain.catalogue.sync import SyncedServer, enabled_servers
 from taskhub.lib.sealing import Unsealed, Vault
 from taskhub.store.models import Event, Server, Tenant
 from tests.console.admin import words
@@ -26,7 +26,7 @@ def added(admin: Client, spec: str = URL, token: str = SECRET) -> Server:
     return Server.objects.get(name="remote")
 
 
-def row_of(server: Server) -> ServerRow:
+def row_of(server: Server) -> SyncedServer:
     (found,) = [row for row in enabled_servers() if row.id == server.pk]
     return found
 

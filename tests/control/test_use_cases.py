@@ -23,7 +23,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.clients.tokens import issue_token
 from taskhub.domain.oauth.applications import add_application
 from taskhub.domain.questions import inbox
-from taskhub.domain.questions.answer import Outcome
+from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.store.models import Event
 from tests.factories import make_context, make_person, make_question, make_server, make_task, make_tenant, make_tool
 
@@ -218,9 +218,9 @@ def test_a_question_for_a_group_is_refused_to_others_and_that_is_on_record() -> 
     denial = Event.objects.get(action="access.denied")
     assert (denial.actor, denial.target) == (outside.username, f"answer question {item.id} of task {item.public_id}")
     item = questions.find_question(caller(inside), item.id)
-    assert questions.decide_approval(caller(inside), item, approve=True) is Outcome.ANSWERED
+    assert questions.decide_approval(caller(inside), item, approve=True) is AnswerOutcome.ANSWERED
     late = questions.find_question(caller(inside), item.id)
-    assert questions.decide_approval(caller(inside), late, approve=False) is Outcome.LATE
+    assert questions.decide_approval(caller(inside), late, approve=False) is AnswerOutcome.LATE
 
 
 def test_the_shell_may_everything_in_its_tenant() -> None:

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import QuestionKind
-from taskhub.upstream.call import Finished, Outcome, call_tool
+from taskhub.upstream.call import CallOutcome, Finished, call_tool
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 
@@ -67,13 +67,13 @@ async def call(
     said: list[LogLine] | None = None,
     ask: Any = nobody_answers,
     **fields: Any,
-) -> Outcome:
+) -> CallOutcome:
     """One call, in the loop where the server lives."""
     heard = [] if said is None else said
     return await pool.run(call_tool(pool, make_claim(tool, arguments, **fields), say=heard.append, ask=ask))
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: CallOutcome) -> str:
     """The text of a result that is no error."""
     assert isinstance(outcome, Finished), outcome
     assert not outcome.result.get("isError"), outcome

@@ -17,7 +17,7 @@ from taskhub.domain.relays.outcomes import Failed, RelayClaim
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection
-from taskhub.upstream.call import Asked, Faulted, Finished, Outcome
+from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
@@ -32,7 +32,7 @@ TRANSPORTS = {"python": kit.WORKSHOP, "stdio": kit.COMMAND, "old stdio": kit.OLD
 WORD = {"type": "object", "properties": {"word": {"type": "string"}}}
 
 
-def broken(outcome: Outcome) -> str:
+def broken(outcome: CallOutcome) -> str:
     """What went wrong at the server's side, after it was reached."""
     assert isinstance(outcome, Faulted), outcome
     assert (outcome.error["code"], outcome.unreached) == (-32603, False)
@@ -40,7 +40,7 @@ def broken(outcome: Outcome) -> str:
     return message.removeprefix("The tool's server failed: ")
 
 
-def asked(outcome: Outcome) -> Asked:
+def asked(outcome: CallOutcome) -> Asked:
     assert isinstance(outcome, Asked), outcome
     return outcome
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from taskhub.core.records import LogLine
-from taskhub.upstream.call import Faulted, Finished, Outcome
+from taskhub.upstream.call import CallOutcome, Faulted, Finished
 from tests.upstream import kit
 from tests.upstream.kit import call
 from tests.upstream.test_sieve import clumsy, tool
@@ -18,7 +18,7 @@ from tests.upstream.test_sieve import clumsy, tool
 HOSTILE: Final = "a" * 40 + "!"
 
 
-def said(outcome: Outcome) -> str:
+def said(outcome: CallOutcome) -> str:
     assert isinstance(outcome, Faulted), outcome
     return str(outcome.error["message"])
 

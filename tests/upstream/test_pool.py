@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.call import Outcome
+from taskhub.upstream.call import CallOutcome
 from taskhub.upstream.connection import Profile, Target
 from taskhub.upstream.pool import ABLE, Pool, give_up
 from tests.upstream import kit
@@ -24,7 +24,7 @@ async def started(work: asyncio.Future[Any]) -> None:
     assert not work.done()
 
 
-def calling(pool: Pool, tool: str, **arguments: object) -> asyncio.Task[Outcome]:
+def calling(pool: Pool, tool: str, **arguments: object) -> asyncio.Task[CallOutcome]:
     return asyncio.create_task(call(pool, tool, arguments))
 
 

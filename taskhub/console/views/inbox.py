@@ -26,7 +26,7 @@ from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
-from taskhub.domain.questions.answer import Outcome
+from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.approvals import approved_call
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.kinds import KINDS
@@ -129,7 +129,7 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
     outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
-    if outcome is Outcome.COUNTED:
+    if outcome is AnswerOutcome.COUNTED:
         words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
         waits = _waits(request, item)
@@ -244,15 +244,15 @@ def _closed_words(item: InboxItem) -> str:
     return f"Closed without an answer: the task is {item.task_state}"
 
 
-def _settled(request: ConsoleRequest, item: InboxItem, outcome: Outcome, words: str) -> HttpResponse:
+def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:
     """On to the next question of the queue, with what happened to this one. To lose a race is no error: it says who
     was first.
     """
     tell = messages.success
-    if outcome in (Outcome.LATE, Outcome.TWICE, Outcome.UNKNOWN):
+    if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
         item = questions.find_question(request.caller, item.id)
-        words = "You have already decided this." if outcome is Outcome.TWICE else f"{_closed_words(item)}."
+        words = "You have already decided this." if outcome is AnswerOutcome.TWICE else f"{_closed_words(item)}."
     call = f"{item.tool_name} ({item.called})" if item.called else item.tool_name
     tell(request, f"{call} for {item.client}: {words}", extra_tags=item.public_id)
     queue = _queue(request)

@@ -65,7 +65,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerRow:
+class SyncedServer:
     """A server a worker should be connected to."""
 
     id: int
@@ -82,15 +82,15 @@ class ServerRow:
     """Why nobody may connect to it, in words."""
 
 
-def enabled_servers() -> list[ServerRow]:
+def enabled_servers() -> list[SyncedServer]:
     """All enabled servers of all tenants."""
     return [_row(server) for server in Server.objects.filter(enabled=True).order_by("id")]
 
 
-def _row(server: Server) -> ServerRow:
+def _row(server: Server) -> SyncedServer:
     unusable = lost(server)
     token = b"" if unusable or server.credentials is None else bytes(server.credentials)
-    return ServerRow(
+    return SyncedServer(
         server.pk,
         server.tenant_id,
         server.name,

@@ -13,7 +13,7 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 
-class Outcome(StrEnum):
+class AnswerOutcome(StrEnum):
     """What became of an answer."""
 
     ANSWERED = "answered"
@@ -23,10 +23,10 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-_ANSWER = statements.one("answer", Outcome)
+_ANSWER = statements.one("answer", AnswerOutcome)
 
 
-def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> Outcome:
+def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store `response` to a question that is not an approval.
 
     Raises `Invalid` with the reason when it does not answer what was asked: the question stays
@@ -44,7 +44,7 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
     return clean, verdict_of(kind, clean)
 
 
-def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> Outcome:
+def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs and the caller reads
     `actor.reason`. Approvals count per person up to the quorum (`COUNTED` below it)."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
@@ -58,7 +58,7 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
     )
 
 
-def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> Outcome:
+def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> AnswerOutcome:
     return change(
         _ANSWER,
         task_id,

@@ -1,10 +1,10 @@
 -- Questions: read and answered. The form: taskhub/store/statements.py.
 
 -- write: answer(task bigint, key text, response text, verdict text, reason text, user bigint, context bigint,
---     final text, who text) -> Outcome
+--     final text, who text) -> AnswerOutcome
 SELECT answer(:task, :key, :response, :verdict, :reason, :user, :context, :final, :who);
 
--- write: refuse(task bigint, key text, error text, message text, who text) -> Outcome
+-- write: refuse(task bigint, key text, error text, message text, who text) -> AnswerOutcome
 SELECT refuse(:task, :key, :error, :message, :who);
 
 -- read: response_to(task bigint, key text) -> _Stored | None

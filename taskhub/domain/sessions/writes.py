@@ -18,7 +18,7 @@ from taskhub.core.states import State
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.changes import change, who
 from taskhub.domain.hints.announce import announce
-from taskhub.domain.questions.answer import Outcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
@@ -40,7 +40,7 @@ _PURGE_STREAMS = statements.rowcount("purge_streams")
 _HAND_OUT = statements.none("hand_out")
 _FORGET = statements.maybe("forget_task", str)
 _CANCEL_NOW = statements.one("cancel_now", str)
-_REFUSE = statements.one("refuse", Outcome)
+_REFUSE = statements.one("refuse", AnswerOutcome)
 
 
 def start_session(
@@ -230,7 +230,7 @@ def withdraw(place: Place) -> list[tuple[Sent, bool, int]]:
 
 def answer_request(
     outbound_id: int, task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor
-) -> Outcome:
+) -> AnswerOutcome:
     """`answer_question` with what the client answered to this request. Both are closed at once, or the
     stream would withdraw what was just answered."""
     with transaction.atomic():
@@ -240,7 +240,7 @@ def answer_request(
 
 def refuse_request(
     outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
-) -> Outcome:
+) -> AnswerOutcome:
     """The client answered this request with an error: the call fails with it, whoever else could have
     answered."""
     clean = jsonx.repaired(error)

@@ -42,7 +42,7 @@ class ReadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EventRow:
+class TaskEvent:
     """One line of the task's history."""
 
     id: int
@@ -146,7 +146,7 @@ class TaskDetail:
     questions: tuple[TaskQuestion, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
     reads: tuple[ReadRow, ...] = ()
-    events: tuple[EventRow, ...] = ()
+    events: tuple[TaskEvent, ...] = ()
     lines: tuple[StoredLine, ...] = ()
 
     @property
@@ -168,7 +168,7 @@ _DETAIL = statements.maybe(
 _RELATIVES = statements.many("task_relatives", tuple[int, Relative])
 _ATTEMPTS = statements.many("task_attempts", AttemptRow)
 _READS = statements.many("task_reads", ReadRow)
-_EVENTS = statements.many("task_events", EventRow)
+_EVENTS = statements.many("task_events", TaskEvent)
 _LINES = statements.many("newest_lines", StoredLine)
 _ASKED = statements.many("task_questions", TaskQuestion, without=("votes",), convert={"asked": foreign})
 _VOTES = statements.many("task_votes", tuple[int, Vote])

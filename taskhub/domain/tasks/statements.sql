@@ -281,7 +281,7 @@ SELECT c.name AS client, r.count, r.first_at, r.last_at
 FROM result_read AS r JOIN auth_context AS c ON c.id = r.context_id
 WHERE r.task_id = :task ORDER BY r.last_at DESC LIMIT :most;
 
--- read fresh: task_events(task bigint, most int) -> list[EventRow]
+-- read fresh: task_events(task bigint, most int) -> list[TaskEvent]
 SELECT e.id, e.at, e.action, e.actor, e.door, e.address, e.reason, e.before, e.after
 FROM event AS e WHERE e.task_id = :task ORDER BY e.id DESC LIMIT :most;
 

@@ -17,7 +17,7 @@ from taskhub.domain.clients.principals import person_of, principal_of
 from taskhub.domain.people import writes as people
 from taskhub.domain.people.writes import add_person, has_people, set_role
 from taskhub.domain.questions import inbox
-from taskhub.domain.questions.answer import Outcome, decide_approval
+from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.store.models import Consent, Decision, Event, Membership, Question, SignIn, Tenant
 from tests.factories import (
     PASSWORD,
@@ -154,7 +154,7 @@ def approval(tenant: Tenant) -> Question:
     return Question.objects.get(task_id=task.id)
 
 
-def decide(question: Question, person: Any) -> Outcome:
+def decide(question: Question, person: Any) -> AnswerOutcome:
     actor = Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
     item = inbox.question(person, question.pk)
     assert item is not None
@@ -164,7 +164,7 @@ def decide(question: Question, person: Any) -> Outcome:
 def test_what_a_removed_person_did_keeps_their_name_and_they_decide_nothing_twice(tenant: Tenant) -> None:
     mia = make_person("approver", tenant, username="mia", groups=["ops"])
     question = approval(tenant)
-    assert decide(question, mia) is Outcome.COUNTED
+    assert decide(question, mia) is AnswerOutcome.COUNTED
     cookie_of(mia)
     assert people.remove(**who(mia)) == "mia"
     assert last() == ("person.removed", "mia", "root", "cli", {"role": "approver", "groups": ["ops"]}, None)
@@ -181,7 +181,7 @@ def test_what_a_removed_person_did_keeps_their_name_and_they_decide_nothing_twic
     again = person_of(user_id, "mia")
     assert again is not None
     assert again.groups == frozenset()
-    assert decide(question, again) is Outcome.TWICE
+    assert decide(question, again) is AnswerOutcome.TWICE
 
 
 def test_a_disabled_persons_name_stays_taken(tenant: Tenant) -> None:

@@ -11,7 +11,7 @@ from psycopg.errors import UniqueViolation
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import Audience, Door, QuestionKind, State
-from taskhub.domain.questions.answer import Outcome, answer_question, decide_approval
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, decide_approval
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.store.models import Decision, Event, Question
@@ -36,7 +36,7 @@ def asked(world: World, *questions: Any, live: bool = False) -> tuple[int, Any]:
     return task.id, taken
 
 
-def answer(task_id: int, response: Any, *, key: str = "q", actor: Actor) -> Outcome:
+def answer(task_id: int, response: Any, *, key: str = "q", actor: Actor) -> AnswerOutcome:
     return answer_question(task_id, kit.opened(task_id, key), response, actor=actor)
 
 
@@ -103,7 +103,7 @@ def test_a_question_asked_while_a_cancellation_is_wanted_ends_the_task(world: Wo
 
 def test_the_answer_goes_back_to_the_tool_with_its_state(world: World) -> None:
     task_id, first = asked(world, make_question(key="q", upstream_key="who"))
-    assert answer(task_id, ACCEPT, actor=world.actor) is Outcome.ANSWERED
+    assert answer(task_id, ACCEPT, actor=world.actor) is AnswerOutcome.ANSWERED
     assert kit.look(task_id).state is State.QUEUED
     again = kit.claim_one()
     assert (again.task_id, again.epoch) == (task_id, first.epoch + 1)
@@ -113,7 +113,7 @@ def test_the_answer_goes_back_to_the_tool_with_its_state(world: World) -> None:
 def test_an_answer_while_the_tool_waits_lets_the_same_lease_go_on(world: World) -> None:
     task_id, taken = asked(world, make_question(key="q", upstream_key=""), live=True)
     assert response_to(task_id, "q") is None
-    assert answer(task_id, ACCEPT, actor=world.actor) is Outcome.ANSWERED
+    assert answer(task_id, ACCEPT, actor=world.actor) is AnswerOutcome.ANSWERED
     assert kit.look(task_id).state is State.WORKING
     assert response_to(task_id, "q") == ACCEPT
     assert kit.claim() == []
@@ -157,7 +157,7 @@ def test_an_answer_that_does_not_fit_leaves_everything_as_it_was(world: World, r
     assert kit.look(task_id) == before
     assert kit.actions(task_id) == told
     assert Decision.objects.count() == 0
-    assert answer(task_id, ACCEPT, actor=world.actor) is Outcome.ANSWERED
+    assert answer(task_id, ACCEPT, actor=world.actor) is AnswerOutcome.ANSWERED
 
 
 def test_what_the_form_did_not_ask_for_is_dropped(world: World) -> None:
@@ -170,7 +170,7 @@ def test_what_the_form_did_not_ask_for_is_dropped(world: World) -> None:
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_declining_needs_no_form_and_carries_no_content(world: World, action: str) -> None:
     task_id, _ = asked(world, make_question(key="q", upstream_key="who"))
-    assert answer(task_id, {"action": action, "content": {"name": 7}}, actor=world.actor) is Outcome.ANSWERED
+    assert answer(task_id, {"action": action, "content": {"name": 7}}, actor=world.actor) is AnswerOutcome.ANSWERED
     assert kit.claim_one().answers == {"who": {"action": action}}
     assert Decision.objects.get().verdict == action
 
@@ -181,7 +181,7 @@ def test_the_second_answer_is_late_and_changes_nothing(world: World) -> None:
     answer_question(task_id, question, ACCEPT, actor=world.actor)
     before = kit.look(task_id)
     other = {"action": "accept", "content": {"name": "Bob"}}
-    assert answer_question(task_id, question, other, actor=world.actor) is Outcome.LATE
+    assert answer_question(task_id, question, other, actor=world.actor) is AnswerOutcome.LATE
     assert kit.look(task_id) == before
     assert json.loads(Question.objects.get().response or "") == ACCEPT
     assert Decision.objects.count() == 1
@@ -191,8 +191,8 @@ def test_an_answer_to_nothing_is_unknown(world: World) -> None:
     task_id, _ = asked(world)
     question = kit.opened(task_id)
     stranger = OpenQuestion("other", question.kind, question.params, question.audience, "", 1, 0)
-    assert answer_question(task_id, stranger, ACCEPT, actor=world.actor) is Outcome.UNKNOWN
-    assert answer_question(task_id + 1_000, question, ACCEPT, actor=world.actor) is Outcome.UNKNOWN
+    assert answer_question(task_id, stranger, ACCEPT, actor=world.actor) is AnswerOutcome.UNKNOWN
+    assert answer_question(task_id + 1_000, question, ACCEPT, actor=world.actor) is AnswerOutcome.UNKNOWN
 
 
 def test_a_key_cannot_be_asked_twice_in_a_tasks_life(world: World) -> None:
@@ -229,7 +229,7 @@ def test_other_kinds_of_questions_are_checked_too(world: World, kind: QuestionKi
     task_id, _ = asked(world, make_question(kind, key="q", upstream_key="up"))
     with pytest.raises(Invalid):
         answer(task_id, bad, actor=world.actor)
-    assert answer(task_id, good, actor=world.actor) is Outcome.ANSWERED
+    assert answer(task_id, good, actor=world.actor) is AnswerOutcome.ANSWERED
     assert Decision.objects.get().verdict == "answer"
     assert kit.claim_one().answers == {"up": good}
 
@@ -259,13 +259,13 @@ def approvable(quorum: int = 1, group: str = "") -> tuple[World, int]:
     return world, kit.create(world).id
 
 
-def decide(task_id: int, actor: Actor, *, approve: bool = True) -> Outcome:
+def decide(task_id: int, actor: Actor, *, approve: bool = True) -> AnswerOutcome:
     return decide_approval(task_id, kit.opened(task_id, "approval"), approve=approve, actor=actor)
 
 
 def test_an_approved_task_runs(transactional_db: None) -> None:
     _, task_id = approvable()
-    assert decide(task_id, person("ada")) is Outcome.ANSWERED
+    assert decide(task_id, person("ada")) is AnswerOutcome.ANSWERED
     assert (kit.look(task_id).state, kit.look(task_id).message) == (State.QUEUED, "")
     assert kit.wake_ups() == 1
     taken = kit.claim_one()
@@ -275,13 +275,13 @@ def test_an_approved_task_runs(transactional_db: None) -> None:
 def test_two_approvals_are_two_people(transactional_db: None) -> None:
     _, task_id = approvable(quorum=2, group="ops")
     ada, bob = person("ada"), person("bob")
-    assert decide(task_id, ada) is Outcome.COUNTED
+    assert decide(task_id, ada) is AnswerOutcome.COUNTED
     now = kit.look(task_id)
     assert (now.state, now.message) == (State.INPUT_REQUIRED, "Waiting for approval by ops, 1 of 2")
     assert kit.opened(task_id).approvals == 1
-    assert decide(task_id, ada) is Outcome.TWICE
+    assert decide(task_id, ada) is AnswerOutcome.TWICE
     assert kit.opened(task_id).approvals == 1
-    assert decide(task_id, bob) is Outcome.ANSWERED
+    assert decide(task_id, bob) is AnswerOutcome.ANSWERED
     assert kit.look(task_id).state is State.QUEUED
     assert sorted(Decision.objects.values_list("actor", flat=True)) == ["ada", "bob"]
 
@@ -290,7 +290,7 @@ def test_one_person_cannot_take_an_approval_back(transactional_db: None) -> None
     _, task_id = approvable(quorum=2)
     ada = person("ada")
     decide(task_id, ada)
-    assert decide(task_id, ada, approve=False) is Outcome.TWICE
+    assert decide(task_id, ada, approve=False) is AnswerOutcome.TWICE
     assert kit.look(task_id).state is State.INPUT_REQUIRED
 
 
@@ -299,7 +299,7 @@ def test_one_rejection_ends_the_task_and_the_caller_reads_why(transactional_db: 
     world, task_id = approvable(quorum=2)
     if approved_before:
         decide(task_id, person("bob"))
-    assert decide(task_id, person("ada", reason="not on a Friday"), approve=False) is Outcome.ANSWERED
+    assert decide(task_id, person("ada", reason="not on a Friday"), approve=False) is AnswerOutcome.ANSWERED
     now = kit.look(task_id)
     assert (now.state, now.is_error, now.message) == (State.FINISHED, True, "not on a Friday")
     result = json.loads(now.result_json or "")
@@ -320,7 +320,7 @@ def test_a_decision_after_the_decision_is_late(transactional_db: None) -> None:
     _, task_id = approvable()
     question = kit.opened(task_id)
     decide(task_id, person("ada"))
-    assert decide_approval(task_id, question, approve=False, actor=person("bob")) is Outcome.LATE
+    assert decide_approval(task_id, question, approve=False, actor=person("bob")) is AnswerOutcome.LATE
     assert kit.look(task_id).state is State.QUEUED
 
 

@@ -17,7 +17,7 @@ from oauth2_provider.models import Application as Registration
 from taskhub.core.names import OAUTH_ISSUER
 from taskhub.core.records import Actor
 from taskhub.core.states import Audience, Door, QuestionKind, State
-from taskhub.domain.questions.answer import Outcome, decide_approval
+from taskhub.domain.questions.answer import AnswerOutcome, decide_approval
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Application, AuthContext, Consent, Decision, Event, Membership, Question, Tool
 from tests import factories
@@ -34,7 +34,7 @@ def person(name: str) -> Actor:
     return Actor(name=name, door=Door.WEB, user_id=factories.make_user(name).pk)
 
 
-def approve(task_id: int, name: str) -> Outcome:
+def approve(task_id: int, name: str) -> AnswerOutcome:
     return decide_approval(task_id, kit.opened(task_id), approve=True, actor=person(name))
 
 
@@ -131,7 +131,7 @@ def test_answers_behind_an_approval_wait_for_it(transactional_db: None) -> None:
     world = kit.make_world(approval=True)
     task = kit.create(world, answers={"approval": {"verdict": "approve"}, "ask": ACCEPT}, client_capabilities=FORMS)
     assert (task.state, kit.claim()) == (State.INPUT_REQUIRED, [])
-    assert approve(task.id, "ana") is Outcome.ANSWERED
+    assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     taken = kit.claim_one()
     assert taken.answers is None
     kit.ask(taken, make_question(key="ask", audience=Audience.EITHER))
@@ -159,7 +159,7 @@ def test_events_name_what_was_called_and_what_was_decided(transactional_db: None
     assert created is not None
     assert (created["arguments_sha256"], created["definition_sha256"]) == (sha(arguments), OLD)
     assert len(created["answers_sha256"]) == 64
-    assert approve(task.id, "ana") is Outcome.ANSWERED
+    assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     decided = event(task.id, "question.approve").after
     assert decided is not None
     assert decided == {
@@ -237,7 +237,7 @@ def test_many_that_may_not_run_hide_nobody(world: World) -> None:
 def test_a_changed_definition_asks_again_and_then_runs(transactional_db: None) -> None:
     world = kit.make_world(approval=True, approval_group="ops", approval_quorum=2)
     task = kit.create(world)
-    assert (approve(task.id, "ana"), approve(task.id, "bo")) == (Outcome.COUNTED, Outcome.ANSWERED)
+    assert (approve(task.id, "ana"), approve(task.id, "bo")) == (AnswerOutcome.COUNTED, AnswerOutcome.ANSWERED)
     new_definition(world)
     assert kit.claim() == []
     now = kit.look(task.id)
@@ -253,8 +253,8 @@ def test_a_changed_definition_asks_again_and_then_runs(transactional_db: None) -
     assert kit.claim() == []
     assert sweep() == 0
     ana, bo = (Actor(name=n, door=Door.WEB, user_id=factories.make_user(f"{n}-2").pk) for n in ("ana", "bo"))
-    assert decide_approval(task.id, question, approve=True, actor=ana) is Outcome.COUNTED
-    assert decide_approval(task.id, question, approve=True, actor=bo) is Outcome.ANSWERED
+    assert decide_approval(task.id, question, approve=True, actor=ana) is AnswerOutcome.COUNTED
+    assert decide_approval(task.id, question, approve=True, actor=bo) is AnswerOutcome.ANSWERED
     decided = event(task.id, "question.approve").after
     assert decided is not None
     assert decided["definition_sha256"] == NEW
@@ -265,7 +265,7 @@ def test_a_definition_that_changed_while_people_decided_asks_again(transactional
     world = kit.make_world(approval=True)
     task = kit.create(world)
     new_definition(world)
-    assert approve(task.id, "ana") is Outcome.ANSWERED
+    assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     assert kit.claim() == []
     assert kit.opened(task.id).key == "approval-2"
 
@@ -273,7 +273,7 @@ def test_a_definition_that_changed_while_people_decided_asks_again(transactional
 def test_a_tool_that_changes_there_and_back_runs(transactional_db: None) -> None:
     world = kit.make_world(approval=True)
     task = kit.create(world)
-    assert approve(task.id, "ana") is Outcome.ANSWERED
+    assert approve(task.id, "ana") is AnswerOutcome.ANSWERED
     new_definition(world)
     change_tool(world, digest=OLD)
     assert kit.claim_one().task_id == task.id

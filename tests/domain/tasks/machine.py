@@ -24,7 +24,7 @@ from hypothesis.stateful import rule as hypothesis_rule
 from taskhub.core.errors import Invalid, KeyReused, TaskHubError
 from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, TaskRecord
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, State
-from taskhub.domain.questions.answer import Outcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task, forget_counts
@@ -259,9 +259,9 @@ class TaskMachine(RuleBasedStateMachine):
             return
         assert response != "broken"
         if not model.questions[key]:
-            assert outcome is Outcome.LATE
+            assert outcome is AnswerOutcome.LATE
             return
-        assert outcome is Outcome.ANSWERED
+        assert outcome is AnswerOutcome.ANSWERED
         model.questions[key] = False
         if not model.open:
             model.state = State.WORKING if model.held else State.QUEUED

@@ -10,7 +10,7 @@ import pytest
 from taskhub.core.errors import NotFound
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import State
-from taskhub.domain.questions.answer import Outcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question
 from taskhub.domain.sessions.writes import cancel_now
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
@@ -61,7 +61,7 @@ def test_a_parked_question_is_withdrawn_by_a_cancellation(world: World) -> None:
     assert request_cancel(task.id, actor=world.actor) is State.CANCELLED
     assert kit.look(task.id).questions == ()
     accept = {"action": "accept", "content": {"name": "Ada"}}
-    assert answer_question(task.id, question, accept, actor=world.actor) is Outcome.LATE
+    assert answer_question(task.id, question, accept, actor=world.actor) is AnswerOutcome.LATE
     assert Question.objects.get().state == "superseded"
 
 

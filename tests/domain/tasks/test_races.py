@@ -19,7 +19,7 @@ import pytest
 from taskhub.core.errors import KeyReused
 from taskhub.core.records import Actor, Created, TaskRecord
 from taskhub.core.states import Door, State
-from taskhub.domain.questions.answer import Outcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task, create_tasks
@@ -66,7 +66,7 @@ def asking(world: World, *keys: str) -> TaskRecord:
     return kit.look(task.id)
 
 
-def answer(task: TaskRecord, key: str, name: str) -> Outcome:
+def answer(task: TaskRecord, key: str, name: str) -> AnswerOutcome:
     (question,) = [q for q in task.questions if q.key == key]
     return answer_question(task.id, question, accept(name), actor=named(name))
 
@@ -82,8 +82,8 @@ def test_of_two_answers_to_one_question_exactly_one_is_stored(world: World, crew
     for _ in range(ROUNDS):
         task = asking(world, "q")
         outcomes = crew.race(partial(answer, task, "q", "ada"), partial(answer, task, "q", "bob"))
-        assert sorted(outcomes) == [Outcome.ANSWERED, Outcome.LATE]
-        winner = ["ada", "bob"][outcomes.index(Outcome.ANSWERED)]
+        assert sorted(outcomes) == [AnswerOutcome.ANSWERED, AnswerOutcome.LATE]
+        winner = ["ada", "bob"][outcomes.index(AnswerOutcome.ANSWERED)]
         decision = Decision.objects.get(question__task_id=task.id)
         assert decision.actor == winner
         response = kit.count_rows("SELECT count(*) FROM question WHERE task_id = %s AND response = %s",
@@ -101,7 +101,7 @@ def test_two_answers_to_two_questions_never_leave_the_task_stuck(world: World, c
     for _ in range(ROUNDS):
         task = asking(world, "a", "b")
         outcomes = crew.race(partial(answer, task, "a", "ada"), partial(answer, task, "b", "bob"))
-        assert outcomes == [Outcome.ANSWERED, Outcome.ANSWERED]
+        assert outcomes == [AnswerOutcome.ANSWERED, AnswerOutcome.ANSWERED]
         assert (kit.look(task.id).state, kit.look(task.id).questions) == (State.QUEUED, ())
         end(task.id)
     assert kit.count_rows(STUCK) == 0
@@ -115,14 +115,14 @@ def test_an_answer_and_a_cancellation_end_in_one_of_two_histories(world: World, 
         answered, cancelled = crew.race(
             partial(answer, task, "q", "ada"), partial(request_cancel, task.id, actor=named("bob"))
         )
-        assert answered in (Outcome.ANSWERED, Outcome.LATE)
+        assert answered in (AnswerOutcome.ANSWERED, AnswerOutcome.LATE)
         # Nobody holds it either way, so the cancellation takes effect at once, before or after.
         assert cancelled is State.CANCELLED
         now = kit.look(task.id)
         assert (now.state, now.questions) == (State.CANCELLED, ())
-        assert Decision.objects.filter(question__task_id=task.id).count() == (answered is Outcome.ANSWERED)
+        assert Decision.objects.filter(question__task_id=task.id).count() == (answered is AnswerOutcome.ANSWERED)
         told = [action for action in kit.actions(task.id) if action.startswith("task.")][3:]
-        assert told == (["task.answered"] if answered is Outcome.ANSWERED else []) + ["task.cancelled"]
+        assert told == (["task.answered"] if answered is AnswerOutcome.ANSWERED else []) + ["task.cancelled"]
         seen[answered] += 1
     assert seen.total() == ROUNDS
 
@@ -307,7 +307,7 @@ def test_the_first_answer_in_line_wins(world: World, crew: Crew, winner: str) ->
     loser = {"ada": "bob", "bob": "ada"}[winner]
     task = asking(world, "q")
     outcomes = in_order(crew, task.id, partial(answer, task, "q", winner), partial(answer, task, "q", loser))
-    assert outcomes == [Outcome.ANSWERED, Outcome.LATE]
+    assert outcomes == [AnswerOutcome.ANSWERED, AnswerOutcome.LATE]
     assert Decision.objects.get().actor == winner
 
 
@@ -316,7 +316,7 @@ def test_the_first_answer_in_line_wins(world: World, crew: Crew, winner: str) ->
 def test_answers_in_line_to_two_questions_both_count(world: World, crew: Crew, keys: tuple[str, str]) -> None:
     task = asking(world, "a", "b")
     outcomes = in_order(crew, task.id, partial(answer, task, keys[0], "ada"), partial(answer, task, keys[1], "bob"))
-    assert outcomes == [Outcome.ANSWERED, Outcome.ANSWERED]
+    assert outcomes == [AnswerOutcome.ANSWERED, AnswerOutcome.ANSWERED]
     assert kit.look(task.id).state is State.QUEUED
 
 
@@ -324,14 +324,17 @@ def test_answers_in_line_to_two_questions_both_count(world: World, crew: Crew, k
 def test_a_cancellation_before_an_answer_makes_it_late(world: World, crew: Crew) -> None:
     task = asking(world, "q")
     cancel = partial(request_cancel, task.id, actor=named("bob"))
-    assert in_order(crew, task.id, cancel, partial(answer, task, "q", "ada")) == [State.CANCELLED, Outcome.LATE]
+    assert in_order(crew, task.id, cancel, partial(answer, task, "q", "ada")) == [State.CANCELLED, AnswerOutcome.LATE]
 
 
 @crew_of(3)
 def test_an_answer_before_a_cancellation_counts_and_the_task_ends(world: World, crew: Crew) -> None:
     task = asking(world, "q")
     cancel = partial(request_cancel, task.id, actor=named("bob"))
-    assert in_order(crew, task.id, partial(answer, task, "q", "ada"), cancel) == [Outcome.ANSWERED, State.CANCELLED]
+    assert in_order(crew, task.id, partial(answer, task, "q", "ada"), cancel) == [
+        AnswerOutcome.ANSWERED,
+        State.CANCELLED,
+    ]
 
 
 @crew_of(3)

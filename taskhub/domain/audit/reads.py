@@ -15,6 +15,7 @@ from typing import Any
 
 from taskhub.lib.numbers import whole
 from taskhub.store import statements
+from taskhub.store.likes import escaped_like
 from taskhub.store.models import Task
 
 PAGE_ROWS = 50
@@ -269,14 +270,14 @@ def _conditions(tenant_id: int, wanted: EventFilter) -> dict[str, object] | None
     category = bool(wanted.action) and _category(wanted.action)
     return {
         "action": (wanted.action or None) if not category else None,
-        "category": f"{_like(wanted.action.rstrip('.*'))}.%" if category else None,
+        "category": f"{escaped_like(wanted.action.rstrip('.*'))}.%" if category else None,
         "task": task_id,
         "door": wanted.door or None,
-        "actor": f"%{_like(wanted.actor)}%" if wanted.actor else None,
-        "address": f"{_like(wanted.address)}%" if wanted.address else None,
+        "actor": f"%{escaped_like(wanted.actor)}%" if wanted.actor else None,
+        "address": f"{escaped_like(wanted.address)}%" if wanted.address else None,
         "since": wanted.since,
         "until": wanted.until,
-        "text": f"%{_like(wanted.text)}%" if wanted.text else None,
+        "text": f"%{escaped_like(wanted.text)}%" if wanted.text else None,
     }
 
 
@@ -288,10 +289,6 @@ def _task_id(tenant_id: int, task: str) -> int | None:
     """The number behind a public id; a purged task is still found by its number."""
     known = Task.objects.filter(public_id=task, tenant_id=tenant_id).values_list("pk", flat=True).first()
     return whole(task.removeprefix("#")) if known is None else known
-
-
-def _like(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from taskhub.core.names import OAUTH_ISSUER, TASKS_EXTENSION
 from taskhub.core.versions import is_stateless
 from taskhub.store import statements
+from taskhub.store.likes import escaped_like
 from taskhub.store.models import AuthContext
 
 PAGE_ROWS = 50
@@ -131,12 +132,11 @@ def client_page(
     if after is not None:
         after_name = AuthContext.objects.filter(pk=after, tenant_id=tenant_id).values_list("name", flat=True).first()
         after = None if after_name is None else after
-    like = text.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
     rows = _PAGE(
         tenant=tenant_id,
         **_LOOKS,
         state=state or None,
-        text=f"%{like}%" if text else None,
+        text=f"%{escaped_like(text)}%" if text else None,
         after=after,
         after_name=after_name,
         most=limit + 1,

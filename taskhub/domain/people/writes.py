@@ -199,7 +199,7 @@ def _set_active(tenant_id: int, user_id: int, *, active: bool, actor: Actor) -> 
 def _changing(tenant_id: int, user_id: int) -> Iterator[Membership]:
     """The person's membership, while nobody else changes people of the tenant: two admins who lock each other
     out at the same moment would otherwise both find the other in office. The database says the same by itself
-    (`0012_people.sql`), to whoever does not ask here.
+    (`store/sql/guards.sql`), to whoever does not ask here.
     """
     with transaction.atomic():
         list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))

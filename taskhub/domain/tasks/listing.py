@@ -16,6 +16,7 @@ from taskhub.core import calls
 from taskhub.core.states import State
 from taskhub.domain.foreign import object_of
 from taskhub.store import statements
+from taskhub.store.likes import escaped_like
 from taskhub.store.models import AuthContext, Tool
 
 PAGE_ROWS: Final = 30
@@ -238,7 +239,7 @@ def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[s
         "context": wanted.context_id,
         "seconds": AGES.get(wanted.age),
         "ended": ENDED.get(wanted.age),
-        "text": wanted.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") or None,
+        "text": escaped_like(wanted.text) or None,
     }
 
 

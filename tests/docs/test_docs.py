@@ -218,6 +218,41 @@ def test_every_refusal_of_the_database_is_explained() -> None:
     assert {cells[0].strip("`") for cells in rows(page("dev/state-machine.md"), "SQLSTATE")} == raised
 
 
+# The architecture -------------------------------------------------------------------------
+
+
+def walks() -> dict[str, str]:
+    """The text of each walk by its heading."""
+    told = page("dev/architecture.md").split("\n## Three walks\n")[1].split("\n## ")[0]
+    return {part.partition("\n")[0]: part for part in told.split("\n### ")[1:]}
+
+
+def paths_of(walk: str) -> set[str]:
+    """The files it names, from the top of the repository."""
+    found = set(re.findall(r"`([\w/]+/[\w/]+\.(?:py|sql|html|js))`", walk))
+    return {path if path.startswith(("templates/", "static/")) else f"taskhub/{path}" for path in found}
+
+
+def test_walks_pass_files_that_there_are() -> None:
+    assert [path for walk in walks().values() for path in sorted(paths_of(walk)) if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["A call", "An approval"])
+def test_a_walk_counts_its_files(name: str) -> None:
+    walk = " ".join(walks()[name].split())
+    told = {kind: int(count) for count, kind in re.findall(r"(\d+)(?: files)? of (Python|SQL|HTML)\b", walk)}
+    ends = {"Python": ".py", "SQL": ".sql", "HTML": ".html"}
+    counted = {kind: sum(path.endswith(end) for path in paths_of(walk)) for kind, end in ends.items()}
+    assert told == {kind: count for kind, count in counted.items() if count}
+
+
+def test_the_walk_to_the_browser_counts_its_hops() -> None:
+    walk = walks()["A change, to the browser"]
+    assert [len(rows(walk, head)) for head in ("A change", "The page reads again")] == [7, 4]
+    assert "7 hops" in walk
+    assert "in 4 more" in walk
+
+
 # Roles, limits, words ---------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ class Lean:
         """Streams that are open."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve a request to `path` or a mount; pass on every other one, sockets too."""
         mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
         if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
             # Not there, and said in JSON: a client of /mcp must never meet HTML.

@@ -178,7 +178,6 @@ class _Body:
         self._chunks: list[bytes] = []
 
     def add(self, chunk: bytes) -> None:
-        """The next bytes."""
         self.size += len(chunk)
         self._chunks.append(chunk)
         if self.size > self._keep:
@@ -189,7 +188,7 @@ class _Body:
             self._chunks.clear()
 
     def content(self) -> bytes:
-        """What is kept of it."""
+        """What is kept of it: nothing, once it is too large."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 

@@ -90,7 +90,7 @@ class _Stored(Collector):
 
 
 class _Timed(Collector):
-    """What names servers."""
+    """How long calls waited and ran, by server: only for whoever brings `METRICS_TOKEN`."""
 
     def collect(self) -> Iterable[Metric]:
         waits = HistogramMetricFamily(

@@ -69,7 +69,7 @@ class Pages(BaseHandler):
         self.load_middleware()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer a request in a lane, or with 503 if its turn does not come in time."""
         body: bytes = (await receive())["body"]  # whole: the guard has read it
         try:
             request = ASGIRequest(scope, BytesIO(body))

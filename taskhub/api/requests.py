@@ -22,7 +22,7 @@ class Identified:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI 3."""
+        """Give a request its id, for the log and for the answer."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return

@@ -18,7 +18,7 @@ class McpAPI(NinjaAPI):
     _spare = HttpResponse()
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """See the class."""
+        """The one that is the same for all."""
         return self._spare
 
 

@@ -104,7 +104,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """The guard counts these."""
+        """A body is bounded by the guard, not here."""
         self._head = 0
         super().on_body(body)
 
@@ -115,13 +115,13 @@ class BoundedHttp(HttpToolsProtocol):
             self._start_clock()
 
     def on_headers_complete(self) -> None:
-        """In time."""
+        """The headers are whole: their clock stops."""
         self._deadline = None
         self._head = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Gone."""
+        """Its clock stops with it."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None

@@ -35,7 +35,7 @@ class LogFile:
         self.stream.close()
 
     def size(self) -> int:
-        """Its bytes now."""
+        """How many bytes it has."""
         return os.fstat(self.stream.fileno()).st_size
 
     def keep_small(self) -> None:

@@ -59,7 +59,7 @@ class Client:
         self.http.close()
 
     def tool(self, name: str) -> dict[str, Any]:
-        """The tool's definition."""
+        """The tool's definition, from whichever page of the list has it."""
         names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:

@@ -84,7 +84,7 @@ class Supervisor:
         self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments], vitals))
 
     def start(self) -> None:
-        """Start every part."""
+        """Start every part, and watch whether it does something."""
         for part in self.parts:
             self._start(part)
             watch(part.vitals, part.pid, part.fell_silent)
@@ -103,7 +103,7 @@ class Supervisor:
                 self._changed[part.name] = file
 
     def check(self) -> None:
-        """One look at everything."""
+        """Start again what has ended, and end what hangs, Postgres included."""
         self._reload()
         if self.log is not None:
             self.log.keep_small()

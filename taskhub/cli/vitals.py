@@ -36,7 +36,7 @@ FAILED_PROBES: Final = 3
 
 
 class Sign(Enum):
-    """What one look found."""
+    """Whether a part gave a sign of life when it was looked at."""
 
     LIFE = "it does something"
     NONE = "nothing, where there could have been a sign"

@@ -167,7 +167,7 @@ class Application:
         """Whether it ended because of an error that no retry can mend; the log has it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI 3."""
+        """Serve a request or a socket, and begin and end with the process."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

@@ -46,7 +46,7 @@ class Caller:
 
 
 def of_person(person: Person, *, door: Door, address: str = "") -> Caller:
-    """A signed-in person."""
+    """The caller for a signed-in person, who came in by `door`."""
     actor = Actor(name=person.username, door=door, address=address, user_id=person.user_id)
     return Caller(person.tenant_id, actor, person)
 

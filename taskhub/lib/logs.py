@@ -73,7 +73,7 @@ class WithoutQuery(logging.Filter):
     """Takes the query out of the address in uvicorn's lines about WebSockets: programs put tokens there."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Every line stays."""
+        """Change the line where it has an address; every line is logged."""
         if "WebSocket" in record.msg and isinstance(record.args, tuple) and len(record.args) > 1:
             client, address, *rest = record.args
             record.args = (client, str(address).partition("?")[0], *rest)

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class ChoresFailed(Exception):
-    """Says which."""
+    """Some chores of a run failed; its message names them."""
 
 
 def run_each(chores: Mapping[str, Callable[[], object]]) -> None:

@@ -42,7 +42,7 @@ def unanswered() -> float:
 
 
 def note_unanswered() -> None:
-    """It has done so now."""
+    """The database has just left a call without an answer."""
     global _unanswered
     _unanswered = time.monotonic()
 

@@ -59,7 +59,7 @@ def note_writes() -> None:
 
 
 def full() -> bool:
-    """What was noted last."""
+    """Whether the disk was full when that was last noted."""
     return _full
 
 

@@ -163,7 +163,7 @@ class Statement(Generic[R]):
         self._again, self._prepare = named.kind != "write", named.kind != "read fresh"
 
     def __call__(self, **values: object) -> R:
-        """Run it."""
+        """Run it with these parameters. Raises `Unavailable` where the database cannot be asked."""
         try:
             params = [values[name] for name in self._params]
         except KeyError as missing:

@@ -4,7 +4,7 @@ from django.apps import AppConfig
 
 
 class WorkerConfig(AppConfig):
-    """The engine room."""
+    """The command `manage.py worker`."""
 
     name = "taskhub.worker"
     label = "worker"

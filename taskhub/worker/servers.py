@@ -89,7 +89,7 @@ class Servers:
                     self._held[row.id] = self._connect(row)
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Close every connection, and watch no server any more."""
         held, self._held = list(self._held.values()), {}
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 

@@ -1,0 +1,1 @@
+"""What templates may use: filters and tags (`console`), and the parts of pages (`parts`)."""

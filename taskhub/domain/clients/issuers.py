@@ -123,7 +123,7 @@ class Keys:
         return found
 
     def forget(self) -> None:
-        """As after a start."""
+        """Drop the keys; the next token has them read anew."""
         with self._lock:
             self._keys, self._source = [], None
             self._read_at = self._asked_at = float("-inf")

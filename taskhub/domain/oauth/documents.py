@@ -47,7 +47,7 @@ class OnlyWhenAPersonAsks:
     the token endpoint: nobody without an account makes this server call anything."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
-        """See the class."""
+        """Whether this is the authorize page, to which only a signed-in person gets."""
         return urlsplit(str(request.uri)).path == AUTHORIZE_PATH
 
 

@@ -27,7 +27,7 @@ class _Named:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its own name, or else its host or id."""
         return self.own_name or self.host or self.client_id
 
     @property
@@ -38,7 +38,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow(_Named):
-    """An application."""
+    """An application as the list of them shows it."""
 
     redirect_uris: str
     created_at: datetime

@@ -23,11 +23,11 @@ class RandomSecretHasher(BasePasswordHasher):
         return ""
 
     def encode(self, password: str, salt: str) -> str:
-        """What is stored."""
+        """The algorithm and the digest: what is stored. Needs no salt."""
         return f"{self.algorithm}${hashlib.sha256(password.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def decode(self, encoded: str) -> dict[str, Any]:
-        """Algorithm and digest."""
+        """The parts of what `encode` made."""
         algorithm, _, digest = encoded.partition("$")
         return {"algorithm": algorithm, "hash": digest, "salt": ""}
 
@@ -36,12 +36,12 @@ class RandomSecretHasher(BasePasswordHasher):
         return hmac.compare_digest(self.encode(password, ""), encoded)
 
     def safe_summary(self, encoded: str) -> dict[Any, Any]:
-        """What may be shown."""
+        """The algorithm alone: of the digest nothing is shown."""
         return {"algorithm": self.algorithm}
 
     def must_update(self, encoded: str) -> bool:
-        """Never."""
+        """Never: there are no rounds to raise."""
         return False
 
     def harden_runtime(self, password: str, encoded: str) -> None:
-        """Nothing to even out."""
+        """Nothing: each secret takes the same time."""

@@ -31,12 +31,12 @@ REFRESH_PREFIX: Final = "thur_"
 
 
 def access_token(request: Any, refresh_token: bool = False) -> str:
-    """A new access token."""
+    """A new access token, in the form that the toolkit asks for."""
     return ids.token(ACCESS_PREFIX)
 
 
 def refresh_token(request: Any, refresh_token: bool = False) -> str:
-    """A new refresh token."""
+    """A new refresh token, in the form that the toolkit asks for."""
     return ids.token(REFRESH_PREFIX)
 
 

@@ -21,7 +21,7 @@ class ClosedAccounts(DefaultAccountAdapter):
     """No sign-up page, and events for the audit log."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Always closed."""
+        """Never: an admin adds people."""
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
@@ -34,12 +34,12 @@ class ClosedAccounts(DefaultAccountAdapter):
         return render(request, "account/account_inactive.html", status=403)
 
     def login(self, request: HttpRequest, user: Any) -> None:
-        """The password was right."""
+        """Signs the person in, and records it."""
         super().login(request, user)
         _record("person.signed.in", request, user)
 
     def logout(self, request: HttpRequest) -> None:
-        """The person leaves."""
+        """Signs the person out, and records it."""
         user = request.user
         super().logout(request)
         _record("person.signed.out", request, user)

@@ -34,7 +34,7 @@ class SessionStore(db.SessionStore):
 
     @classmethod
     def get_model_class(cls) -> type[SignIn]:
-        """Where sessions are."""
+        """The model of a row."""
         return SignIn
 
     def _get_session_from_db(self) -> SignIn | None:

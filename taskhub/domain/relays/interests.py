@@ -27,7 +27,7 @@ def follow(holder: str, wanted: Collection[tuple[int, str]]) -> None:
 
 
 def unfollow(holder: str) -> None:
-    """The stream is over."""
+    """Follow nothing for this stream any more, and tell the workers."""
     _UNFOLLOW(holder=holder, channel=HINT_CHANNEL, hint=encode(InterestsChanged()))
 
 

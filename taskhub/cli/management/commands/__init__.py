@@ -1,0 +1,1 @@
+"""A module for each command of `manage.py`, but for `worker`, which is in the worker's room."""

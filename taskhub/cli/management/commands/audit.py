@@ -52,7 +52,6 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Three verbs."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         verify = verbs.add_parser("verify", help="read every event and compare it with its seal")
         how = verify.add_mutually_exclusive_group()
@@ -79,7 +78,6 @@ class Command(BaseCommand):
         archive.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """What the verb says."""
         if options["verb"] == "archive":
             self._archive(options["to"], options["keep_months"], dry=options["dry_run"])
         elif options.get("archive"):

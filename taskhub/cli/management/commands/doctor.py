@@ -26,7 +26,6 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run them all."""
         failed = 0
         with need_database():
             self.stdout.write(f"database: {connection.settings_dict['NAME']} at {connection.settings_dict['HOST']}")

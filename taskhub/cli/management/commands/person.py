@@ -29,7 +29,6 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """A verb each."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         found = [verbs.add_parser("list", help="everybody with a role")]
         add = verbs.add_parser("add", help="add a person; the password is generated and shown once")

@@ -23,7 +23,6 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """`set [NAME=]SPEC`."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         change = verbs.add_parser("set", help="add the server, or change the one of this name")
         change.add_argument(

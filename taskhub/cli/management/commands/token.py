@@ -30,7 +30,6 @@ class Command(BaseCommand):
         create.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Issue and print."""
         with need_database():
             try:
                 scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]

@@ -114,7 +114,6 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until SIGTERM."""
         # Lanes wake up with an answer while the loop computes; the default of 5 ms would let each
         # wait that long for the interpreter (measured: p99 of tasks/get 80 ms, with this 21 ms).
         sys.setswitchinterval(0.0005)

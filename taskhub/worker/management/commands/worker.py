@@ -50,7 +50,6 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Work until stopped."""
         if options["check"]:
             _check()
             return

@@ -1,4 +1,4 @@
-"""One door for every revision: reads the envelope, picks the revision, finds the method."""
+"""One entrance for every revision: reads the envelope, picks the revision, finds the method."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from taskhub.core.errors import (
 )
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
-from taskhub.protocol.door import Door
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, glimpsed, read_envelope
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
-from taskhub.protocol.registry import door_of, open_doors
+from taskhub.protocol.registry import open_revisions, revision_of
 from taskhub.protocol.replies import error_reply
+from taskhub.protocol.revision import Revision
 
 logger = logging.getLogger(__name__)
 
@@ -38,15 +38,15 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
     sent: its challenge header is the entry room's affair."""
     message: Envelope | Response | None = None
-    door: Door[Any] | None = None
+    revision: Revision[Any] | None = None
     try:
         if incoming.verb != "POST":
             return await _without_body(hub, incoming)
         _check_media(incoming)
         message = read_envelope(incoming.body)
-        door = door_of(message, incoming.headers, incoming.mount, hub.versions)
-        answer = await _answer(hub, incoming, door, message)
-        return _downgrade_status(door, message, answer) if isinstance(answer, Reply) else answer
+        revision = revision_of(message, incoming.headers, incoming.mount, hub.versions)
+        answer = await _answer(hub, incoming, revision, message)
+        return _downgrade_status(revision, message, answer) if isinstance(answer, Reply) else answer
     except ScopeMissing as error:
         error.id = None if message is None else message.id
         raise
@@ -54,15 +54,15 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
         hub.failed(error.code)
         return _unread(hub, incoming, error)
     except Exception as error:  # noqa: BLE001 - logged and answered there
-        return _failed(hub, door, message, error)
+        return _failed(hub, revision, message, error)
 
 
 def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
     """The answer to what is no message. Where its two ends tell which request it is, and of a wire whose clients
     survive no error status, it is refused as one that is too large: under its id, with 200."""
     message = None if error.id is not None else glimpsed(incoming.body[:_END], incoming.body[-_END:])
-    door = None if message is None else _door(hub, message, incoming.headers, incoming.mount)
-    if message is None or door is None or not door.STATUSES_SENT_AS_200:
+    revision = None if message is None else _revision(hub, message, incoming.headers, incoming.mount)
+    if message is None or revision is None or not revision.statuses_sent_as_200:
         return error_reply(error.id, error)
     return replace(error_reply(message.id, error), status=200)
 
@@ -73,7 +73,7 @@ def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, st
         message = read_envelope(body)
     except BadEnvelope:
         return _failed(hub, None, None, error)
-    return _failed(hub, _door(hub, message, headers, mount), message, error)
+    return _failed(hub, _revision(hub, message, headers, mount), message, error)
 
 
 def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[str, str], mount: str) -> Reply:
@@ -81,18 +81,18 @@ def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[
     status and the id of the request can be told, the error alone."""
     error = WireError(errors.INVALID_REQUEST, why, status=413)
     message = glimpsed(head, tail)
-    return _failed(hub, None if message is None else _door(hub, message, headers, mount), message, error)
+    return _failed(hub, None if message is None else _revision(hub, message, headers, mount), message, error)
 
 
-def _door(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Door[Any] | None:
+def _revision(hub: Hub, message: Envelope | Response, headers: Mapping[str, str], mount: str) -> Revision[Any] | None:
     try:
-        return door_of(message, headers, mount, hub.versions)
+        return revision_of(message, headers, mount, hub.versions)
     except WireError:
         return None
 
 
-def _failed(hub: Hub, door: Door[Any] | None, message: Envelope | Response | None, error: Exception) -> Reply:
-    """The error as the answer to `message`, as far as message and door are known."""
+def _failed(hub: Hub, revision: Revision[Any] | None, message: Envelope | Response | None, error: Exception) -> Reply:
+    """The error as the answer to `message`, as far as message and revision are known."""
     if isinstance(error, TaskHubError):
         error = wire_error(error)
     elif not isinstance(error, WireError):
@@ -100,18 +100,18 @@ def _failed(hub: Hub, door: Door[Any] | None, message: Envelope | Response | Non
         error = WireError(errors.INTERNAL_ERROR, "Internal error", status=500)
     hub.failed(error.code)
     reply = error_reply(
-        None if message is None else message.id, error, errors.http_status if door is None else door.status_of
+        None if message is None else message.id, error, errors.http_status if revision is None else revision.status_of
     )
-    return reply if door is None or message is None else _downgrade_status(door, message, reply)
+    return reply if revision is None or message is None else _downgrade_status(revision, message, reply)
 
 
-def _downgrade_status(door: Door[Any], message: Envelope | Response, reply: Reply) -> Reply:
+def _downgrade_status(revision: Revision[Any], message: Envelope | Response, reply: Reply) -> Reply:
     """`reply` with a status that a client of this wire survives.
 
     A notification promises nothing, and its sender can do nothing about it: it counts as received. A response
     keeps the status: nothing else could tell its sender that the answer was not taken.
     """
-    if reply.status not in door.STATUSES_SENT_AS_200 or isinstance(message, Response):
+    if reply.status not in revision.statuses_sent_as_200 or isinstance(message, Response):
         return reply
     if message.id is None:
         logger.warning("%s was received and had no effect: %s", message.method[:64], reply.body.decode())
@@ -119,26 +119,28 @@ def _downgrade_status(door: Door[Any], message: Envelope | Response, reply: Repl
     return replace(reply, status=200)
 
 
-async def _answer(hub: Hub, incoming: Incoming, door: Door[Any], message: Envelope | Response) -> Reply | Stream:
+async def _answer(
+    hub: Hub, incoming: Incoming, revision: Revision[Any], message: Envelope | Response
+) -> Reply | Stream:
     if isinstance(message, Response):
-        await door.responded(hub, incoming, message)
+        await revision.responded(hub, incoming, message)
         return Reply(b"", status=202)
     if message.id is None:
-        await door.notified(hub, incoming, message)
+        await revision.notified(hub, incoming, message)
         return Reply(b"", status=202)
-    request = await door.check(hub, incoming, message)
+    request = await revision.check(hub, incoming, message)
     began = time.perf_counter()
     try:
-        return await door.METHODS[request.version][message.method](hub, request)
+        return await revision.methods[request.version][message.method](hub, request)
     finally:
         hub.served(message.method, request.version, time.perf_counter() - began)
 
 
 async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
     """GET opens the stream of a session and DELETE ends one, where a revision has sessions (B25-07, B25-14)."""
-    for door in open_doors(incoming.mount, hub.versions):
-        if incoming.verb in door.VERBS and "mcp-session-id" in incoming.headers:
-            return await door.VERBS[incoming.verb](hub, incoming)
+    for revision in open_revisions(incoming.mount, hub.versions):
+        if incoming.verb in revision.verbs and "mcp-session-id" in incoming.headers:
+            return await revision.verbs[incoming.verb](hub, incoming)
     return not_spoken()
 
 

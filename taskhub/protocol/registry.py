@@ -1,4 +1,4 @@
-"""The doors: one per revision folder, each with the versions it speaks and a table of methods for
+"""The revisions: one per folder, each with the versions it speaks and a table of methods for
 each. A missing key is the gate; nothing else in the code compares versions."""
 
 from __future__ import annotations
@@ -10,35 +10,31 @@ from typing import Any, Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.records import TaskRecord
-from taskhub.protocol.door import Door, R
 from taskhub.protocol.envelope import Envelope, Response
 from taskhub.protocol.errors import UNSUPPORTED_VERSION, WireError
+from taskhub.protocol.revision import Revision
 from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
 from taskhub.protocol.revisions.v2025_11_25 import methods as v2025_11_25
 from taskhub.protocol.revisions.v2026_07_28 import methods as v2026_07_28
 
+_Some = tuple[Revision[Any], ...]
 
-def _checked(module: Door[R]) -> Door[R]:
-    """The module itself: mypy sees here that its checks and its methods agree on one kind of request."""
-    return module
-
-
-DOORS: Final[tuple[Door[Any], ...]] = (_checked(v2025_11_25), _checked(v2026_07_28), _checked(sep_2557))
+IN_ORDER: Final[_Some] = (v2025_11_25.REVISION, v2026_07_28.REVISION, sep_2557.REVISION)
 """Oldest first on each mount. There the newest takes whatever no other speaks, and says what is wrong with it."""
 
-MOUNTS: Final = tuple(dict.fromkeys(door.MOUNT for door in DOORS if door.MOUNT))
+MOUNTS: Final = tuple(dict.fromkeys(revision.mount for revision in IN_ORDER if revision.mount))
 """The places below `/mcp` where a revision that may not be met by accident is served alone."""
 
-VERSIONS: Final = tuple(version for door in reversed(DOORS) if not door.MOUNT for version in door.METHODS)
+VERSIONS: Final = tuple(version for one in reversed(IN_ORDER) if not one.mount for version in one.methods)
 """All that `/mcp` speaks, newest first."""
 
-PROFILES: Final = frozenset(profile for door in DOORS for profile in door.PROFILES)
+PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revision.profiles)
 """Ways of a version that are none themselves, and are switched on and off like one."""
 
-REVISIONS: Final[Mapping[str, Door[Any]]] = MappingProxyType(
-    {name: door for door in reversed(DOORS) for name in (*door.METHODS, *door.PROFILES)}
+REVISIONS: Final[Mapping[str, Revision[Any]]] = MappingProxyType(
+    {name: revision for revision in reversed(IN_ORDER) for name in (*revision.methods, *revision.profiles)}
 )
-"""Every revision that a task can be of, and its door."""
+"""Every revision that a task can be of, and who serves it."""
 
 
 def check_named(revisions: Collection[str]) -> None:
@@ -51,29 +47,29 @@ def check_named(revisions: Collection[str]) -> None:
         )
 
 
-def open_doors(mount: str, versions: tuple[str, ...]) -> Iterator[Door[Any]]:
-    """The doors on this mount that serve at least one of `versions`, the versions of `/mcp` that are
+def open_revisions(mount: str, versions: tuple[str, ...]) -> Iterator[Revision[Any]]:
+    """The revisions on this mount that serve at least one of `versions`, the versions of `/mcp` that are
     switched on. A mount of its own is only reached while it is."""
-    on_mount = (door for door in DOORS if mount == door.MOUNT)
-    return (door for door in on_mount if mount or any(version in versions for version in door.METHODS))
+    on_mount = (revision for revision in IN_ORDER if mount == revision.mount)
+    return (revision for revision in on_mount if mount or any(version in versions for version in revision.methods))
 
 
 @cache
-def _doors(mount: str, versions: tuple[str, ...]) -> tuple[tuple[Door[Any], ...], Door[Any], tuple[Door[Any], ...]]:
-    """On a mount: all doors but the newest, the newest, and those that are open."""
-    *older, newest = (door for door in DOORS if mount == door.MOUNT)
-    return tuple(older), newest, tuple(open_doors(mount, versions))
+def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[Any], _Some]:
+    """On a mount: all revisions but the newest, the newest, and those that are open."""
+    *older, newest = (revision for revision in IN_ORDER if mount == revision.mount)
+    return tuple(older), newest, tuple(open_revisions(mount, versions))
 
 
-def door_of(
+def revision_of(
     message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]
-) -> Door[Any]:
+) -> Revision[Any]:
     """The revision this message speaks, of those on its mount. A client whose
     revision is switched off learns which there are instead of being left to guess."""
-    older, newest, served = _doors(mount, versions)
-    door = next((door for door in older if door.speaks(message, headers)), newest)
-    if door in served:
-        return door
+    older, newest, served = _revisions(mount, versions)
+    revision = next((one for one in older if one.speaks(message, headers)), newest)
+    if revision in served:
+        return revision
     if not isinstance(message, Envelope) or message.method != "initialize":
         return newest
     requested = message.params.get("protocolVersion")
@@ -87,5 +83,5 @@ def door_of(
 def shown(task: TaskRecord) -> Mapping[str, object] | None:
     """What `tasks/get` answers the task's owner now, in the words of its own revision; `None` when
     its caller has no handle to ask with, or the revision is gone. For the console's wire view."""
-    door = REVISIONS.get(task.revision)
-    return None if door is None else door.shown(task)
+    revision = REVISIONS.get(task.revision)
+    return None if revision is None else revision.shown(task)

@@ -118,19 +118,19 @@ def wire_requests(stack: ExitStack, hub: RunningHub, base: str, task: str) -> di
     token = hub.tokens["agent-a"]
     modern, historical = Client(base, token), Historical(base, token)
     found: dict[str, tuple[str, Any, Any]] = {}
-    for revision, door in REVISIONS.items():
-        if revision not in door.METHODS:
+    for revision, served in REVISIONS.items():
+        if revision not in served.methods:
             continue
         session = None
         if revision in WITH_SESSIONS:
             session = stack.enter_context(SessionClient(base, token, version=revision))
-        for method in door.METHODS[revision]:
+        for method in served.methods[revision]:
             params = {**NAMES.get(method, {}), **({"taskId": task} if method.startswith("tasks/") else {})}
             if session is not None:
                 message, path = session.request(method, params), "/mcp"
                 headers = session.headers()
-            elif door.MOUNT:
-                message, path = historical.request(method, params), f"/mcp/{door.MOUNT}"
+            elif served.mount:
+                message, path = historical.request(method, params), f"/mcp/{served.mount}"
                 headers = historical.headers(message)
             else:
                 message, path = modern.message(method, params, caps=TASKS), "/mcp"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from taskhub.core.names import META_VERSION
-from taskhub.core.records import Principal
 from taskhub.lib import jsonx
+from taskhub.protocol import revision
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, WireError
 from taskhub.protocol.incoming import Incoming
@@ -24,18 +24,11 @@ ROUTING: Final = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """A request that passed the ladder. `version` is the table of methods that serves it."""
+class Request(revision.Request):
+    """A request that passed the ladder."""
 
-    version: str
-    id: str | int
-    method: str
-    params: dict[str, Any]
-    meta: dict[str, Any]
     capabilities: dict[str, Any]
     client_info: dict[str, Any]
-    principal: Principal
-    incoming: Incoming
 
 
 def climb(

@@ -16,7 +16,7 @@ from taskhub.lib.sealing import Sealer
 from taskhub.protocol.dispatch import handle
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.registry import DOORS, MOUNTS, PROFILES, REVISIONS, VERSIONS
+from taskhub.protocol.registry import IN_ORDER, MOUNTS, PROFILES, REVISIONS, VERSIONS
 from tests.protocol.schema_2557 import words
 from tests.support.client import EVERYTHING, TASKS, Client, accept
 from tests.support.hub import RunningHub
@@ -174,11 +174,11 @@ def test_the_mount_is_guarded_as_mcp_is(hub: RunningHub, ann: Historical) -> Non
 
 
 @pytest.mark.req("T2557-23")
-def test_doors_are_told_apart_by_their_mount() -> None:
+def test_revisions_are_told_apart_by_their_mount() -> None:
     assert MOUNTS == ("sep-2557",)
     assert "sep-2557" not in VERSIONS
     assert set(REVISIONS) == {*VERSIONS, *PROFILES, "sep-2557"}
-    assert [door.MOUNT for door in DOORS if door.MOUNT] == ["sep-2557"]
+    assert [revision.mount for revision in IN_ORDER if revision.mount] == ["sep-2557"]
 
 
 async def _never() -> None:

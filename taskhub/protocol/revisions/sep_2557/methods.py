@@ -10,20 +10,15 @@ from typing import Any, Final
 from taskhub.core.names import META_SERVER
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, pages
-from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
-from taskhub.protocol.errors import INVALID_REQUEST, http_status
+from taskhub.protocol.errors import INVALID_REQUEST
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
 from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
 from taskhub.protocol.stateless.request import Request
-
-
-def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
-    """Whatever comes to its mount."""
-    return True
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
@@ -74,10 +69,11 @@ _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     }
 )
 KNOWN: Final = frozenset(_METHODS)
-METHODS: Final[Methods[Request]] = MappingProxyType({VERSION: _METHODS})
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({})
-STATUSES_SENT_AS_200: Final[frozenset[int]] = frozenset()
-MOUNT: Final = VERSION
-PROFILES: Final = ()
-status_of = http_status
-shown = mapping.shown
+REVISION: Final[Revision[Request]] = Revision(
+    methods=MappingProxyType({VERSION: _METHODS}),
+    check=check,
+    notified=notified,
+    responded=responded,
+    shown=mapping.shown,
+    mount=VERSION,
+)

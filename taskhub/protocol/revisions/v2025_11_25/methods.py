@@ -7,16 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from taskhub.domain.sessions.writes import set_log_level
-from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.lines import LOG_LEVELS
 from taskhub.protocol.replies import result_reply
-from taskhub.protocol.revisions.v2025_11_25 import lists, offers, sessions, streams, tasks, toolcall
-from taskhub.protocol.revisions.v2025_11_25 import shown as shown_words
-from taskhub.protocol.revisions.v2025_11_25 import wire as _wire
+from taskhub.protocol.revision import Handler, Methods, Revision
+from taskhub.protocol.revisions.v2025_11_25 import lists, offers, sessions, shown, streams, tasks, toolcall, wire
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 
@@ -94,12 +92,15 @@ METHODS: Final[Methods[Request]] = MappingProxyType(
         },
     }
 )
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({"GET": streams.listen, "DELETE": sessions.end})
-speaks = _wire.speaks
-status_of = _wire.status_of
-STATUSES_SENT_AS_200 = _wire.STATUSES_SENT_AS_200
-MOUNT: Final = ""
-notified = sessions.notified
-responded = sessions.responded
-shown = shown_words.wire_view
-PROFILES: Final = (PROFILE,)
+REVISION: Final[Revision[Request]] = Revision(
+    methods=METHODS,
+    check=check,
+    notified=sessions.notified,
+    responded=sessions.responded,
+    shown=shown.wire_view,
+    speaks=wire.speaks,
+    verbs=MappingProxyType({"GET": streams.listen, "DELETE": sessions.end}),
+    status_of=wire.status_of,
+    statuses_sent_as_200=wire.STATUSES_SENT_AS_200,
+    profiles=(PROFILE,),
+)

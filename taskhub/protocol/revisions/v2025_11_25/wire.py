@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core.names import META_VERSION
-from taskhub.core.records import Principal, Session
+from taskhub.core.records import Session
 from taskhub.core.versions import WITH_SESSIONS, Version
+from taskhub.protocol import revision
 from taskhub.protocol.envelope import Envelope, Response
 from taskhub.protocol.errors import INVALID_REQUEST, PARSE_ERROR, TOO_MANY, UNAVAILABLE
-from taskhub.protocol.incoming import Incoming
 
 VERSION: Final = Version.MCP_2025_11_25
 OLDER: Final = (Version.MCP_2025_06_18, Version.MCP_2025_03_26)
@@ -34,17 +34,10 @@ def status_of(code: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(revision.Request):
     """A request on a session; `initialize` alone comes without one."""
 
-    version: str
-    id: str | int
-    method: str
-    params: dict[str, Any]
-    meta: dict[str, Any]
     session: Session | None
-    principal: Principal
-    incoming: Incoming
 
     @property
     def on(self) -> Session:

@@ -8,22 +8,17 @@ from typing import Final
 
 from taskhub.core.names import META_SERVER, TASKS_EXTENSION
 from taskhub.lib import jsonx
-from taskhub.protocol.door import Handler, Methods, Verb
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
-from taskhub.protocol.errors import INVALID_REQUEST, http_status
+from taskhub.protocol.errors import INVALID_REQUEST
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
-
-
-def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
-    """Whatever no older revision speaks."""
-    return True
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
@@ -78,10 +73,10 @@ _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     }
 )
 KNOWN: Final = frozenset(_METHODS)
-METHODS: Final[Methods[Request]] = MappingProxyType({VERSION: _METHODS})
-VERBS: Final[Mapping[str, Verb]] = MappingProxyType({})
-STATUSES_SENT_AS_200: Final[frozenset[int]] = frozenset()
-MOUNT: Final = ""
-PROFILES: Final = ()
-status_of = http_status
-shown = mapping.detailed_task
+REVISION: Final[Revision[Request]] = Revision(
+    methods=MappingProxyType({VERSION: _METHODS}),
+    check=check,
+    notified=notified,
+    responded=responded,
+    shown=mapping.detailed_task,
+)

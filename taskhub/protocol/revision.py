@@ -1,0 +1,67 @@
+"""What the folder of a revision offers to the dispatcher: one `Revision`, at the end of its `methods` module."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from taskhub.core.records import Principal, TaskRecord
+from taskhub.protocol.envelope import Envelope, Response
+from taskhub.protocol.errors import http_status
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming, Reply, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request that passed the checks of its revision; each adds what its own wire says besides."""
+
+    version: str
+    """The table of methods that serves it."""
+    id: str | int
+    method: str
+    params: dict[str, Any]
+    meta: dict[str, Any]
+    principal: Principal
+    incoming: Incoming
+
+
+R = TypeVar("R", bound=Request)
+
+Handler = Callable[[Hub, R], Awaitable[Reply | Stream]]
+"""Answers the requests of one method."""
+
+Methods = Mapping[str, Mapping[str, Handler[R]]]
+"""Each version of a revision, and what answers the methods of that version."""
+
+Verb = Callable[[Hub, Incoming], Awaitable[Reply | Stream]]
+"""Answers requests without a body."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Revision(Generic[R]):
+    """How a revision is spoken; `R` is its own request."""
+
+    methods: Methods[R]
+    """By the versions that it speaks."""
+    check: Callable[[Hub, Incoming, Envelope], Awaitable[R]]
+    """The request. Raises `WireError`."""
+    notified: Callable[[Hub, Incoming, Envelope], Awaitable[None]]
+    """Takes a notification of the client."""
+    responded: Callable[[Hub, Incoming, Response], Awaitable[None]]
+    """Takes a response of the client."""
+    shown: Callable[[TaskRecord], Mapping[str, object] | None]
+    """A task of this revision as its owner would be shown it; `None` without a handle."""
+    speaks: Callable[[Envelope | Response, Mapping[str, str]], bool] = lambda message, headers: True
+    """Whether the message is of this revision. The newest on a mount takes what no other speaks, and is not asked."""
+    verbs: Mapping[str, Verb] = field(default_factory=dict)
+    """What it does without a body."""
+    status_of: Callable[[int], int] = http_status
+    """Its HTTP status of an error code."""
+    statuses_sent_as_200: frozenset[int] = frozenset()
+    """Statuses that a request is not answered with on this wire, only the error itself."""
+    mount: str = ""
+    """The place below `/mcp` where alone it is served; empty for `/mcp` itself."""
+    profiles: tuple[str, ...] = ()
+    """Ways of its versions that have no version of their own."""

@@ -79,6 +79,11 @@ def refusal_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
+def cancelled_result(task: TaskRecord) -> dict[str, Any]:
+    """The result of a waited call that was cancelled."""
+    return refusal_result(task.message or "The call was cancelled")
+
+
 def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
     """The caller's trace context, passed on to the tool's server."""
     return {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}

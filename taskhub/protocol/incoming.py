@@ -16,7 +16,7 @@ async def _always() -> bool:
 class Incoming:
     """One request to an MCP endpoint. `headers` maps lower-case names to trimmed values; `repeated`
     names the headers that came more than once. `gone` returns when the peer has left; `valid` tells
-    whether the token it came with is still good, for streams that outlive the check at the door.
+    whether the token it came with is still good, for streams that outlive the first check.
     `mount` is what follows `/mcp/` in the path: the revisions that are served there and nowhere else."""
 
     body: bytes

@@ -13,7 +13,7 @@ from taskhub.domain.tasks.reads import PAGE, lines_after
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.projection import for_client
+from taskhub.protocol.wire.tasks import for_client
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

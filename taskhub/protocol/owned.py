@@ -11,11 +11,20 @@ from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
+from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.projection import for_client
+from taskhub.protocol.wire.tasks import for_client
 
 _OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
+
+
+def task_id(params: dict[str, Any]) -> str:
+    """`params.taskId`; -32602 unless it is a string (T25-35, T26-37)."""
+    found = params.get("taskId")
+    if not isinstance(found, str):
+        raise WireError(INVALID_PARAMS, "taskId must be a string")
+    return found
 
 
 async def known_task(hub: Hub, principal: Principal, public_id: str, revision: str) -> TaskRecord | None:

@@ -58,11 +58,12 @@ class Round:
     trace: dict[str, Any] | None = None
 
 
-async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, round_: Round) -> RelayOutcome:
+async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
     """The prompt as its server fills it in. The state of a `NeedsInput` is sealed: hand it to the caller,
     and its return with the answers into the same function. Raises `WireError` for what the caller
     got wrong, `ScopeMissing`, `LimitReached`, and `Unavailable` when no worker lives."""
     calls.need_scope(incoming.principal, SCOPE)
+    name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
         raise WireError(INVALID_PARAMS, "name must be a string")
     if arguments is not None and not _texts(arguments):
@@ -76,8 +77,8 @@ async def get_prompt(hub: Hub, incoming: Incoming, name: Any, arguments: Any, ro
     asked = _opened(hub, incoming, request, round_.state)
     if asked is not None and asked.server_id != prompt.server_id:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another server")
-    params = {"name": prompt.key, "arguments": arguments, **_of_round(incoming, round_, asked)}
-    outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, params, round_.capabilities)
+    own = {"name": prompt.key, "arguments": arguments, **_of_round(incoming, round_, asked)}
+    outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, own, round_.capabilities)
     return _sealed(hub, incoming, request, prompt.server_id, outcome)
 
 
@@ -88,10 +89,11 @@ def _missing(definition: dict[str, Any], arguments: dict[str, Any]) -> list[str]
     return [str(one.get("name")) for one in wanted if one.get("required") is True and one.get("name") not in arguments]
 
 
-async def read_resource(hub: Hub, incoming: Incoming, uri: Any, round_: Round) -> RelayOutcome:
+async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
     """The resource, from the server that lists it or has a template for it; else as `servers_of`
     says. `Missing` when none of them has it. For rounds and errors see `get_prompt`."""
     calls.need_scope(incoming.principal, SCOPE)
+    uri = params.get("uri")
     if not isinstance(uri, str):
         raise WireError(INVALID_PARAMS, "uri must be a string")
     if len(uri) > 2 * MAX_URI or "\0" in uri:
@@ -103,33 +105,34 @@ async def read_resource(hub: Hub, incoming: Incoming, uri: Any, round_: Round) -
     if asked is not None:
         asked_before = found.upstream(asked.server_id)
         servers = (asked_before,) if asked_before is not None else ()
-    params = {"uri": uri, **_of_round(incoming, round_, asked)}
+    own = {"uri": uri, **_of_round(incoming, round_, asked)}
     outcome: RelayOutcome = Missing(uri)
     for server in servers:
-        outcome = await _relayed(hub, incoming, server, READ, params, round_.capabilities)
+        outcome = await _relayed(hub, incoming, server, READ, own, round_.capabilities)
         if not isinstance(outcome, Missing):
             return _sealed(hub, incoming, request, server.id, outcome)
     return outcome
 
 
-async def complete(hub: Hub, incoming: Incoming, ref: Any, argument: Any, context: Any = None) -> Answered | Failed:
+async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answered | Failed:
     """Suggestions for an argument of a prompt or a template: at most `MAX_VALUES`, none from a server
     that completes nothing. Raises as `get_prompt`."""
     calls.need_scope(incoming.principal, SCOPE)
+    argument, context = params.get("argument"), params.get("context")
     if not isinstance(argument, dict) or not all(isinstance(argument.get(part), str) for part in ("name", "value")):
         raise WireError(INVALID_PARAMS, "argument must be an object with name and value, both strings")
     given = context.get("arguments") if isinstance(context, dict) else None
     if context is not None and not (isinstance(context, dict) and (given is None or _texts(given))):
         raise WireError(INVALID_PARAMS, "context.arguments must be an object of strings")
     found = await calls.tools_of(hub, incoming.principal.tenant_id)
-    offer, own = _referred(found, ref)
+    offer, ref = _referred(found, params.get("ref"))
     server = found.upstream(offer.server_id)
     if server is None or not server.can("completions"):
         return Answered({"completion": {"values": []}})
-    params: dict[str, Any] = {"ref": own, "argument": {"name": argument["name"], "value": argument["value"]}}
+    own: dict[str, Any] = {"ref": ref, "argument": {"name": argument["name"], "value": argument["value"]}}
     if given is not None:
-        params["context"] = {"arguments": given}
-    outcome = await _relayed(hub, incoming, server, COMPLETE, params, {})
+        own["context"] = {"arguments": given}
+    outcome = await _relayed(hub, incoming, server, COMPLETE, own, {})
     if isinstance(outcome, Answered):
         completion = dict(outcome.result.get("completion") or {"values": []})
         if len(completion["values"]) > MAX_VALUES:

@@ -15,7 +15,7 @@ from taskhub.core.states import Audience, Role
 from taskhub.domain.changes import questions, who
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import jsonx
-from taskhub.protocol.projection import input_requests
+from taskhub.protocol.stateless.shapes import input_requests
 from taskhub.store.models import Question
 from tests.console.conftest import Login
 from tests.factories import (

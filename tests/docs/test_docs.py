@@ -22,8 +22,8 @@ from taskhub.core.permissions import PERMISSIONS
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
 from taskhub.protocol import errors
 from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks.mapping import STATUS
 from taskhub.protocol.revisions.v2026_07_28.methods import KNOWN, VERSION
+from taskhub.protocol.wire.tasks import STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "taskhub" / "store" / "sql"

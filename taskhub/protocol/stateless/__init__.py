@@ -1,2 +1,2 @@
 """What the revisions without sessions share: a request that says everything, the headers that repeat it,
-and a call that may take several rounds."""
+results that say what they are, and a call that may take several rounds."""

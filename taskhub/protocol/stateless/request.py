@@ -10,8 +10,9 @@ from typing import Any, Final
 from taskhub.core.names import META_VERSION
 from taskhub.lib import jsonx
 from taskhub.protocol import revision
-from taskhub.protocol.envelope import Envelope
-from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, WireError
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, WireError
+from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.stateless.headers import check_header, check_name, check_once
 
@@ -76,6 +77,11 @@ def climb(
         principal=incoming.principal,
         incoming=incoming,
     )
+
+
+async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
+    """-32600: nothing was asked (B26-01, T2557-19)."""
+    raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
 
 
 def input_responses(request: Request) -> dict[str, Any] | None:

@@ -23,13 +23,14 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
 from taskhub.protocol.owned import store_answers
-from taskhub.protocol.projection import complete_result, for_client, input_requests
 from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.stateless.headers import check_param_headers, param_headers
 from taskhub.protocol.stateless.request import META_LOG_LEVEL, Request, input_responses
+from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, reply
+from taskhub.protocol.stateless.subscription import KEEP_ALIVE_SECONDS
+from taskhub.protocol.wire.tasks import for_client
 
 STATE_SECONDS = 86_400
-KEEP_ALIVE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,7 @@ async def answered(
     state = request.params.get("requestState")
     if state is None:
         if problem := await calls.misfit(hub, tool, arguments):
-            said = {"resultType": "complete", **calls.refusal_result(problem), "_meta": {META_SERVER: hub.server_info}}
-            return result_reply(request.id, jsonx.encode(said))
+            return reply(hub, request, calls.refusal_result(problem))
         task = await _created(hub, request, tool, arguments, responses, wording.revision)
     else:
         task = await _resumed(hub, request, state, responses or {}, wording.revision)
@@ -173,14 +173,12 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> 
         error = json.loads(task.error_json)
         return of_server(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
     if task.state is State.CANCELLED:
-        text = task.message or "The call was cancelled"
-        return jsonx.encode({"resultType": "complete", "content": [{"type": "text", "text": text}], "isError": True})
+        return jsonx.encode({"resultType": "complete", **calls.cancelled_result(task)})
     return jsonx.encode(
         {
-            "resultType": wording.round,
+            **head(hub, wording.round),
             "inputRequests": input_requests(for_client(task)),
             "requestState": _sealed_state(hub, request, task),
-            "_meta": {META_SERVER: hub.server_info},
         }
     )
 

@@ -8,16 +8,18 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.hints import STANDING, standing_topic
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.protocol import calls
-from taskhub.protocol.errors import TOO_MANY, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.owned import known_task
+from taskhub.protocol.stateless.request import Request
 
 MAX_STREAMS: Final = 20
 MAX_TASKS: Final = 100
@@ -95,6 +97,28 @@ def subscribed(
         hub.streams[context_id] -= 1
         if not hub.streams[context_id]:
             del hub.streams[context_id]
+
+
+def wanted_of(request: Request) -> dict[str, Any]:
+    """The filter. Raises -32602 unless it is an object."""
+    wanted = request.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise WireError(INVALID_PARAMS, "notifications must be an object")
+    return wanted
+
+
+def check_texts(value: Any, name: str, most: int) -> None:
+    """Raises -32602 unless this part of the filter is an array of strings, and no longer."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise WireError(INVALID_PARAMS, f"notifications.{name} must be an array of strings")
+    if len(value) > most:
+        raise WireError(INVALID_PARAMS, f"At most {most} {name} in one subscription")
+
+
+async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str) -> dict[str, TaskRecord]:
+    """Those of the ids that name tasks of the caller, made in this revision, by id (T26-51, T2557-20)."""
+    found = [await known_task(hub, request.principal, public_id, revision) for public_id in dict.fromkeys(ids)]
+    return {task.public_id: task for task in found if task is not None}
 
 
 async def changed_tasks(

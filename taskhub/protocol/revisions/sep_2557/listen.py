@@ -10,31 +10,30 @@ from taskhub.core.records import TaskRecord
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
-from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
-from taskhub.protocol.owned import known_task
 from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION
 from taskhub.protocol.stateless.request import META_SUBSCRIPTION, Request
-from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, changed_tasks, subscribed
+from taskhub.protocol.stateless.subscription import (
+    MAX_TASKS,
+    begun,
+    changed_tasks,
+    check_texts,
+    subscribed,
+    tasks_of,
+    wanted_of,
+)
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
     """Checks the filter, then streams. Other kinds than `taskIds` are left out of the acknowledgement;
     429 above 20 streams of one caller, on whatever mount."""
     calls.need_scope(request.principal, "tasks:read")
-    wanted = request.params.get("notifications")
-    if not isinstance(wanted, dict):
-        raise WireError(INVALID_PARAMS, "notifications must be an object")
-    ids = wanted.get("taskIds", [])
-    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
-        raise WireError(INVALID_PARAMS, "notifications.taskIds must be an array of strings")
-    if len(ids) > MAX_TASKS:
-        raise WireError(INVALID_PARAMS, f"At most {MAX_TASKS} taskIds in one subscription")
-    found = [await known_task(hub, request.principal, public_id, VERSION) for public_id in dict.fromkeys(ids)]
-    return Stream(await begun(_stream(hub, request, {task.public_id: task for task in found if task is not None})))
+    ids = wanted_of(request).get("taskIds", [])
+    check_texts(ids, "taskIds", MAX_TASKS)
+    return Stream(await begun(_stream(hub, request, await tasks_of(hub, request, ids, VERSION))))
 
 
 async def _stream(hub: Hub, request: Request, mine: dict[str, TaskRecord]) -> AsyncGenerator[bytes, None]:

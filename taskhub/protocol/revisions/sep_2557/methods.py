@@ -5,20 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
-from taskhub.core.names import META_SERVER
-from taskhub.lib import jsonx
-from taskhub.protocol import calls, pages
-from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
-from taskhub.protocol.errors import INVALID_REQUEST
+from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
 from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
-from taskhub.protocol.stateless.request import Request
+from taskhub.protocol.stateless.request import Request, responded
+from taskhub.protocol.stateless.shapes import head, reply, wire_tool
+from taskhub.protocol.wire.lists import listing
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
@@ -31,37 +28,15 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     check_notification(envelope, incoming)
 
 
-async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
-    """-32600: nothing was asked (T2557-19)."""
-    raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
-
-
 async def discover(hub: Hub, request: Request) -> Reply:
     """What there is; of tasks not a word (T2557-03)."""
-    found = {
-        "resultType": "complete",
-        "supportedVersions": [WIRE],
-        "capabilities": {"tools": {}, "logging": {}},
-        "_meta": {META_SERVER: hub.server_info},
-    }
-    return result_reply(request.id, jsonx.encode(found))
-
-
-async def list_tools(hub: Hub, request: Request) -> Reply:
-    """One page of the catalogue."""
-    found = await calls.tools_of(hub, request.principal.tenant_id)
-    start = pages.start_of(hub, request.method, found.tenant_id, request.params.get("cursor"))
-    page = pages.page_at(hub, request.method, found.tenant_id, found.tools, start)
-    result: dict[str, Any] = {"resultType": "complete", "tools": [mapping.wire_tool(tool) for tool in page.items]}
-    if page.next_cursor is not None:
-        result["nextCursor"] = page.next_cursor
-    return result_reply(request.id, jsonx.encode({**result, "_meta": {META_SERVER: hub.server_info}}))
+    return reply(hub, request, {"supportedVersions": [WIRE], "capabilities": {"tools": {}, "logging": {}}})
 
 
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     {
         "server/discover": discover,
-        "tools/list": list_tools,
+        "tools/list": listing("tools/list", "tools", lambda found: found.tools, wire_tool, head),
         "tools/call": toolcall.call_tool,
         "subscriptions/listen": listen.listen,
         "tasks/get": tasks.get,

@@ -7,17 +7,8 @@ from typing import Any, Final
 
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.versions import Version
-from taskhub.protocol.projection import for_client, timestamp
 from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
-
-STATUS: Final[dict[State, str]] = {
-    State.QUEUED: "working",
-    State.WORKING: "working",
-    State.INPUT_REQUIRED: "input_required",
-    State.FINISHED: "completed",
-    State.FAULTED: "failed",
-    State.CANCELLED: "cancelled",
-}
+from taskhub.protocol.wire import tasks
 
 SUPPORT: Final[dict[TaskMode, str]] = {
     TaskMode.AUTO: "optional",
@@ -42,22 +33,13 @@ TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
 
 
 def status(task: TaskRecord) -> str:
-    """A tool error is a failed task here (T25-42); what waits for people shows as `working`, or
-    clients that cannot answer would cancel it."""
-    if task.state is State.INPUT_REQUIRED and not for_client(task):
-        return "working"
-    if task.state is State.FINISHED and task.is_error:
-        return "failed"
-    return STATUS[task.state]
+    """A tool error is a failed task here (T25-42)."""
+    return "failed" if task.state is State.FINISHED and task.is_error else tasks.status(task)
 
 
 def task_fields(task: TaskRecord) -> dict[str, Any]:
     """The flat `Task` (T25-15, T25-16, T25-19)."""
-    fields: dict[str, Any] = {"taskId": task.public_id, "status": status(task)}
-    if message := _message(task):
-        fields["statusMessage"] = message
-    fields["createdAt"] = timestamp(task.created_at)
-    fields["lastUpdatedAt"] = timestamp(task.updated_at)
+    fields = tasks.task_head(task, status(task), _message(task))
     fields["ttl"] = task.ttl_ms
     fields["pollInterval"] = task.poll_interval_ms
     return fields

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from taskhub.core.names import MAX_URI, META_SERVER
 from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, RelayOutcome
 from taskhub.domain.sessions.writes import follow_resource, unfollow_resource
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
-from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
+from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, OUR_OWN, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
@@ -21,28 +21,23 @@ RESOURCE_NOT_FOUND: Final = -32002
 MAX_RESOURCES: Final = 100
 """Resources that one session may follow."""
 
-OUR_OWN: Final = range(-32768, -31999)
-"""Codes that belong to JSON-RPC and the protocol."""
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
-"""Those of them that a server behind us may speak through us: any other would be read as ours."""
+"""Codes of the protocol that a server behind us may speak through us: any other would be read as ours."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
     """The resource from its server; -32002 with the uri when nobody has it (B25-26)."""
-    outcome = await relays.read_resource(hub, request.incoming, request.params.get("uri"), _round(request))
-    return _shown(request, outcome)
+    return _shown(request, await relays.read_resource(hub, request.incoming, request.params, _round(request)))
 
 
 async def get_prompt(hub: Hub, request: Request) -> Reply:
     """The prompt, filled in by its server."""
-    name, arguments = request.params.get("name"), request.params.get("arguments")
-    return _shown(request, await relays.get_prompt(hub, request.incoming, name, arguments, _round(request)))
+    return _shown(request, await relays.get_prompt(hub, request.incoming, request.params, _round(request)))
 
 
 async def complete(hub: Hub, request: Request) -> Reply:
     """Suggestions for an argument."""
-    ref, argument, context = (request.params.get(part) for part in ("ref", "argument", "context"))
-    return _shown(request, await relays.complete(hub, request.incoming, ref, argument, context))
+    return _shown(request, await relays.complete(hub, request.incoming, request.params))
 
 
 async def subscribe(hub: Hub, request: Request) -> Reply:
@@ -88,12 +83,7 @@ def _shown(request: Request, outcome: RelayOutcome) -> Reply:
             )
         case Missing(uri):
             raise WireError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        case Failed(code, message, data):
-            raise _legal(code, message, data)
-
-
-def _legal(code: int, message: str, data: Any) -> WireError:
-    """A server's error, under its own code if that code can only be the server's."""
-    if code not in OUR_OWN or code in PASSED_ON:
-        return WireError(code, message, data)
-    return WireError(INTERNAL_ERROR, message)
+        case Failed(code, message, data) if code not in OUR_OWN or code in PASSED_ON:
+            raise WireError(code, message, data)
+        case Failed(_, message):
+            raise WireError(INTERNAL_ERROR, message)

@@ -10,6 +10,7 @@ from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.core.versions import Version
 from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
+from taskhub.protocol import calls
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
@@ -44,8 +45,7 @@ def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireE
     if task.state is State.CANCELLED:
         if related is not None:
             return WireError(INVALID_PARAMS, "Task was cancelled")
-        text = task.message or "The call was cancelled"
-        return jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True})
+        return jsonx.encode(calls.cancelled_result(task))
     assert task.result_json is not None  # CHECK task_result_iff_finished
     return _of_this_wire(task.result_json.encode(), related, task.revision)
 

@@ -44,10 +44,11 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines, progress_message
-from taskhub.protocol.projection import for_client
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
+from taskhub.protocol.wire.lists import digests
+from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0
 """Well within what th_served allows a stream to be silent (domain/sessions/functions.sql)."""
@@ -337,9 +338,8 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
                     if delivery.active:
                         yield event(message, served.at.next(line=changed_at))
                 fresh = await _lists(served)
-                for kind in (kind for kind in fresh if fresh[kind] != lists[kind] and delivery.active):
-                    changed = jsonx.encode({"jsonrpc": "2.0", "method": f"notifications/{kind}/list_changed"})
-                    yield event(changed, served.at.next())
+                for method in (method for method in fresh if fresh[method] != lists[method] and delivery.active):
+                    yield event(jsonx.encode({"jsonrpc": "2.0", "method": method}), served.at.next())
                 lists = fresh
                 for uri in await resources.updated(delivery.active):
                     yield event(notification_message("notifications/resources/updated", {"uri": uri}), served.at.next())
@@ -351,8 +351,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
 
 async def _lists(served: _Served) -> dict[str, str]:
     """The state of each list."""
-    found = await calls.tools_of(served.hub, served.incoming.principal.tenant_id)
-    return {"tools": found.digest, "prompts": found.prompts_digest, "resources": found.resources_digest}
+    return digests(await calls.tools_of(served.hub, served.incoming.principal.tenant_id))
 
 
 class _Resources:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from taskhub.core.errors import NotFound
 from taskhub.core.records import TaskRecord
@@ -15,21 +15,21 @@ from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
-from taskhub.protocol.owned import known_task
+from taskhub.protocol.owned import known_task, task_id
 from taskhub.protocol.replies import error_reply, result_reply
-from taskhub.protocol.revisions.v2025_11_25 import mapping, pages, shown, streams
+from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686_words
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
+from taskhub.protocol.wire import cursors
+
+PAGE: Final = 50
 
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task of this revision. Foreign, expired and unknown ids answer alike (T25-34, T25-35)."""
-    public_id = request.params.get("taskId")
-    if not isinstance(public_id, str):
-        raise WireError(INVALID_PARAMS, "taskId must be a string")
-    task = await known_task(hub, request.principal, public_id, VERSION)
+    task = await known_task(hub, request.principal, task_id(request.params), VERSION)
     if task is None or not task.handle:
         raise _not_found()
     return task
@@ -104,17 +104,21 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
     if not revisions or (anonymous and not spoken):
         raise _unknown_method(request)
     calls.need_scope(request.principal, "tasks:read")
+    context_id = request.principal.context_id
     found = await hub.lanes.run(
         handed_out,
-        request.principal.context_id,
+        context_id,
         revisions,
-        pages.opened(hub, request),
-        pages.SIZE + 1,
+        cursors.opened(hub, request.method, context_id, request.params.get("cursor")),
+        PAGE + 1,
         session_id=request.on.id if anonymous else None,
     )
     if not found and not spoken and request.version != VERSION:
         raise _unknown_method(request)
-    return result_reply(request.id, pages.encoded(hub, request, found, _listed))
+    page: dict[str, Any] = {"tasks": [_listed(task) for _, task in found[:PAGE]]}
+    if len(found) > PAGE:
+        page["nextCursor"] = cursors.sealed(hub, request.method, context_id, found[PAGE - 1][0])
+    return result_reply(request.id, jsonx.encode(page))
 
 
 def _listed(task: TaskRecord) -> dict[str, Any]:

@@ -14,15 +14,23 @@ from taskhub.core.records import TaskRecord
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
-from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.relays import SCOPE
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import known_task, need_tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, Request
-from taskhub.protocol.stateless.subscription import MAX_TASKS, begun, changed_tasks, subscribed
+from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import need_tasks
+from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, VERSION, Request
+from taskhub.protocol.stateless.subscription import (
+    MAX_TASKS,
+    begun,
+    changed_tasks,
+    check_texts,
+    subscribed,
+    tasks_of,
+    wanted_of,
+)
+from taskhub.protocol.wire.lists import digests
 
 MAX_RESOURCES = 100
 
@@ -56,24 +64,18 @@ class Wanted:
 async def listen(hub: Hub, request: Request) -> Stream:
     """Checks the filter, then streams. Raises -32021 before the stream if `taskIds` are asked for
     without the extension (T26-07), 429 above 20 streams of one caller."""
-    wanted = request.params.get("notifications")
-    if not isinstance(wanted, dict):
-        raise WireError(INVALID_PARAMS, "notifications must be an object")
+    wanted = wanted_of(request)
     task_ids = wanted.get("taskIds")
     if task_ids is not None:
         need_tasks(request.capabilities)
         calls.need_scope(request.principal, "tasks:read")
-        _check_texts(task_ids, "taskIds", MAX_TASKS)
+        check_texts(task_ids, "taskIds", MAX_TASKS)
     uris = wanted.get("resourceSubscriptions")
     if uris is not None:
-        _check_texts(uris, "resourceSubscriptions", MAX_RESOURCES)
+        check_texts(uris, "resourceSubscriptions", MAX_RESOURCES)
         if uris:
             calls.need_scope(request.principal, SCOPE)
-    mine: dict[str, TaskRecord] = {}
-    for public_id in dict.fromkeys(task_ids or []):
-        task = await known_task(hub, request, public_id)
-        if task is not None:
-            mine[public_id] = task
+    mine = await tasks_of(hub, request, task_ids or (), VERSION)
     found = await calls.tools_of(hub, request.principal.tenant_id)
     told = Wanted(
         lists=frozenset(key for key in LISTS if wanted.get(key) is True),
@@ -83,13 +85,6 @@ async def listen(hub: Hub, request: Request) -> Stream:
     return Stream(await begun(_stream(hub, request, told)))
 
 
-def _check_texts(value: Any, name: str, most: int) -> None:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise WireError(INVALID_PARAMS, f"notifications.{name} must be an array of strings")
-    if len(value) > most:
-        raise WireError(INVALID_PARAMS, f"At most {most} {name} in one subscription")
-
-
 async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[bytes, None]:
     principal, meta = request.principal, {META_SUBSCRIPTION: request.id}
     followed = wanted.resources.topics if wanted.resources is not None else []
@@ -97,7 +92,7 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
         with subscribed(hub, request.incoming, wanted.tasks or (), [*followed, CATALOGUE]) as subscription:
             if wanted.resources is not None:
                 await wanted.resources.start(subscription.bell)
-            digests = await _digests(hub, request, wanted)
+            told = await _digests(hub, request, wanted)
             yield event(
                 notification_message(
                     "notifications/subscriptions/acknowledged",
@@ -112,9 +107,9 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
                     for task in await changed_tasks(hub, principal.context_id, wanted.tasks or {}, shown, rung):
                         yield event(_task_changed(task, meta))
                     fresh = await _digests(hub, request, wanted)
-                    for method in dict.fromkeys(LISTS[key] for key in LISTS if digests.get(key) != fresh.get(key)):
+                    for method in (method for method in fresh if fresh[method] != told[method]):
                         yield event(notification_message(method, {"_meta": meta}))
-                    digests = fresh
+                    told = fresh
                     if wanted.resources is not None:
                         for uri in await wanted.resources.changed(rung):
                             yield event(notification_message(RESOURCE_UPDATED, {"uri": uri, "_meta": meta}))
@@ -128,16 +123,11 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
 
 
 async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]:
-    """The state of each list that is listened to."""
+    """The state of each list that is listened to, by what tells of it."""
     if not wanted.lists:
         return {}
-    found = await calls.tools_of(hub, request.principal.tenant_id)
-    all_of_them = {
-        "toolsListChanged": found.digest,
-        "promptsListChanged": found.prompts_digest,
-        "resourcesListChanged": found.resources_digest,
-    }
-    return {key: all_of_them[key] for key in wanted.lists}
+    found = digests(await calls.tools_of(hub, request.principal.tenant_id))
+    return {LISTS[key]: found[LISTS[key]] for key in LISTS if key in wanted.lists}
 
 
 def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:

@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from taskhub.core.names import META_SERVER, TASKS_EXTENSION
-from taskhub.lib import jsonx
-from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
-from taskhub.protocol.errors import INVALID_REQUEST
+from taskhub.core.names import TASKS_EXTENSION
+from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
+from taskhub.protocol.stateless.request import responded
+from taskhub.protocol.stateless.shapes import reply
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
@@ -30,15 +29,9 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     """Core defines no client notification over HTTP: accepted, without effect (B26-06, B26-82)."""
 
 
-async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
-    """-32600: nothing was asked (B26-01)."""
-    raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
-
-
 async def discover(hub: Hub, request: Request) -> Reply:
     """What this server is and can (B26-42, B26-43, T26-01, T26-02)."""
-    result = {
-        "resultType": "complete",
+    found = {
         "supportedVersions": list(hub.versions),
         "capabilities": {
             "tools": {"listChanged": True},
@@ -50,9 +43,8 @@ async def discover(hub: Hub, request: Request) -> Reply:
         },
         "ttlMs": lists.TTL_MS,
         "cacheScope": "private",
-        "_meta": {META_SERVER: hub.server_info},
     }
-    return result_reply(request.id, jsonx.encode(result))
+    return reply(hub, request, found)
 
 
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(

@@ -15,11 +15,12 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
+from taskhub.protocol.stateless.shapes import head
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
     """The resource from its server, with how long it may be kept (B26-44, B26-50)."""
-    outcome = await relays.read_resource(hub, request.incoming, request.params.get("uri"), _round(request))
+    outcome = await relays.read_resource(hub, request.incoming, request.params, _round(request))
     ttl = outcome.ttl_ms if isinstance(outcome, Answered) else None
     # A server of before 2026 does not say how long it may be kept: not at all.
     return _shown(hub, request, outcome, {"ttlMs": ttl or 0, "cacheScope": "private"})
@@ -27,14 +28,12 @@ async def read_resource(hub: Hub, request: Request) -> Reply:
 
 async def get_prompt(hub: Hub, request: Request) -> Reply:
     """The prompt, filled in by its server."""
-    name, arguments = request.params.get("name"), request.params.get("arguments")
-    return _shown(hub, request, await relays.get_prompt(hub, request.incoming, name, arguments, _round(request)), {})
+    return _shown(hub, request, await relays.get_prompt(hub, request.incoming, request.params, _round(request)), {})
 
 
 async def complete(hub: Hub, request: Request) -> Reply:
     """Suggestions for an argument (B26-51)."""
-    ref, argument, context = (request.params.get(part) for part in ("ref", "argument", "context"))
-    return _shown(hub, request, await relays.complete(hub, request.incoming, ref, argument, context), {})
+    return _shown(hub, request, await relays.complete(hub, request.incoming, request.params), {})
 
 
 def _round(request: Request) -> relays.Round:
@@ -52,7 +51,7 @@ def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[st
             meta = {**(result.get("_meta") or {}), META_SERVER: hub.server_info}
             body = {"resultType": "complete", **result, **cacheable, "_meta": meta}
         case NeedsInput(requests, state):
-            body = {"resultType": "input_required", "requestState": state, "_meta": {META_SERVER: hub.server_info}}
+            body = {**head(hub, "input_required"), "requestState": state}
             if requests:
                 body["inputRequests"] = _for_client(request.capabilities, requests)
         case Missing(uri):

@@ -7,29 +7,16 @@ from typing import Any, Final
 from taskhub.core.records import State, TaskRecord
 from taskhub.core.versions import Proposal
 from taskhub.protocol.envelope import notification_message
-from taskhub.protocol.projection import for_client
+from taskhub.protocol.wire import tasks
 
 PROFILE: Final = Proposal.SEP_1686
 META_TASK: Final = "modelcontextprotocol.io/task"
 RELATED: Final = "modelcontextprotocol.io/related-task"
 
-STATUS: Final[dict[State, str]] = {
-    State.QUEUED: "submitted",
-    State.WORKING: "working",
-    State.INPUT_REQUIRED: "input_required",
-    State.FINISHED: "completed",
-    State.FAULTED: "failed",
-    State.CANCELLED: "cancelled",
-}
-
 
 def status(task: TaskRecord) -> str:
     """A tool error completes the task (T1686-20); nothing goes back to `submitted` (T1686-07)."""
-    if task.state is State.QUEUED and task.version > 1:
-        return "working"
-    if task.state is State.INPUT_REQUIRED and not for_client(task):
-        return "working"
-    return STATUS[task.state]
+    return "submitted" if task.state is State.QUEUED and task.version <= 1 else tasks.status(task)
 
 
 def related(task: TaskRecord) -> dict[str, Any]:

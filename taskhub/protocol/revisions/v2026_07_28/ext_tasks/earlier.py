@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskhub.core.names import META_SERVER
 from taskhub.core.records import TaskRecord
 from taskhub.core.versions import Version
 from taskhub.domain.sessions.writes import cancel_now
-from taskhub.lib import jsonx
 from taskhub.protocol import calls, owned
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request
+from taskhub.protocol.stateless.shapes import reply
 
 EARLIER: Final = Version.MCP_2025_11_25
 
@@ -34,10 +32,7 @@ def shown(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """The task in the words of 2025-11-25."""
     fields = hub.shown(task)
     assert fields is not None  # it has a handle
-    return result_reply(
-        request.id,
-        jsonx.encode({"resultType": "complete", **fields, "_meta": {META_SERVER: hub.server_info}}),
-    )
+    return reply(hub, request, fields)
 
 
 async def cancelled(hub: Hub, request: Request, task: TaskRecord) -> Reply:

@@ -7,17 +7,18 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
-from taskhub.core.names import META_SERVER, TASKS_EXTENSION
+from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import State, TaskRecord
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.lib import jsonx
-from taskhub.protocol import calls, owned
+from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.owned import known_task, store_answers, task_id
 from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import earlier, mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
+from taskhub.protocol.stateless.shapes import head, reply
 
 RUNNING: Final = (State.QUEUED, State.WORKING)
 YOUNG_SECONDS: Final = 1.0
@@ -38,31 +39,17 @@ def need_tasks(capabilities: dict[str, Any]) -> None:
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
 
 
-def task_id(request: Request) -> str:
-    """`params.taskId`; -32602 unless it is a string (T26-37)."""
-    found = request.params.get("taskId")
-    if not isinstance(found, str):
-        raise WireError(INVALID_PARAMS, "taskId must be a string")
-    return found
-
-
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
-    task = await known_task(hub, request, task_id(request))
+    task = await known_task(hub, request.principal, task_id(request.params), VERSION)
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
     return task
 
 
-async def known_task(hub: Hub, request: Request, public_id: str) -> TaskRecord | None:
-    """The caller's task of this id, if it was made in this revision."""
-    return await owned.known_task(hub, request.principal, public_id, VERSION)
-
-
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """`CreateTaskResult`: flat, no payload (T26-12, T26-13)."""
-    body = jsonx.encode({"resultType": "task", **mapping.task_fields(task), "_meta": {META_SERVER: hub.server_info}})
-    return result_reply(request.id, body)
+    return reply(hub, request, mapping.task_fields(task), "task")
 
 
 async def get(hub: Hub, request: Request) -> Reply:
@@ -72,20 +59,13 @@ async def get(hub: Hub, request: Request) -> Reply:
     if (task := await earlier.named(hub, request)) is not None:
         return earlier.shown(hub, request, task)
     need_tasks(request.capabilities)
-    with hub.hints.watch(task_id(request)) as bell:
+    with hub.hints.watch(task_id(request.params)) as bell:
         task = await _owned(hub, request)
         if task.state in RUNNING and time.time() - task.created_at.timestamp() < YOUNG_SECONDS:
             task = await _ended_soon(hub, request, task, bell)
     hub.polled[task.id] = time.time()
     hub.brought(task, request.principal.context_id)
-    head = {"resultType": "complete", "_meta": {META_SERVER: hub.server_info}}
-    return result_reply(request.id, mapping.encoded_task(task, head))
-
-
-def _acknowledged(hub: Hub, request: Request) -> Reply:
-    """Empty but for what every result says (T26-36, T26-38)."""
-    body = jsonx.encode({"resultType": "complete", "_meta": {META_SERVER: hub.server_info}})
-    return result_reply(request.id, body)
+    return result_reply(request.id, mapping.encoded_task(task, head(hub)))
 
 
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:
@@ -100,17 +80,17 @@ async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asynci
 
 
 async def update(hub: Hub, request: Request) -> Reply:
-    """Answers to open questions (T26-32..37). Keys that are unknown or answered are ignored. An
+    """Answers to open questions, and an empty ack (T26-32..37). Keys that are unknown or answered are ignored. An
     answer that does not fit its question is refused with a pointer, before any is stored."""
     calls.need_scope(request.principal, "tasks:answer")
     need_tasks(request.capabilities)
     responses = request.params.get("inputResponses")
-    task_id(request)
+    task_id(request.params)
     if not isinstance(responses, dict):
         raise WireError(INVALID_PARAMS, "inputResponses must be an object")
     task = await _owned(hub, request)
-    await owned.store_answers(hub, request.incoming, task, responses)
-    return _acknowledged(hub, request)
+    await store_answers(hub, request.incoming, task, responses)
+    return reply(hub, request, {})
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
@@ -121,4 +101,4 @@ async def cancel(hub: Hub, request: Request) -> Reply:
     need_tasks(request.capabilities)
     task = await _owned(hub, request)
     await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))
-    return _acknowledged(hub, request)
+    return reply(hub, request, {})

@@ -1,0 +1,69 @@
+"""Shapes that the wires of 2026 share: results that say what they are, tasks with their payload, questions by key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from taskhub.core.names import META_SERVER
+from taskhub.core.records import OpenQuestion, TaskRecord, ToolRecord
+from taskhub.domain.questions.kinds import METHODS
+from taskhub.lib import jsonx
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Reply
+from taskhub.protocol.replies import result_reply
+from taskhub.protocol.revision import Request
+from taskhub.protocol.wire.lists import described
+from taskhub.protocol.wire.tasks import for_client
+
+
+def head(hub: Hub, kind: str = "complete") -> dict[str, Any]:
+    """What every result says: what it is, and who serves it (B26-40, B26-41)."""
+    return {"resultType": kind, "_meta": {META_SERVER: hub.server_info}}
+
+
+def reply(hub: Hub, request: Request, fields: Mapping[str, Any], kind: str = "complete") -> Reply:
+    """A result with these fields."""
+    body = {"resultType": kind, **fields, "_meta": {META_SERVER: hub.server_info}}
+    return result_reply(request.id, jsonx.encode(body))
+
+
+def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
+    """A tool without any word on tasks, whichever of them it is shown in (T26-56, T2557-03)."""
+    return described(tool, ("execution",))
+
+
+def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
+    """Questions by key (T26-24, B26-61)."""
+    return {q.key: {"method": METHODS[q.kind], "params": q.params} for q in questions}
+
+
+def encoded_task(task: TaskRecord, fields: dict[str, Any]) -> bytes:
+    """The flat task of `fields` and, by its status, its payload, as JSON (T26-24..27, T2557-10, T2557-11). Stored
+    results and errors are spliced in as they lie in the database."""
+    match fields["status"]:
+        case "input_required":
+            return jsonx.encode({**fields, "inputRequests": input_requests(for_client(task))})
+        case "completed":
+            return jsonx.encode(fields)[:-1] + b',"result":' + complete_result(task) + b"}"
+        case "failed":
+            assert task.error_json is not None  # CHECK task_error_iff_faulted
+            return jsonx.encode(fields)[:-1] + b',"error":' + task.error_json.encode() + b"}"
+        case _:
+            return jsonx.encode(fields)
+
+
+def complete_result(task: TaskRecord) -> bytes:
+    """The tool's result as a plain call returns it, with its own `resultType` (clients reject an inlined result
+    without one)."""
+    assert task.result_json is not None  # CHECK task_result_iff_finished
+    body = task.result_json.encode()
+    if META_SERVER.encode() in body:
+        # Of the server behind us: our own replies say whose they are.
+        found = json.loads(body)
+        if isinstance(meta := found.get("_meta"), dict) and meta.pop(META_SERVER, None) is not None:
+            if not meta:
+                del found["_meta"]
+            body = jsonx.encode(found)
+    return b'{"resultType":"complete"' + (b"," if body != b"{}" else b"") + body[1:]

@@ -44,7 +44,7 @@ from taskhub.domain.tasks.polls import store_polls
 from taskhub.domain.tasks.result_reads import store_reads
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Crowded, Lanes, Unanswered
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
 from taskhub.push.consumers import HintConsumer, NoSuchSocket
@@ -115,7 +115,7 @@ def build_hub() -> Hub:
         raise ImproperlyConfigured(error.message) from None
     return Hub(
         lanes=_lanes(settings.TASKHUB_LANES, "lane", patience=PATIENCE_SECONDS, most=MOST_WAITING),
-        sealer=Sealer(settings.SECRET_KEY.encode()),
+        signer=Signer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
         versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),

@@ -22,7 +22,7 @@ from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 
 
 class Bell(asyncio.Event):
@@ -108,7 +108,7 @@ class Hub:
     """One per web process."""
 
     lanes: Lanes
-    sealer: Sealer
+    signer: Signer
     server_info: Mapping[str, str]
     inline_wait_seconds: float
     versions: tuple[str, ...]

@@ -29,7 +29,7 @@ from taskhub.domain.relays.outcomes import (
 )
 from taskhub.domain.relays.writes import RELAY_SECONDS, add_relay, drop_relay, take_outcome
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
+from taskhub.lib.signing import InvalidToken
 from taskhub.lib.uritemplates import matches
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
@@ -59,7 +59,7 @@ class Round:
 
 
 async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
-    """The prompt as its server fills it in. The state of a `NeedsInput` is sealed: hand it to the caller,
+    """The prompt as its server fills it in. The state of a `NeedsInput` is signed: hand it to the caller,
     and its return with the answers into the same function. Raises `WireError` for what the caller
     got wrong, `ScopeMissing`, `LimitReached`, and `Unavailable` when no worker lives."""
     calls.need_scope(incoming.principal, SCOPE)
@@ -79,7 +79,7 @@ async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another server")
     own = {"name": prompt.key, "arguments": arguments, **_of_round(incoming, round_, asked)}
     outcome = await _relayed(hub, incoming, _server_of(prompt), GET_PROMPT, own, round_.capabilities)
-    return _sealed(hub, incoming, request, prompt.server_id, outcome)
+    return _signed(hub, incoming, request, prompt.server_id, outcome)
 
 
 def _missing(definition: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
@@ -110,7 +110,7 @@ async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], ro
     for server in servers:
         outcome = await _relayed(hub, incoming, server, READ, own, round_.capabilities)
         if not isinstance(outcome, Missing):
-            return _sealed(hub, incoming, request, server.id, outcome)
+            return _signed(hub, incoming, request, server.id, outcome)
     return outcome
 
 
@@ -235,13 +235,13 @@ def _digest(request: list[Any]) -> str:
     return hashlib.sha256(jsonx.canonical(request)).hexdigest()[:32]
 
 
-def _sealed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
+def _signed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
     """A `NeedsInput` whose state is ours: bound to the caller and the request (B26-64), with the server's
     own state inside, which the server itself protects as far as it cares."""
     if not isinstance(outcome, NeedsInput):
         return outcome
     bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
-    return replace(outcome, state=hub.sealer.seal("relayState", bound, seconds=STATE_SECONDS))
+    return replace(outcome, state=hub.signer.sign("relayState", bound, seconds=STATE_SECONDS))
 
 
 def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Continued | None:
@@ -249,12 +249,12 @@ def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Co
     if state is None:
         return None
     try:
-        sealed = hub.sealer.open("relayState", state) if isinstance(state, str) else None
-    except Unsealed as error:
+        signed = hub.signer.verify("relayState", state) if isinstance(state, str) else None
+    except InvalidToken as error:
         raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
-    if not isinstance(sealed, list) or sealed[:2] != [incoming.principal.context_id, _digest(request)]:
+    if not isinstance(signed, list) or signed[:2] != [incoming.principal.context_id, _digest(request)]:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another request")
-    _, _, server_id, own, requests = sealed
+    _, _, server_id, own, requests = signed
     return _Continued(int(server_id), own, requests)
 
 

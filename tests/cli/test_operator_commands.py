@@ -26,7 +26,7 @@ from taskhub.domain.audit.seal import seal_events
 from taskhub.domain.catalogue.spec import ServerSpec
 from taskhub.domain.catalogue.sync import Listed, store_problem, store_snapshot
 from taskhub.domain.workers.writes import goodbye, heartbeat
-from taskhub.lib.sealing import Vault
+from taskhub.lib.signing import Vault
 from taskhub.store.models import Event, Question, Seal, Server, Task
 from tests.cli.shell import run
 from tests.domain import kit
@@ -88,7 +88,7 @@ def test_a_server_that_does_not_answer_is_the_doctors_one_complaint(fit: int) ->
 
 def test_a_token_that_was_encrypted_with_another_key_is_a_complaint(fit: int) -> None:
     """Also where nobody has tried the server since."""
-    Server.objects.filter(pk=fit).update(transport="http", credentials=Vault(b"another key").lock("token"))
+    Server.objects.filter(pk=fit).update(transport="http", credentials=Vault(b"another key").encrypt("token"))
     code, out, _ = run("doctor")
     told = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
     assert (code, failures(out)) == (1, [f"FAIL server files: {told}"])

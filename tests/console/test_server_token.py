@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from taskhub.domain.catalogue.sync import SyncedServer, enabled_servers
-from taskhub.lib.sealing import Unsealed, Vault
+from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.store.models import Event, Server, Tenant
 from tests.console.admin import words
 from tests.factories import make_server
@@ -82,17 +82,17 @@ def test_a_command_gets_no_token(admin: Client, tenant: Tenant) -> None:
 
 def test_another_key_cannot_read_it_and_takes_no_other_server_down(admin: Client, tenant: Tenant) -> None:
     server, other = added(admin), make_server(tenant, "here")
-    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").lock(SECRET), state="ready")
+    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").encrypt(SECRET), state="ready")
     assert (row_of(server).token, row_of(server).unusable) == ("", LOST)
     assert (row_of(other).token, row_of(other).unusable) == ("", "")
-    with pytest.raises(Unsealed):
-        Vault(b"one").unlock(Vault(b"two").lock(SECRET))
+    with pytest.raises(InvalidToken):
+        Vault(b"one").decrypt(Vault(b"two").encrypt(SECRET))
 
 
 def test_a_token_that_cannot_be_read_is_told_on_the_page_and_in_the_list(admin: Client) -> None:
     """At once, whatever a worker has found before the key was changed."""
     server = added(admin)
-    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").lock(SECRET), state="ready")
+    Server.objects.filter(pk=server.pk).update(credentials=Vault(b"another key").encrypt(SECRET), state="ready")
     page = read(admin, f"/servers/{server.pk}/")
     assert "sent with every request" not in page
     assert f"Unreachable {LOST}" in page

@@ -13,7 +13,7 @@ from taskhub.core import errors as domain
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from taskhub.protocol.calls import ScopeMissing
 from taskhub.protocol.dispatch import handle, wire_error
 from taskhub.protocol.errors import http_status
@@ -49,7 +49,7 @@ async def _answer(
 ) -> Reply:
     hub = Hub(
         lanes=cast("Lanes", _Broken(error)),
-        sealer=Sealer(b"k"),
+        signer=Signer(b"k"),
         server_info={"name": "t", "version": "1"},
         inline_wait_seconds=0.1,
         versions=(VERSION,),
@@ -122,7 +122,7 @@ def test_every_domain_error_has_one_answer(error: domain.TaskHubError, status: i
 async def test_a_client_of_an_era_that_is_switched_off_learns_which_there_is() -> None:
     hub = Hub(
         lanes=cast("Lanes", None),
-        sealer=Sealer(b"k"),
+        signer=Signer(b"k"),
         server_info={"name": "t", "version": "1"},
         inline_wait_seconds=0.1,
         versions=(VERSION,),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from tests.support.client import (
     EVERYTHING,
     FORMS,
@@ -164,15 +164,15 @@ def test_a_state_of_another_call_or_caller_is_refused(alice: Client, bob: Client
 
 @pytest.mark.req("B26-64")
 def test_a_state_past_its_time_or_sealed_for_something_else_is_refused(alice: Client) -> None:
-    sealer = Sealer(os.environ["SECRET_KEY"].encode())
+    signer = Signer(os.environ["SECRET_KEY"].encode())
     asked = _ask(alice, ELICIT)
-    inside = sealer.open("requestState", asked.result["requestState"])
+    inside = signer.verify("requestState", asked.result["requestState"])
     forged = [
-        sealer.seal("requestState", inside, seconds=-1),
-        sealer.seal("tools/list", inside, seconds=60),
-        Sealer(b"another key").seal("requestState", inside, seconds=60),
-        sealer.seal("requestState", None, seconds=60),
-        sealer.seal("requestState", ["A" * 32, *inside[1:]], seconds=60),
+        signer.sign("requestState", inside, seconds=-1),
+        signer.sign("tools/list", inside, seconds=60),
+        Signer(b"another key").sign("requestState", inside, seconds=60),
+        signer.sign("requestState", None, seconds=60),
+        signer.sign("requestState", ["A" * 32, *inside[1:]], seconds=60),
     ]
     for state in forged:
         params = {"inputResponses": {"user_name": accept(name="Ada")}, "requestState": state}

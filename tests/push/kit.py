@@ -17,7 +17,7 @@ from django.test import Client
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Person
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from taskhub.protocol.hub import Hub
 from taskhub.push.listener import Feeder
 from taskhub.store.listener import listen
@@ -106,7 +106,7 @@ async def listening(**more: Any) -> AsyncIterator[Heard]:
 def make_hub(lanes: Lanes | None = None) -> Hub:
     """A hub, without lanes unless they are given: what only listens needs none."""
     lanes = lanes or Lanes(0)
-    return Hub(lanes=lanes, sealer=Sealer(b"key"), server_info={}, inline_wait_seconds=0.5, versions=("2026-07-28",))
+    return Hub(lanes=lanes, signer=Signer(b"key"), server_info={}, inline_wait_seconds=0.5, versions=("2026-07-28",))
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import server_detail
 from taskhub.domain.catalogue.writes import set_server_token
-from taskhub.lib.sealing import Vault
+from taskhub.lib.signing import Vault
 from taskhub.store.models import Server
 from tests.upstream import kit
 from tests.worker.kit import Hall, call, ended, wait_until
@@ -68,7 +68,7 @@ def test_a_server_whose_token_cannot_be_read_is_not_called_without_it(
     caplog.set_level("INFO", "taskhub.worker.servers")
     lost = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
     with kit.HttpServer() as http:
-        server = hall.server(http.target, credentials=Vault(b"the key of before").lock("s3cret"))
+        server = hall.server(http.target, credentials=Vault(b"the key of before").encrypt("s3cret"))
         tool = hall.tool(server, "echo")
         worker = hall.start()
         task = ended(call(tool, text="hello"))

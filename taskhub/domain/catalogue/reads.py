@@ -14,7 +14,7 @@ from django.db.models import Count, F, Q
 from taskhub.core.policy import Policy, mark_of, values_of
 from taskhub.core.secrets import without_secrets
 from taskhub.core.transports import CALLS_AT_ONCE
-from taskhub.lib.sealing import Unsealed, Vault
+from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
@@ -216,8 +216,8 @@ def server_name(server_id: int) -> str:
 
 
 def target_of(server: Server) -> str:
-    """Its whole address or command. Raises `Unsealed` if a secret in it was encrypted under another `SECRET_KEY`."""
-    return server.target if server.sealed_target is None else vault().unlock(bytes(server.sealed_target))
+    """Its whole address or command. Raises `InvalidToken` if a secret in it was encrypted with another key."""
+    return server.target if server.sealed_target is None else vault().decrypt(bytes(server.sealed_target))
 
 
 def lost(server: Server) -> str:
@@ -231,14 +231,14 @@ def without_its_secrets(server: Server, text: str) -> str:
     """A text that may quote where the server is."""
     try:
         return without_secrets(text, server.transport, target_of(server))
-    except Unsealed:
+    except InvalidToken:
         return text  # nobody here can have read them
 
 
 def _readable(locked: bytes | memoryview) -> bool:
     try:
-        vault().unlock(bytes(locked))
-    except Unsealed:
+        vault().decrypt(bytes(locked))
+    except InvalidToken:
         return False
     return True
 

@@ -24,7 +24,7 @@ from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
 from taskhub.domain.catalogue.reads import lost, target_of, vault, without_its_secrets
 from taskhub.domain.hints.announce import notify
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
+from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import Server, Tool
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def _row(server: Server) -> SyncedServer:
         server.target if unusable else target_of(server),
         server.prefix,
         server.calls_at_once or CALLS_AT_ONCE[server.transport],
-        vault().unlock(token) if token else "",
+        vault().decrypt(token) if token else "",
         unusable,
     )
 
@@ -106,7 +106,7 @@ def _row(server: Server) -> SyncedServer:
 def _kept(transport: str, target: str) -> dict[str, Any]:
     """The columns of a server that is there: the whole of it is encrypted if it has a secret."""
     shown = redacted(transport, target)
-    return {"target": shown, "sealed_target": None if shown == target else vault().lock(target)}
+    return {"target": shown, "sealed_target": None if shown == target else vault().encrypt(target)}
 
 
 def new_server(
@@ -178,7 +178,7 @@ def _is(server: Server, target: str) -> bool:
     same: it is set again."""
     try:
         return target_of(server) == target
-    except Unsealed:
+    except InvalidToken:
         kept = _kept(server.transport, target)
         if server.target != kept["target"]:
             return False

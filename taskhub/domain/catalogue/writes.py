@@ -137,7 +137,7 @@ def _locked_token(transport: str, token: str) -> bytes | None:
         raise Invalid("Only a server with a URL is sent a token.", field="token")
     if not _TOKEN.fullmatch(token):
         raise Invalid("A token has up to 4,096 characters: letters, digits and -._~+/=.", field="token")
-    return vault().lock(token)
+    return vault().encrypt(token)
 
 
 def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:

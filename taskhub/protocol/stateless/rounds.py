@@ -15,7 +15,7 @@ from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL
 from taskhub.domain.tasks.reads import owned_task
 from taskhub.lib import jsonx
-from taskhub.lib.sealing import Unsealed
+from taskhub.lib.signing import InvalidToken
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import error_message, result_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError, of_server
@@ -127,10 +127,10 @@ async def _created(
     )
 
 
-def _sealed_state(hub: Hub, request: Request, task: TaskRecord) -> str:
+def _signed_state(hub: Hub, request: Request, task: TaskRecord) -> str:
     """Our own `requestState`: binds the round to the task, the caller and the call (B26-64). It
     differs per round because the open questions do."""
-    return hub.sealer.seal("requestState", _bound(request, task.public_id, task.version), seconds=STATE_SECONDS)
+    return hub.signer.sign("requestState", _bound(request, task.public_id, task.version), seconds=STATE_SECONDS)
 
 
 def _bound(request: Request, public_id: str, version: int) -> list[Any]:
@@ -142,12 +142,12 @@ def _bound(request: Request, public_id: str, version: int) -> list[Any]:
 async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, Any], revision: str) -> TaskRecord:
     """The task of an earlier round, with the answers of this one stored. Any process can do it."""
     try:
-        sealed = hub.sealer.open("requestState", state) if isinstance(state, str) else None
-    except Unsealed as error:
+        signed = hub.signer.verify("requestState", state) if isinstance(state, str) else None
+    except InvalidToken as error:
         raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}") from None
-    if not isinstance(sealed, list) or sealed != _bound(request, sealed[0], sealed[3]):
+    if not isinstance(signed, list) or signed != _bound(request, signed[0], signed[3]):
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another call")
-    task = await hub.lanes.run(owned_task, request.principal.context_id, sealed[0])
+    task = await hub.lanes.run(owned_task, request.principal.context_id, signed[0])
     if task is None or task.revision != revision:
         raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
     if responses:
@@ -178,7 +178,7 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> 
         {
             **head(hub, wording.round),
             "inputRequests": input_requests(for_client(task)),
-            "requestState": _sealed_state(hub, request, task),
+            "requestState": _signed_state(hub, request, task),
         }
     )
 

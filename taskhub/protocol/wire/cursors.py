@@ -1,10 +1,10 @@
-"""Cursors between the pages of a list: sealed, and good for an hour for one list of one owner."""
+"""Cursors between the pages of a list: signed, and good for an hour for one list of one owner."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from taskhub.lib.sealing import Unsealed
+from taskhub.lib.signing import InvalidToken
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 
@@ -17,14 +17,14 @@ def opened(hub: Hub, purpose: str, owner: int, cursor: Any) -> int | None:
     if cursor is None:
         return None
     try:
-        whose, place = hub.sealer.open(purpose, cursor) if isinstance(cursor, str) else (None, 0)
-    except Unsealed:
+        whose, place = hub.signer.verify(purpose, cursor) if isinstance(cursor, str) else (None, 0)
+    except InvalidToken:
         whose, place = None, 0
     if whose != owner:
         raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
     return int(place)
 
 
-def sealed(hub: Hub, purpose: str, owner: int, place: int) -> str:
+def signed(hub: Hub, purpose: str, owner: int, place: int) -> str:
     """The cursor that stands for the place."""
-    return hub.sealer.seal(purpose, [owner, place], seconds=CURSOR_SECONDS)
+    return hub.signer.sign(purpose, [owner, place], seconds=CURSOR_SECONDS)

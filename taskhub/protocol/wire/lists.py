@@ -53,7 +53,7 @@ def listing(
         everything, end = items(found), start + PAGE
         result = {**head(hub), member: [shape(item, version) for item in everything[start:end]]}
         if len(everything) > end:
-            result["nextCursor"] = cursors.sealed(hub, purpose, found.tenant_id, end)
+            result["nextCursor"] = cursors.signed(hub, purpose, found.tenant_id, end)
         return jsonx.encode(result)
 
     return answer

@@ -12,7 +12,7 @@ from taskhub.api.asgi import Lean
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from taskhub.protocol.dispatch import handle
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
@@ -188,7 +188,7 @@ async def _never() -> None:
 def _hub(*mounts: str) -> Hub:
     return Hub(
         lanes=cast("Lanes", None),
-        sealer=Sealer(b"k"),
+        signer=Signer(b"k"),
         server_info={"name": "t", "version": "1"},
         inline_wait_seconds=0.1,
         versions=VERSIONS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from tests.support.hub import RunningHub
 from tests.support.sep_2557_client import ASKABLE, Historical, accept
 
@@ -228,13 +228,13 @@ def test_a_state_is_checked_before_its_answers_are_taken(ann: Historical, hub: R
 def test_a_state_expires_and_cannot_be_read(hub: RunningHub, ann: Historical) -> None:
     task = ann.create("confirm_delete", {"filename": "x"})
     ((context_id,),) = hub.sql("SELECT context_id FROM task WHERE public_id = %s", (task["taskId"],))
-    sealer = Sealer(os.environ["SECRET_KEY"].encode())
-    assert sealer.unwrap("sep-2557/task", task["requestState"]) == [task["taskId"], context_id]
-    fresh = sealer.wrap("sep-2557/task", [task["taskId"], context_id], seconds=60)
-    stale = sealer.wrap("sep-2557/task", [task["taskId"], context_id], seconds=-1)
+    signer = Signer(os.environ["SECRET_KEY"].encode())
+    assert signer.decrypt("sep-2557/task", task["requestState"]) == [task["taskId"], context_id]
+    fresh = signer.encrypt("sep-2557/task", [task["taskId"], context_id], seconds=60)
+    stale = signer.encrypt("sep-2557/task", [task["taskId"], context_id], seconds=-1)
     assert ann.get(task["taskId"], requestState=fresh).status == 200
     assert ann.get(task["taskId"], requestState=stale).refusal == (400, -32602)
-    assert sealer.wrap("sep-2557/task", [], seconds=60) != sealer.wrap("sep-2557/task", [], seconds=60)
+    assert signer.encrypt("sep-2557/task", [], seconds=60) != signer.encrypt("sep-2557/task", [], seconds=60)
 
 
 @pytest.mark.req("T2557-17", "T2557-14")

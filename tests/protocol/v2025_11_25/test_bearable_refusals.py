@@ -17,7 +17,7 @@ from taskhub.core import errors as domain
 from taskhub.core.names import SCOPES
 from taskhub.core.records import Principal
 from taskhub.lib.lanes import Lanes
-from taskhub.lib.sealing import Sealer
+from taskhub.lib.signing import Signer
 from taskhub.protocol.dispatch import failure, handle
 from taskhub.protocol.envelope import glimpsed
 from taskhub.protocol.hub import Hub
@@ -163,7 +163,7 @@ async def _never() -> None:
 def _hub(error: Exception) -> Hub:
     return Hub(
         lanes=cast("Lanes", _Broken(error)),
-        sealer=Sealer(b"k"),
+        signer=Signer(b"k"),
         server_info={"name": "t", "version": "1"},
         inline_wait_seconds=0.1,
         versions=VERSIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskhub.core.records import TaskRecord
-from taskhub.lib.sealing import Unsealed
+from taskhub.lib.signing import InvalidToken
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.stateless.request import Request
@@ -16,7 +16,7 @@ _PURPOSE: Final = "sep-2557/task"
 
 def request_state(hub: Hub, request: Request, task: TaskRecord) -> str:
     """A fresh value. It differs each time, and all of them are good for their time (T2557-15)."""
-    return hub.sealer.wrap(_PURPOSE, [task.public_id, request.principal.context_id], seconds=STATE_SECONDS)
+    return hub.signer.encrypt(_PURPOSE, [task.public_id, request.principal.context_id], seconds=STATE_SECONDS)
 
 
 def check_state(hub: Hub, request: Request, public_id: str) -> None:
@@ -25,8 +25,8 @@ def check_state(hub: Hub, request: Request, public_id: str) -> None:
     if found is None:
         return
     try:
-        held = hub.sealer.unwrap(_PURPOSE, found) if isinstance(found, str) else None
-    except Unsealed as error:
+        held = hub.signer.decrypt(_PURPOSE, found) if isinstance(found, str) else None
+    except InvalidToken as error:
         raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}", status=400) from None
     if held != [public_id, request.principal.context_id]:
         raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another task", status=400)

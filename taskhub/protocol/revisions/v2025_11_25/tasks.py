@@ -117,7 +117,7 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
         raise _unknown_method(request)
     page: dict[str, Any] = {"tasks": [_listed(task) for _, task in found[:PAGE]]}
     if len(found) > PAGE:
-        page["nextCursor"] = cursors.sealed(hub, request.method, context_id, found[PAGE - 1][0])
+        page["nextCursor"] = cursors.signed(hub, request.method, context_id, found[PAGE - 1][0])
     return result_reply(request.id, jsonx.encode(page))
 
 

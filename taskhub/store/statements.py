@@ -120,7 +120,7 @@ def _without_comments(text: str) -> str:
 
 def files() -> list[Path]:
     """All files of statements."""
-    return sorted([*_PACKAGE.glob("domain/*/statements.sql"), _PACKAGE / "store" / "sql" / "statements.sql"])
+    return sorted(_PACKAGE.glob("domain/*/statements.sql"))
 
 
 def _load() -> dict[str, Named]:

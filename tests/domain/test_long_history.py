@@ -13,8 +13,8 @@ import pytest
 from django.db import connection
 
 from taskhub.domain.clients.reads import COUNT_CAP, LOOKED_AT, client_detail, client_page
-from taskhub.domain.sessions.reads import LOOKED_AT as NEWEST
-from taskhub.domain.sessions.reads import handed_out
+from taskhub.domain.tasks.handles import LOOKED_AT as NEWEST
+from taskhub.domain.tasks.handles import handed_out
 from taskhub.domain.tasks.listing import TABS, TaskFilter, tab_counts, task_page
 from taskhub.domain.tasks.sweep import purge
 from taskhub.store.models import Task

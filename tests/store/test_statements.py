@@ -48,6 +48,18 @@ def test_every_statement_is_used_and_every_one_used_is_there() -> None:
     assert USED.keys() == STATEMENTS.keys()
 
 
+def test_each_statement_lies_in_the_folder_that_uses_it() -> None:
+    """Beside the Python that calls it: `statements.one("name", …)` in another folder of the domain would be looked for
+    in vain."""
+    used = {
+        name: path.parent.name
+        for path in ROOT.rglob("*.py")
+        for name in re.findall(r'statements\.\w+\(\s*"(\w+)"', path.read_text())
+    }
+    elsewhere = {name: named.file for name, named in STATEMENTS.items() if f"domain/{used[name]}/" not in named.file}
+    assert elsewhere == {}
+
+
 def test_no_file_is_longer_than_a_person_reads() -> None:
     for path in files():
         lines = path.read_text().splitlines()

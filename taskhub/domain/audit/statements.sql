@@ -190,18 +190,6 @@ SELECT e.xid FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid
 ORDER BY e.xid, e.id LIMIT 1 OFFSET :most;
 
--- read fresh: seal_lag() -> float
--- How old the oldest event is that no seal holds, in seconds; in a cluster that has yet to count as far as the seals
--- go, where none can be made, how old the last seal is.
-WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
-SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
-    (
-        SELECT e.at FROM event AS e
-        WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
-    ),
-    (SELECT at FROM last WHERE to_xid > pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift())
-)), 0)::float8;
-
 /* fragment: newest_move
 e.id, e.after FROM event AS e
     WHERE e.tenant_id IS NULL AND e.action = 'audit.moved' ORDER BY e.id DESC LIMIT 1

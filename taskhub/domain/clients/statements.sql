@@ -1,4 +1,4 @@
--- Clients and what they say of themselves, applications and who allows them what. The form:
+-- Clients, what they say of themselves, and their tokens. The form:
 -- taskhub/store/statements.py.
 
 -- What a client declares is read from its newest calls, because each call speaks for itself (T26-03): "never" means
@@ -96,53 +96,32 @@ SELECT h.client_info::text AS program, h.revision,
 FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT :most;
 
 
--- Applications
+-- Tokens
 
--- read fresh: applications(tenant bigint, issuer text, application bigint, client text, most int)
---     -> list[ApplicationRow]
-SELECT a.id, r.name AS own_name, r.client_id, r.registration_source AS source,
-       r.client_type = 'confidential' AS confidential, r.redirect_uris, a.created_at, a.blocked_at,
-       consents.n AS people, tokens.live AS live_tokens, tokens.used_at AS last_used_at
-FROM application AS a
-JOIN oauth2_provider_application AS r ON r.id = a.registration_id
-CROSS JOIN LATERAL (SELECT count(*) AS n FROM consent AS s WHERE s.application_id = a.id) AS consents
-CROSS JOIN LATERAL (
-    SELECT (SELECT count(*) FROM oauth2_provider_accesstoken AS t
-            JOIN consent AS s ON s.user_id = t.user_id AND s.application_id = a.id
-            WHERE t.application_id = r.id AND t.expires > clock_timestamp()) AS live,
-           (SELECT max(c.last_seen_at) FROM auth_context AS c
-            WHERE c.tenant_id = a.tenant_id AND c.issuer = :issuer AND c.client_id = r.client_id) AS used_at
-) AS tokens
-WHERE a.tenant_id = :tenant
-  AND (:application IS NULL OR a.id = :application)
-  AND (:client IS NULL OR r.client_id = :client)
-ORDER BY lower(coalesce(nullif(r.name, ''), r.client_id)), a.id LIMIT :most;
+-- write: use_token(digest bytea, address text) -> _Token | None
+UPDATE access_token AS a SET last_used_at = clock_timestamp(), last_address = :address
+FROM auth_context AS c
+WHERE a.digest = :digest AND a.revoked_at IS NULL AND c.id = a.context_id AND c.disabled_at IS NULL
+  AND (a.expires_at IS NULL OR a.expires_at > clock_timestamp())
+RETURNING a.id, a.scopes, a.expires_at, c.id AS context_id, c.tenant_id, c.issuer, c.subject, c.client_id, c.name;
 
-/* fragment: consents
-consent AS s
-JOIN application AS a ON a.id = s.application_id
-JOIN oauth2_provider_application AS r ON r.id = a.registration_id
-JOIN auth_user AS u ON u.id = s.user_id
-LEFT JOIN auth_context AS c ON c.tenant_id = a.tenant_id AND c.issuer = :issuer
-                           AND c.subject = 'user:' || u.id AND c.client_id = r.client_id
-*/
-/* fragment: live_tokens
-(SELECT count(*) FROM oauth2_provider_accesstoken AS t
- WHERE t.application_id = r.id AND t.user_id = u.id AND t.expires > clock_timestamp())
-*/
+-- write: use_oauth_token(checksum text, issuer text) -> _OAuthToken | None
+UPDATE auth_context AS c SET last_seen_at = clock_timestamp()
+FROM oauth2_provider_accesstoken AS t
+JOIN auth_user AS u ON u.id = t.user_id AND u.is_active
+JOIN LATERAL (
+    SELECT x.tenant_id, x.role FROM membership AS x WHERE x.user_id = u.id ORDER BY x.tenant_id LIMIT 1
+) AS m ON true
+JOIN oauth2_provider_application AS r ON r.id = t.application_id
+JOIN application AS a ON a.registration_id = r.id AND a.tenant_id = m.tenant_id AND a.blocked_at IS NULL
+JOIN consent AS s ON s.application_id = a.id AND s.user_id = u.id
+WHERE t.token_checksum = :checksum AND t.expires > clock_timestamp()
+  AND c.tenant_id = m.tenant_id AND c.issuer = :issuer AND c.subject = 'user:' || u.id
+  AND c.client_id = r.client_id AND c.disabled_at IS NULL
+RETURNING t.scope, s.scopes AS consented, m.role, t.resource, t.expires AS expires_at,
+    c.id AS context_id, c.tenant_id, c.subject, c.client_id, c.name;
 
--- read fresh: consents(tenant bigint, issuer text, application bigint, context bigint, most int) -> list[ConsentRow]
-SELECT s.id, u.id AS user_id, u.username, m.role, s.scopes, s.created_at, s.updated_at, {live_tokens} AS live_tokens,
-       c.id AS context, c.last_seen_at AS last_used_at
-FROM {consents}
-LEFT JOIN membership AS m ON m.user_id = u.id AND m.tenant_id = a.tenant_id
-WHERE a.tenant_id = :tenant AND a.id = :application AND (:context IS NULL OR c.id = :context)
-ORDER BY u.username LIMIT :most;
-
--- read fresh: allowed(tenant bigint, issuer text, user bigint, most int) -> list[AllowedRow]
-SELECT s.id, r.name AS own_name, r.client_id, r.registration_source AS source,
-       r.client_type = 'confidential' AS confidential, a.blocked_at, s.scopes, s.updated_at,
-       {live_tokens} AS live_tokens, c.last_seen_at AS last_used_at
-FROM {consents}
-WHERE a.tenant_id = :tenant AND u.id = :user
-ORDER BY s.updated_at DESC, s.id LIMIT :most;
+-- read: live_task_ids(context bigint, tenant bigint, most int) -> list[int]
+SELECT t.id FROM task AS t
+WHERE t.context_id = :context AND t.tenant_id = :tenant AND t.ended_at IS NULL AND t.cancel_requested_at IS NULL
+ORDER BY t.id LIMIT :most;

@@ -24,6 +24,7 @@ class AnswerOutcome(StrEnum):
 
 
 _ANSWER = statements.one("answer", AnswerOutcome)
+_REFUSE = statements.one("refuse", AnswerOutcome)
 
 
 def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
@@ -55,6 +56,20 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
         final = jsonx.encode({"content": [{"type": "text", "text": text}], "isError": True}).decode()
     return _store(
         task_id, question.key, jsonx.encode(response).decode(), "approve" if approve else "reject", final, actor
+    )
+
+
+def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
+    """The client answered with an error: the call fails with it, whoever else could have answered (CH-05)."""
+    clean = jsonx.repaired(error)
+    return change(
+        _REFUSE,
+        task_id,
+        task=task_id,
+        key=question.key,
+        error=jsonx.encode(clean).decode(),
+        message=str(clean["message"])[:1024],
+        who=who(actor),
     )
 
 

@@ -1,4 +1,4 @@
--- Reads through workers, followed resources, and hints. The form: taskhub/store/statements.py.
+-- Reads through workers, and followed resources. The form: taskhub/store/statements.py.
 
 -- write: add_relay(relay bigint, context bigint, server bigint, method text, params text, capabilities text,
 --     seconds float8, most int) -> str | None
@@ -50,22 +50,3 @@ SELECT DISTINCT i.server_id, i.uri FROM interest AS i;
 
 -- write: mark_followed(server bigint, uris text[]) -> None
 SELECT mark_followed(:server, :uris);
-
-
--- Hints
-
--- write: notify(channel text, hints text) -> None
-SELECT pg_notify(:channel, :hints);
-
--- write: notify_soon(channel text, hints text) -> None
--- The setting is read at the commit, which follows at once: nobody waits for a disk.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hints);
-
--- write: wait_for_no_disk() -> None
-SELECT set_config('synchronous_commit', 'off', false);
-
--- write: notify_of_tasks(channel text, tasks bigint[]) -> None
-SELECT pg_notify(:channel, string_agg(h.hint, ';'))
-FROM unnest(:tasks) AS i (id)
-CROSS JOIN LATERAL (SELECT th_hint(t) AS hint FROM task AS t WHERE t.id = i.id LIMIT 1) AS h
-HAVING count(*) > 0;

@@ -10,15 +10,11 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from taskhub.core.errors import NotFound
 from taskhub.core.hints import SessionChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, OpenQuestion
-from taskhub.core.states import State
-from taskhub.domain.audit.record import record_event
-from taskhub.domain.changes import change, who
 from taskhub.domain.hints.announce import announce
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
@@ -37,10 +33,6 @@ _MARK_PROFILE = statements.none("mark_profile")
 _STORE_SEEN = statements.none("store_seen")
 _PURGE_SESSIONS = statements.rowcount("purge_sessions")
 _PURGE_STREAMS = statements.rowcount("purge_streams")
-_HAND_OUT = statements.none("hand_out")
-_FORGET = statements.maybe("forget_task", str)
-_CANCEL_NOW = statements.one("cancel_now", str)
-_REFUSE = statements.one("refuse", AnswerOutcome)
 
 
 def start_session(
@@ -243,18 +235,9 @@ def refuse_request(
 ) -> AnswerOutcome:
     """The client answered this request with an error: the call fails with it, whoever else could have
     answered."""
-    clean = jsonx.repaired(error)
     with transaction.atomic():
         _close_request(outbound_id)
-        return change(
-            _REFUSE,
-            task_id,
-            task=task_id,
-            key=question.key,
-            error=jsonx.encode(clean).decode(),
-            message=str(clean["message"])[:1024],
-            who=who(actor),
-        )
+        return refuse_question(task_id, question, error, actor=actor)
 
 
 def _close_request(outbound_id: int) -> None:
@@ -270,27 +253,3 @@ def ask_further(outbound_id: int, method: str, params: dict[str, Any], *, second
 def hurry(session_id: int, client_task_id: str) -> None:
     """The client says that its own task changed: ask for it now (CH-11)."""
     announce(*_HURRY(session=session_id, client_task_id=client_task_id))
-
-
-def hand_out(task_id: int) -> None:
-    """The caller gets a handle of a task that it had waited for before."""
-    _HAND_OUT(task=task_id)
-
-
-def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:
-    """The wire forgets an ended task now; the console keeps it as long as any. `False` for one that
-    has not ended (T1686-15)."""
-    with transaction.atomic():
-        public_id = _FORGET(task=task_id)
-        if public_id is not None:
-            record_event("task.deleted", tenant_id=tenant_id, target=target, actor=actor, after={"task": public_id})
-    return public_id is not None
-
-
-def cancel_now(task_id: int, *, actor: Actor) -> State | None:
-    """End the task as cancelled at once, whoever runs it (T25-28). Returns the state it had already
-    ended in, `None` when this cancelled it. Raises `NotFound`."""
-    before = change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))
-    if before == "unknown":
-        raise NotFound("Task not found")
-    return State(before) if before else None

@@ -312,11 +312,6 @@ SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS N
 -- read: known_key(context bigint, key text) -> bool
 SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempotency_key = :key);
 
--- read: live_task_ids(context bigint, tenant bigint, most int) -> list[int]
-SELECT t.id FROM task AS t
-WHERE t.context_id = :context AND t.tenant_id = :tenant AND t.ended_at IS NULL AND t.cancel_requested_at IS NULL
-ORDER BY t.id LIMIT :most;
-
 -- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, scarce bigint[],
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
 -- What came since this statement began can be taken, and is not seen here: it has not waited.
@@ -390,3 +385,69 @@ DELETE FROM task WHERE id = any(array(
     WHERE ended_at < statement_timestamp() - make_interval(days => :retention_days)
     ORDER BY ended_at LIMIT :most FOR UPDATE SKIP LOCKED
 ));
+
+
+-- The numbers of the overview
+
+-- read fresh: numbers(tenant bigint, silent_seconds float8) -> Numbers
+-- Every count is over what lives, so that it never grows with history.
+WITH waiting AS (
+    SELECT t.id, bool_or(q.audience <> 'client') AS people
+    FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
+    WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
+)
+SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
+       (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
+       (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
+       (SELECT count(*) FROM worker AS w
+        WHERE w.stopped_at IS NULL
+          AND w.heartbeat_at > now() - make_interval(secs => :silent_seconds)) AS live_workers,
+       (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
+       (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
+        WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,
+       (SELECT count(*) FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
+        WHERE c.tenant_id = :tenant AND a.revoked_at IS NULL
+          AND (a.expires_at IS NULL OR a.expires_at > now())) AS tokens,
+       (SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT 1) IS NOT NULL AS ever;
+
+-- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]
+WITH recent AS (
+    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
+    FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.ended_at >= :since AND t.ended_at < :until
+)
+SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
+       count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad) AS finished, count(*) FILTER (WHERE r.bad) AS failed,
+       count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled,
+       max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
+       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
+       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
+FROM recent AS r GROUP BY 1, 2;
+
+
+-- How long calls take
+
+-- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
+-- In one order, so that two workers never wait for each other; of servers that are still there.
+INSERT INTO timing AS t (server_id, kind, seconds, counts)
+SELECT r.server, r.kind, r.seconds,
+       (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]
+FROM unnest(:servers, :kinds, :seconds) WITH ORDINALITY AS r (server, kind, seconds, n)
+JOIN server AS s ON s.id = r.server ORDER BY r.server, r.kind
+ON CONFLICT (server_id, kind) DO UPDATE SET
+    seconds = t.seconds + excluded.seconds,
+    counts = array(
+        SELECT b.kept + b.added FROM unnest(t.counts, excluded.counts) WITH ORDINALITY AS b (kept, added, n)
+        ORDER BY b.n
+    );
+
+-- read fresh: server_timings() -> list[ServerTiming]
+SELECT each.server, each.kind, array_agg(each.count ORDER BY each.n) AS counts, sum(each.seconds) AS seconds
+FROM (
+    SELECT s.name AS server, t.kind, c.n, sum(c.count)::bigint AS count,
+           sum(t.seconds) FILTER (WHERE c.n = 1) AS seconds
+    FROM timing AS t JOIN server AS s ON s.id = t.server_id
+    CROSS JOIN LATERAL unnest(t.counts) WITH ORDINALITY AS c (count, n)
+    GROUP BY s.name, t.kind, c.n
+) AS each
+GROUP BY each.server, each.kind ORDER BY each.server, each.kind;

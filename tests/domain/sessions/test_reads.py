@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskhub.domain.sessions.reads import asking_tasks, live_sessions
+from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.sessions.writes import leave_stream, open_stream, start_session
+from taskhub.domain.tasks.handles import asking_tasks
 from tests.factories import make_context, make_task, make_tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)

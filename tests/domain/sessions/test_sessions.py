@@ -12,6 +12,7 @@ from taskhub.core.records import Actor, QuestionKind
 from taskhub.core.states import Door
 from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.sessions.reads import live_sessions
+from taskhub.domain.tasks.cancel import cancel_now
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.store.models import Outbound, Session, Stream, Task
 from tests.factories import make_context, make_question, make_task, make_tenant
@@ -136,7 +137,7 @@ def test_a_question_closed_elsewhere_is_withdrawn_once(session: Session) -> None
     place = sessions.open_stream(session.pk, "result", task_id=task.pk, request_id="1")
     sent(place)
     assert sessions.withdraw(place) == []
-    sessions.cancel_now(task.pk, actor=_actor(session))
+    cancel_now(task.pk, actor=_actor(session))
     withdrawn = [(found.id, sent, task_id) for found, sent, task_id in sessions.withdraw(place)]
     assert withdrawn == [(request.pk, True, task.pk)]
     assert sessions.withdraw(place) == []
@@ -161,11 +162,11 @@ def test_a_resource_is_followed_once_and_up_to_a_limit(session: Session) -> None
 
 def test_cancelling_now_ends_a_task_that_a_worker_holds(session: Session) -> None:
     task = make_task(session.context, state="working", session_id=session.pk, handle=True)
-    assert sessions.cancel_now(task.id, actor=_actor(session)) is None
+    assert cancel_now(task.id, actor=_actor(session)) is None
     now = task_by_id(task.id)
     assert now is not None
     assert (now.state, now.message) == ("cancelled", "Cancelled while it ran")
-    assert sessions.cancel_now(task.id, actor=_actor(session)) == "cancelled"
+    assert cancel_now(task.id, actor=_actor(session)) == "cancelled"
 
 
 def test_a_request_whose_stream_is_not_there_is_known_while_its_task_lives(session: Session) -> None:

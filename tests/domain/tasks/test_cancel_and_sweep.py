@@ -11,9 +11,8 @@ from taskhub.core.errors import NotFound
 from taskhub.core.records import Claim, LogLine
 from taskhub.core.states import State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question
-from taskhub.domain.sessions.writes import cancel_now
 from taskhub.domain.tasks import run
-from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.domain.tasks.reads import owned_task
 from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS, purge, sweep
 from taskhub.store.models import Attempt, Event, Question, Task

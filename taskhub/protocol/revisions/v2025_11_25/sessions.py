@@ -14,14 +14,13 @@ from taskhub.domain.sessions.reads import OutboundRequest, asked_of
 from taskhub.domain.sessions.writes import (
     answer_request,
     ask_further,
-    cancel_now,
     cancel_stream,
     end_session,
     hurry,
     refuse_request,
     start_session,
 )
-from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope, Response

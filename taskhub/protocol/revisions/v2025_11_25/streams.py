@@ -22,7 +22,6 @@ from taskhub.core.hints import CATALOGUE, context_topic, session_topic
 from taskhub.core.records import Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.domain.questions.kinds import METHODS, can_answer
-from taskhub.domain.sessions.reads import asking_tasks, changed_tasks
 from taskhub.domain.sessions.writes import (
     Delivery,
     Place,
@@ -34,6 +33,7 @@ from taskhub.domain.sessions.writes import (
     put_questions,
     withdraw,
 )
+from taskhub.domain.tasks.handles import asking_tasks, changed_tasks
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import jsonx
 from taskhub.lib.numbers import whole

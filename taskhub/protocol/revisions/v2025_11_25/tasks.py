@@ -8,8 +8,8 @@ from typing import Any, Final
 from taskhub.core.errors import NotFound
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
-from taskhub.domain.sessions.reads import handed_out
-from taskhub.domain.sessions.writes import cancel_now
+from taskhub.domain.tasks.cancel import cancel_now
+from taskhub.domain.tasks.handles import handed_out
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError

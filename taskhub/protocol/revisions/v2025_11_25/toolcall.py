@@ -7,7 +7,7 @@ from typing import Any
 
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
-from taskhub.domain.sessions.writes import hand_out
+from taskhub.domain.tasks.handles import hand_out
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import result_message

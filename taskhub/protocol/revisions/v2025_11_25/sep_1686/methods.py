@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from taskhub.core.errors import KeyReused
 from taskhub.core.records import State, TaskRecord
-from taskhub.domain.sessions.reads import keyed_task
-from taskhub.domain.sessions.writes import forget_task, mark_profile
+from taskhub.domain.sessions.writes import mark_profile
+from taskhub.domain.tasks.handles import forget_task, keyed_task
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, WireError

@@ -7,7 +7,7 @@ from typing import Final
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.versions import Version
-from taskhub.domain.sessions.writes import cancel_now
+from taskhub.domain.tasks.cancel import cancel_now
 from taskhub.protocol import calls, owned
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub

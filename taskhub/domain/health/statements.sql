@@ -1,0 +1,40 @@
+-- What probes and the doctor ask. The form: taskhub/store/statements.py.
+
+-- read fresh: seal_lag() -> float
+-- How old the oldest event is that no seal holds, in seconds; in a cluster that has yet to count as far as the seals
+-- go, where none can be made, how old the last seal is.
+WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
+SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
+    (
+        SELECT e.at FROM event AS e
+        WHERE e.xid >= coalesce((SELECT to_xid FROM last), 0) ORDER BY e.xid, e.id LIMIT 1
+    ),
+    (SELECT at FROM last WHERE to_xid > pg_snapshot_xmax(pg_current_snapshot())::text::bigint + event_shift())
+)), 0)::float8;
+
+-- read fresh: failed_chores() -> list[str]
+-- procrastinate keeps the last run of each here, and its outcome in the job.
+SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
+JOIN procrastinate_jobs AS j ON j.id = d.job_id
+WHERE j.status = 'failed' ORDER BY 1;
+
+-- read fresh: connections() -> tuple[int, int]
+-- Those to this database, and how many the whole server takes.
+SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity AS a
+WHERE a.datname = current_database();
+
+-- read fresh: database_standing() -> _Standing
+SELECT current_setting('server_version_num')::int AS number, current_setting('server_version') AS version,
+       current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS synchronous_commit,
+       current_setting('full_page_writes') AS full_page_writes,
+       array(SELECT t.tgname::text FROM pg_trigger AS t
+             WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')) AS triggers,
+       (SELECT r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user) AS superuser;
+
+-- read fresh: little_memory() -> tuple[str, str]
+-- For the rest of the transaction.
+SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true);
+
+-- read fresh: spill() -> int
+-- With so little memory it needs a temporary file beside the tables. It leaves nothing, neither rows nor log.
+SELECT count(*)::int FROM generate_series(1, 40000);

@@ -57,14 +57,14 @@ function say({ box, pressed, form }, kind, what, then, offer = "") {
 }
 
 const kept = () => (begun() ? "What you typed is still here." : "");
-const UNKNOWN = "Nobody can tell from here whether it counted: look again before you press again.";
+const UNKNOWN = "We can't tell whether this was saved. Check before you try again.";
 
 function signedOut(place) {
   say(
     place,
     "warning",
-    "You are signed out, so it did not count.",
-    `${kept()} Sign in in a new tab, come back and press again.`,
+    "You are signed out, so nothing was saved.",
+    `${kept()} Sign in in a new tab, come back and try again.`,
     "sign-in",
   );
 }
@@ -80,7 +80,7 @@ async function failed(event, how) {
         ? `the server answered ${status}`
         : how === "time"
           ? "the server does not answer"
-          : "the connection is away",
+          : "there is no connection",
     );
     tell();
     return;
@@ -90,19 +90,19 @@ async function failed(event, how) {
   const words = how === "answer" ? wordsOf(xhr) : "";
   let what = words || `The server answered ${status}.`;
   if (offline.has(xhr) && how === "network") what = "You are offline: nothing was sent.";
-  else if (how === "network") what = "The connection broke.";
+  else if (how === "network") what = "The connection was lost.";
   else if (how === "time") what = `There was no answer within ${seconds()} seconds.`;
-  else if (status >= 500 && !words) what = `TaskHub broke while it answered (${status}). It is on its log.`;
+  else if (status >= 500 && !words) what = `TaskHub had an internal error (${status}). It was logged.`;
   if (!changing) {
-    say(place, "error", what, "This page stays as it was. Try it again in a moment.");
+    say(place, "error", what, "This page is unchanged. Try again in a moment.");
   } else if (offline.has(xhr) && how === "network") {
-    say(place, "error", what, `${kept()} Press again when the network is back.`);
+    say(place, "error", what, `${kept()} Try again when the network is back.`);
   } else if (status >= 400 && status < 500 && xhr.getResponseHeader("Sign-In-Changed")) {
     await signedInAnew(place);
   } else if (status === 403) {
-    say(place, "error", what, "It did not count. Ask an administrator, or leave it to somebody who may.");
+    say(place, "error", what, "Nothing was saved. Ask an administrator, or leave it to somebody who may.");
   } else if (status >= 400 && status < 500) {
-    say(place, "error", what, `It did not count. ${kept()}`, "look");
+    say(place, "error", what, `Nothing was saved. ${kept()}`, "look");
   } else {
     say(place, "error", what, `${UNKNOWN} ${kept()}`, "look");
   }
@@ -124,7 +124,7 @@ async function look(place) {
   } catch (error) {
     const why =
       error.name === "TimeoutError" ? `there was no answer within ${seconds()} seconds` : "there is no connection";
-    say(place, "error", `Looking failed: ${why}.`, `${UNKNOWN} ${kept()}`, "look");
+    say(place, "error", `The check failed: ${why}.`, `${UNKNOWN} ${kept()}`, "look");
     return;
   }
   if (leadsToSignIn(response.headers.get("HX-Redirect"))) {
@@ -132,7 +132,7 @@ async function look(place) {
     return;
   }
   if (!response.ok) {
-    say(place, "error", `Looking failed: the server answered ${response.status}.`, `${UNKNOWN} ${kept()}`, "look");
+    say(place, "error", `The check failed: the server answered ${response.status}.`, `${UNKNOWN} ${kept()}`, "look");
     return;
   }
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html").body.firstElementChild;
@@ -140,9 +140,9 @@ async function look(place) {
   htmx.process(fresh);
   const { settled } = fresh.dataset;
   if (settled) {
-    say(place, "success", `${settled}.`, "There is nothing left to do here.", "leave");
+    say(place, "success", `${settled}.`, "Nothing is left to do here.", "leave");
     for (const button of place.form.querySelectorAll("button:not([data-offer])")) button.disabled = true;
-  } else say(place, "info", "Nothing has counted so far.", `Press again: it cannot count twice. ${kept()}`);
+  } else say(place, "info", "Nothing has been saved so far.", `Try again: it cannot be saved twice. ${kept()}`);
 }
 
 // Forms are bound to the sign-in that they were drawn for. Whoever signed in anew gets the page's forms renewed.
@@ -170,19 +170,19 @@ async function signedInAnew(place) {
     say(
       place,
       "info",
-      "You have signed in anew since this page was opened, so it did not count.",
-      `${kept()} Press again.`,
+      "You have signed in again since this page was opened, so nothing was saved.",
+      `${kept()} Try again.`,
     );
   else if (now === "out") signedOut(place);
   else if (now === "another")
     say(
       place,
       "warning",
-      "Somebody else has signed in here since this page was opened, so it did not count.",
-      "Reload the page to go on as that person.",
+      "Somebody else has signed in here since this page was opened, so nothing was saved.",
+      "Reload the page to continue as that person.",
     );
   else
-    say(place, "error", "This page is older than your sign-in, so it did not count.", "Reload it and send it again.");
+    say(place, "error", "This page is older than your sign-in, so nothing was saved.", "Reload it and send it again.");
 }
 
 // Who comes back from signing in elsewhere may press again at once.
@@ -192,7 +192,7 @@ addEventListener("focus", async () => {
   const form = box.closest("form");
   const place = { box, form, pressed: form?.querySelector("button:not([data-offer])") ?? box };
   try {
-    if ((await renew()) === "same") say(place, "success", "You are signed in again.", `${kept()} Press again.`);
+    if ((await renew()) === "same") say(place, "success", "You are signed in again.", `${kept()} Try again.`);
   } catch {
     /* the next press tells */
   }

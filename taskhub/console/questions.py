@@ -25,6 +25,8 @@ class Words:
     icon: str
     title: str
     """Over the question itself."""
+    closed: str
+    """The same, once it is closed."""
     wants: str
     """What the tool does, after its name; empty where the list quotes the question."""
     form: Callable[[dict[str, Any], Any], forms.Form | None]
@@ -48,6 +50,7 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
             noun="an answer",
             icon="chat-bubble-left-ellipsis",
             title="The tool asks a question",
+            closed="The tool asked a question",
             wants="",
             form=_answer_form,
             declared="forms",
@@ -58,26 +61,29 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
             noun="a written reply",
             icon="pencil-square",
             title="The tool asks for a written reply",
+            closed="The tool asked for a written reply",
             wants="asks for a written reply",
             form=lambda params, data: TextAnswerForm(data),
             declared="sampling",
-            instead="Requests for its model: people write the reply in the inbox.",
+            instead="Sampling: people write the reply in the inbox.",
         ),
         QuestionKind.ROOTS: Words(
             name="Roots",
             noun="a list of roots",
             icon="folder-open",
             title="The tool asks which roots it may use",
+            closed="The tool asked which roots it may use",
             wants="asks for roots",
             form=lambda params, data: RootsForm(data),
             declared="roots",
-            instead="Questions about its roots: people answer them in the inbox.",
+            instead="Roots: people list them in the inbox.",
         ),
         QuestionKind.APPROVAL: Words(
             name="Approval",
             noun="an approval",
             icon="shield-exclamation",
             title="Approve this call?",
+            closed="Approval of this call",
             wants="",
             form=lambda params, data: DecisionForm(data),
         ),
@@ -87,6 +93,7 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
 PAGE: Final = replace(
     WORDS[QuestionKind.ELICITATION],
     title="The tool asks to open a page",
+    closed="The tool asked to open a page",
     wants="asks to open a page",
     form=lambda params, data: None,
     declared="pages",

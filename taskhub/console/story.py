@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from taskhub.console.questions import WORDS
-from taskhub.console.templatetags.console import duration
+from taskhub.console.templatetags.console import duration, past, state_word
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
@@ -17,12 +17,12 @@ from taskhub.domain.tasks.detail import TaskDetail, TaskEvent, TaskQuestion
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
-    "task.claimed": ("play-circle", "Taken by a worker"),
+    "task.claimed": ("play-circle", "Started by a worker"),
     "task.asked": ("hand-raised", "Asked a question"),
-    "task.answered": ("chat-bubble-left-right", "Every question answered"),
-    "task.released": ("arrow-uturn-left", "Given back to the queue"),
+    "task.answered": ("chat-bubble-left-right", "All questions answered"),
+    "task.released": ("arrow-uturn-left", "Returned to the queue"),
     "task.finished": ("check-circle", "Finished"),
-    "task.faulted": ("x-circle", "Faulted"),
+    "task.faulted": ("x-circle", "Failed"),
     "task.cancelled": ("no-symbol", "Cancelled"),
     "task.cancel.requested": ("no-symbol", "Cancel requested"),
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),
@@ -33,7 +33,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.decline": ("x-mark", "Declined"),
     "question.cancel": ("x-mark", "Question dismissed"),
     "question.refused": ("x-mark", "Refused by the client"),
-    "task.deleted": ("trash", "Forgotten at its client's wish"),
+    "task.deleted": ("trash", "Deleted by its client"),
 }
 """Event action: icon and words."""
 
@@ -166,11 +166,11 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
     if task.state is State.FINISHED:
         rejected = next((v for q in detail.questions for v in q.votes if v.verdict == "reject"), None)
         if rejected:
-            return f"{rejected.actor} did not approve the call, so the tool never ran. The caller was told why."
+            return f"Rejected by {rejected.actor}; the tool did not run. The caller was told why."
         runs = len(detail.attempts)
         how = "" if runs < 2 else f", in {runs} attempts"
         if task.is_error:
-            return f"The tool ran to its end after {took}{how} and reported an error."
+            return f"The tool reported an error after {took}{how}."
         return f"The tool answered after {took}{how}."
     if task.state is State.CANCELLED:
         asked = next((e for e in detail.events if e.action in ("task.cancel.requested", "task.cancelled")), None)
@@ -178,10 +178,10 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
         return f"Cancelled{by}, {took} after it was created."
     if "outcome_unknown" in (task.error_json or ""):
         return (
-            "The worker was lost while the tool ran, and this tool is not marked as safe to repeat. It may or may not"
+            "The worker was lost while the tool ran, and this tool is not marked as safe to retry. It may or may not"
             " have done its work: check, then run it again if it has not."
         )
-    return f"The call failed after {took}: no result came from the tool."
+    return f"The call failed after {took}, without a result from the tool."
 
 
 def _why_queued(detail: TaskDetail, now: datetime) -> str:
@@ -195,20 +195,22 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
     if not detail.server_enabled:
         return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:
-        return "Nobody takes it: no worker is running. Start one with “manage.py worker”."
+        return "Waiting for a worker: none is running. Start one with “manage.py worker”."
     if detail.away_since is not None and detail.retry_at is not None:
         since, left = duration(now - detail.away_since), detail.retry_at - now
         when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"
-        return f"Waiting for its server, which could not be reached for {since}. One call tries it again {when}."
+        return f"Waiting for its server, which could not be reached for {since}. The next attempt is {when}."
     if detail.runnable_at > now + timedelta(seconds=1):
-        why = detail.task.message or "It was given back"
-        return f"{why}: it may be taken again in {duration(detail.runnable_at - now)}."
+        why = detail.task.message or "Returned to the queue"
+        return f"{why}: next attempt in {duration(detail.runnable_at - now)}."
     count = detail.live_workers
     takes = detail.calls_at_once or CALLS_AT_ONCE[detail.transport]
     if detail.running_there >= takes * count:
-        before = {0: "It is next", 1: "One call is before it"}.get(detail.ahead, f"{detail.ahead} calls are before it")
+        before = {0: "This call is next", 1: "One call is ahead of it"}.get(
+            detail.ahead, f"{detail.ahead} calls are ahead of it"
+        )
         takes_words = "one call" if takes == 1 else f"{takes} calls"
-        return f"Waiting for its server, which takes {takes_words} at a time from each worker. {before}."
+        return f"Waiting for its server, which takes {takes_words} at a time per worker. {before}."
     return ""
 
 
@@ -222,7 +224,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
         return (*told, " Cancel was requested ", asked, "; the worker is stopping the tool.")
     if detail.lease_until and detail.lease_until < now:
         after = "run again" if detail.at_least_once else "be marked as failed"
-        return (*told, f" The worker has gone silent; the task will {after} at the next sweep.")
+        return (*told, f" The worker has stopped responding; the task will {after} at the next sweep.")
     return (*told, _limit(detail, now))
 
 
@@ -235,8 +237,8 @@ def _limit(detail: TaskDetail, now: datetime) -> str:
     near = (stops - now).total_seconds() <= (1 - NEAR / 100) * detail.run_seconds
     if not near if ends is None else ends <= stops:
         return ""
-    pace = "" if ends is None else f" At this pace it would take until {_at(ends, now)}."
-    return f"{pace} It will be stopped at its limit of {duration(detail.run_seconds)}, at {_at(stops, now)}."
+    pace = "" if ends is None else f" At this rate it would take until {_at(ends, now)}."
+    return f"{pace} It will be stopped at its run timeout of {duration(detail.run_seconds)}, at {_at(stops, now)}."
 
 
 def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
@@ -271,7 +273,7 @@ def _why_waiting(question: TaskQuestion) -> Told:
     since = Time(question.opened_at)
     due: Told = (".",)
     if question.due_at:
-        due = (". Without an answer it fails ", Time(question.due_at, spent=False), ".")
+        due = (". Unanswered, it fails ", Time(question.due_at, spent=False), ".")
     if question.kind is QuestionKind.APPROVAL:
         left = question.quorum - question.approvals
         from_ = f" from group {question.group}" if question.group else ""
@@ -320,7 +322,7 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
         Bar(
             *scale.span(a.started_at, a.ended_at or end),
             look=_outcome_look(a.outcome, detail),
-            title=f"Attempt {a.number} on {a.worker}: {a.outcome or 'running'},"
+            title=f"Attempt {a.number} on {a.worker}: {state_word(a.outcome or 'running')},"
             f" {duration((a.ended_at or now) - a.started_at)}",
         )
         for a in detail.attempts
@@ -329,12 +331,13 @@ def timeline(detail: TaskDetail, now: datetime) -> Timeline:
         Bar(
             *scale.span(q.opened_at, q.closed_at or end),
             look="waiting" if q.state is QuestionState.OPEN else "waited",
-            title=f"Waited for {WORDS[q.kind].noun}: {duration((q.closed_at or now) - q.opened_at)}, {q.state}",
+            title=f"Waited for {WORDS[q.kind].noun}: {duration((q.closed_at or now) - q.opened_at)},"
+            f" {state_word(q.state)}",
         )
         for q in detail.questions
     ]
     said = [
-        Bar(*scale.span(v.at, v.at), look=f"vote-{v.verdict}", title=f"{v.actor}: {v.verdict}")
+        Bar(*scale.span(v.at, v.at), look=f"vote-{v.verdict}", title=f"{v.actor} {past(v.verdict)}")
         for q in detail.questions
         for v in q.votes
     ]

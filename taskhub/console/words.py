@@ -32,7 +32,7 @@ class Described:
 
 
 def described(dialect: ClientDialect) -> Described:
-    """What it speaks, declares, and therefore never gets."""
+    """What it speaks, declares, and does not support."""
     answers = {words.declared: _answers(dialect, kind, params) for kind, params, words in of_clients()}
     declares = tuple(name for name, does in answers.items() if does)
     if is_stateless(dialect.revision) and _extension(dialect.capabilities):
@@ -61,19 +61,19 @@ def _answers(dialect: ClientDialect, kind: QuestionKind, params: dict[str, Any])
 def _about_tasks(dialect: ClientDialect) -> list[str]:
     if is_stateless(dialect.revision) and not _extension(dialect.capabilities):
         return [
-            "Task handles: it does not declare the tasks extension. Its calls wait for their results, and tools in"
-            " mode “required” are not listed to it and answer it with -32021."
+            "Task handles: the tasks extension is not declared. Its calls wait for their results, and tools in"
+            " mode “required” are not listed to it and answer its calls with -32021."
         ]
     if dialect.revision in WITHOUT_TASKS:
         return [
             "Task handles: its version has no tasks. Its calls wait for their results, and tools in mode “required”"
-            " are not listed to it and answer it with -32601."
+            " are not listed to it and answer its calls with -32601."
         ]
     never = []
     if dialect.revision == WITH_TASKS and not isinstance(dialect.capabilities.get("tasks"), dict):
-        never.append("Tools in mode “required”: it does not declare tasks, so they are not listed to it.")
+        never.append("Tools in mode “required”: tasks are not declared, so they are not listed to it.")
     if dialect.revision == WITH_TASKS and not _hosts(dialect):
-        never.append("Questions as tasks: it has to answer while it is connected, or people do.")
+        never.append("Questions as tasks: it has to answer while connected, or people answer.")
     return never
 
 

@@ -54,7 +54,7 @@ def test_what_a_lesser_role_no_longer_includes_is_said(tenant: Tenant) -> None:
     Program.of(ada, row).sign_in("tasks:read", "tasks:call")
     Membership.objects.filter(user_id=person.user_id).update(role="viewer")
     page = words(ada.get(ACCOUNT).content.decode())
-    assert "Run tools (your role does not include it now) Read the tasks it started" in page
+    assert "Run tools (your role no longer includes it) Read the tasks it started" in page
     assert "started (your role" not in page
 
 

@@ -128,7 +128,7 @@ def test_a_clients_page_says_how_it_signs_in(tenant: Tenant, admin: Client) -> N
     context = AuthContext.objects.get(issuer=OAUTH_ISSUER)
     html = admin.get(f"/clients/{context.pk}/").content.decode()
     page = words(html)
-    assert "by OAuth: a person signed it in" in page
+    assert "with OAuth: a person signed in" in page
     assert "1 live access token of the authorization server" in page
     assert f"{LIST}{row.pk}/" in html
     assert "Issue a token" not in page

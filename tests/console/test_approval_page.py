@@ -56,7 +56,7 @@ def test_a_call_that_was_held_in_doubt_says_why(
     sign_in: Login, tool: ToolRecord, arguments: dict[str, Any], words: str
 ) -> None:
     _, mia = asked(sign_in, tool, arguments)
-    assert f"It was asked in doubt: <code>env</code> {words}" in text_of(mia.get("/inbox/"))
+    assert f"Approval was required because the match is in doubt: <code>env</code> {words}" in text_of(mia.get("/inbox/"))
 
 
 def test_answers_that_came_with_the_call_are_shown_before_it_is_approved(sign_in: Login, tool: ToolRecord) -> None:

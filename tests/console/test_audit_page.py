@@ -87,7 +87,7 @@ def test_a_filter_that_is_not_understood_is_named_and_not_applied(tenant: Tenant
     entry = record(tenant)
     response = auditor.get(URL, {"since": "yesterday-ish", "door": "window"})
     assert shown(response) == [entry]
-    assert "Not understood and therefore not applied: door, since" in words(response.content.decode())
+    assert "Not understood, so ignored: door, since" in words(response.content.decode())
 
 
 def test_paging_visits_every_entry_once_in_both_directions(tenant: Tenant, auditor: Client) -> None:
@@ -162,7 +162,7 @@ def test_an_entry_shows_before_and_after_and_what_surrounds_it(tenant: Tenant, a
     assert "role viewer &lt;b&gt;admin&lt;/b&gt;" in text
     assert "gone 1 –" in text
     assert "she asked" in text
-    assert "Waits for the next seal" in text
+    assert "Not sealed yet" in text
     assert "<b>admin</b>" not in html
 
 

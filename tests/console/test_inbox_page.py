@@ -320,7 +320,7 @@ def test_an_approval_says_when_the_tool_will_run(context: Any, server: Any, tena
     assert "Approved. The tool runs now." in page
     Server.objects.filter(pk=server.pk).update(enabled=False)
     paused = "Paused: server demo is disabled."
-    assert f"Approved now, it would not run at once. {paused}" in mia.get("/inbox/").content.decode()
+    assert f"If approved now, the call does not run yet. {paused}" in mia.get("/inbox/").content.decode()
     page = mia.post(url.format(of[second.id]), {"verdict": "approve"}, follow=True).content.decode()
     assert f"Approved. {paused}" in page
 
@@ -351,7 +351,7 @@ def test_a_rejection_needs_a_reason_and_the_caller_reads_it(
     approver = sign_in(make_person(Role.APPROVER, tenant, username="mia"))
     response = approver.post(f"/inbox/{question.pk}/decide", {"verdict": "reject"})
     assert response.status_code == 422
-    assert "Say why: the caller reads it." in response.content.decode()
+    assert "Enter a reason; the caller will see it." in response.content.decode()
     approver.post(f"/inbox/{question.pk}/decide", {"verdict": "reject", "reason": "Not on Friday"})
     stored = Task.objects.get(pk=task.id)
     assert stored.state == "finished"
@@ -433,7 +433,7 @@ def test_htmx_answers_in_place_and_shows_the_next_question(operator: Any, contex
     page = response.content.decode()
     assert response["HX-Push-Url"] == f"/inbox/{second.pk}/"
     assert page.strip().startswith('<div id="inbox"')
-    assert "Declined. The tool was told." in page
+    assert "Declined. The tool has been told." in page
     assert f"/inbox/{second.pk}/answer" in page
     assert f"/inbox/{first.pk}/answer" not in page
 
@@ -450,7 +450,7 @@ def test_after_a_decision_comes_the_next_of_the_same_queue_and_what_was_decided_
     response = operator.post(target, {"action": "decline"}, follow=True)
     assert response.redirect_chain == [(f"/inbox/{following[1].pk}/{queue}", 302)]
     said = response.content.decode()
-    assert f"{decided[0].tool_name} (hello) for agent-a: Declined. The tool was told." in said
+    assert f"{decided[0].tool_name} (hello) for agent-a: Declined. The tool has been told." in said
     assert f'href="/tasks/{decided[0].public_id}/">See its task' in said
     # Nothing is after the last one: the one before it.
     response = operator.post(f"/inbox/{following[1].pk}/answer{queue}", {"action": "decline"}, headers=HTMX)

@@ -30,7 +30,7 @@ OVERVIEW_QUERIES = 10
 def test_an_empty_hub_shows_what_to_do_first(tenant: Any, sign_in: Login) -> None:
     client = sign_in(make_person(Role.ADMIN, tenant))
     page = client.get("/").content.decode()
-    assert "Three steps to the first task" in page
+    assert "Three steps to your first task" in page
     assert "Tasks ended per hour" not in page
     make_tool(make_server(tenant))
     assert "1 connected, 1 tools on offer." in client.get("/").content.decode()
@@ -65,13 +65,13 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
         heartbeat(name, slots=4, busy=0)
     client = sign_in(make_person(Role.APPROVER, tenant))
     found = tiles(client.get("/").content.decode())
-    assert {name: figure for name, (figure, _) in found.items() if name != "Oldest waiting"} == {
-        "Queued": "5", "Working": "2", "Waiting for people": "3", "Waiting for clients": "1", "Failed in 24 h": "6",
+    assert {name: figure for name, (figure, _) in found.items() if name != "Longest wait"} == {
+        "Queued": "5", "Working": "2", "Needs a person": "3", "Waiting for client": "1", "Failed in 24 h": "6",
         "Workers alive": "2",
     }  # fmt: skip
     for name, (figure, address) in found.items():
         page = client.get(address).content.decode()
-        if name == "Oldest waiting":
+        if name == "Longest wait":
             continue
         if name == "Workers alive":
             assert words(page).count(" Alive ") == int(figure)
@@ -106,12 +106,12 @@ def test_the_oldest_that_waits_is_the_same_on_the_overview_the_workers_and_metri
         Task.objects.filter(pk=task.id).update(runnable_at=now - age)
     client = sign_in(make_person(Role.VIEWER, tenant))
     overview, workers = client.get("/").content.decode(), client.get("/workers/").content.decode()
-    assert tiles(overview)["Oldest waiting"] == ("28 min ago", f"/tasks/{waits.public_id}/")
+    assert tiles(overview)["Longest wait"] == ("28 min ago", f"/tasks/{waits.public_id}/")
     assert "1 paused" in words(overview)
     assert re.search(
-        rf'href="/tasks/{waits.public_id}/"><span[^>]*>Oldest waiting:</span>\s*<time[^>]*>28 min', workers
+        rf'href="/tasks/{waits.public_id}/"><span[^>]*>Longest wait:</span>\s*<time[^>]*>28 min', workers
     )
-    assert "Paused of these 1" in words(workers)
+    assert "Of these, paused 1" in words(workers)
     figures = dict(re.findall(r"^(taskhub_\w+) (\S+)$", client.get("/metrics").content.decode(), re.MULTILINE))
     assert 28 * 60 <= float(figures["taskhub_oldest_queued_seconds"]) < 29 * 60
     assert float(figures["taskhub_tasks_paused"]) == 1

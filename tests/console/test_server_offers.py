@@ -43,8 +43,8 @@ def test_a_server_that_offers_nothing_says_so(tenant: Tenant, admin: Client) -> 
     assert words(page(admin, server)).count("Not read yet.") == 3
     store(server)
     text = words(page(admin, server))
-    assert "No prompts. The server offers none." in text
-    assert "No resources. The server offers none, and no template for any." in text
+    assert "No prompts. The server offers no prompts." in text
+    assert "No resources. The server offers no resources and no templates." in text
 
 
 def test_prompts_and_resources_are_told_with_what_they_are_for(tenant: Tenant, admin: Client) -> None:
@@ -83,7 +83,7 @@ def test_what_clients_do_not_see_says_why(tenant: Tenant, admin: Client) -> None
     text = words(page(admin, second))
     assert "Hidden first offers the same" in text
     assert "Rejected the uri has no scheme" in text
-    assert "second.p its own name: p" in text
+    assert "second.p name on the server: p" in text
     assert "Hidden" not in words(page(admin, first))
 
 
@@ -94,7 +94,7 @@ def test_what_is_gone_and_what_could_not_be_read_is_told(tenant: Tenant, admin: 
     html = page(admin, server)
     assert "1 no longer offered" in words(html)
     assert "Not everything could be read. prompts: McpError: &lt;at lunch&gt;." in words(html)
-    assert "What was known before is still offered." in words(html)
+    assert "What was read before is still offered." in words(html)
 
 
 def test_a_long_list_is_cut_until_somebody_asks_for_all(tenant: Tenant, admin: Client) -> None:

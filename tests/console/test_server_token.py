@@ -96,7 +96,7 @@ def test_a_token_that_cannot_be_read_is_told_on_the_page_and_in_the_list(admin: 
     page = read(admin, f"/servers/{server.pk}/")
     assert "sent with every request" not in page
     assert f"Unreachable {LOST}" in page
-    assert "Token cannot be read with this key; nothing is sent to the server Set again" in page
+    assert "Token cannot be decrypted with this key; nothing is sent to the server Set again" in page
     assert f"Unreachable {LOST}" in read(admin, "/servers/")
     admin.post(f"/servers/{server.pk}/token", {"token": SECRET})
     page = read(admin, f"/servers/{server.pk}/")

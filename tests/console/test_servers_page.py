@@ -250,7 +250,7 @@ def test_who_approves_is_not_saved_where_nobody_would_be_asked(
     assert response.status_code == 400
     text = words(response.content.decode())
     assert (
-        text.count("This counts only with “People approve a call before the tool runs”: tick that, or take this") == 1
+        text.count("This counts only with “Require approval before the tool runs”: tick that, or take this") == 1
     )
     assert Tool.objects.get(pk=tool.pk).approval_quorum == 1
     assert save(admin, tool, approval="on", **typed).status_code == 302

@@ -68,9 +68,9 @@ def test_the_list_shows_newest_first_with_state_arguments_and_client(operator: A
     [
         ("queued", "Queued"),
         ("working", "Working"),
-        ("input_required", "Waiting for people"),
+        ("input_required", "Needs a person"),
         ("finished", "Finished"),
-        ("finished-error", "Finished with error"),
+        ("finished-error", "Tool error"),
         ("faulted", "Faulted"),
         ("cancelled", "Cancelled"),
     ],
@@ -159,7 +159,7 @@ def test_a_search_stops_going_on_after_a_while(
     assert 'hx-trigger="load"' in first
     last = operator.get(f"/tasks/?q=needle&steps={MOST_STEPS}").content.decode()
     assert 'hx-trigger="load"' not in last
-    assert re.search(r'Nothing fits so far.</b> <a href="\?q=needle[^"]*before=\d+">Search further back', last)
+    assert re.search(r'No matches so far.</b> <a href="\?q=needle[^"]*before=\d+">Search further back', last)
 
 
 def test_search_finds_an_id_by_its_beginning(operator: Any, context: Any, server: Any) -> None:

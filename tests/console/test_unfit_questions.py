@@ -145,7 +145,7 @@ def test_a_page_that_fails_for_a_reason_nobody_foresaw_shows_the_other_questions
 
     monkeypatch.setattr(asking, "AnswerForm", fail)
     page = operator.get("/inbox/").content.decode()
-    assert "What the tool asks cannot be shown. Why stands in the log of the web process." in page
+    assert "What the tool asks cannot be shown. The reason is in the log of the web process." in page
     assert f"question {question.pk} cannot be shown" in caplog.text
 
 

@@ -67,7 +67,7 @@ def test_tasks_that_lost_their_worker_are_counted(tenant: Tenant, viewer: Client
     Task.objects.filter(pk=task.id).update(lease_until=timezone.now() - timedelta(seconds=1))
     text = words(viewer.get(URL).content.decode())
     assert "1 task has lost its worker" in text
-    assert "Lease ran out" in text
+    assert "Lease expired" in text
 
 
 def test_the_partial_equals_the_page(viewer: Client) -> None:

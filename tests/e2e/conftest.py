@@ -68,7 +68,7 @@ def hub(plain_hub: RunningHub, browser: Browser) -> RunningHub:
     errand = Visits(plain_hub, browser)
     page = errand.of("admin")
     go(page, f"/servers/{server}/?tool={tool}")
-    page.get_by_label("People approve a call before the tool runs").check()
+    page.get_by_label("Require approval before the tool runs").check()
     page.get_by_label("Further argument 1").fill("environment")
     page.get_by_label("Further value 1").fill("production")
     page.get_by_label("Group that approves").fill("ops")

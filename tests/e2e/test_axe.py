@@ -251,6 +251,6 @@ def test_form_with_errors_is_usable_for_everybody(visits: Visits, scene: dict[st
     visits.expected.add(422)
     page = visits.of("admin")
     go(page, scene["inbox-form"])
-    page.get_by_role("button", name="Send the answer").click()
+    page.get_by_role("button", name="Send answer").click()
     expect(page.locator(".field .error").first).to_be_visible()
     assert look(page, "inbox-form-errors") == []

@@ -92,7 +92,7 @@ def test_offline_nothing_was_sent(hub: RunningHub, visits: Visits, page: Page, q
     page.context.set_offline(True)
     press(page)
     expect(said(page)).to_contain_text("You are offline: nothing was sent.")
-    expect(said(page)).to_contain_text("What you typed is still here. Press again when the network is back.")
+    expect(said(page)).to_contain_text("What you typed is still here. Try again when the network is back.")
     stays(page)
     expect(page.get_by_role("button", name="Approve")).to_be_focused()
     shot(page, "offline")
@@ -111,11 +111,11 @@ def test_broken_connection_may_have_counted(visits: Visits, page: Page, hub: Run
 
     page.route("**/decide", lost)
     press(page)
-    expect(said(page)).to_contain_text("The connection broke. Nobody can tell from here whether it counted")
+    expect(said(page)).to_contain_text("The connection was lost. Nobody can tell from here whether it counted")
     stays(page)
     assert counted(hub, question) == 1
-    said(page).get_by_role("button", name="Look again").click()
-    expect(said(page)).to_contain_text("Already approved by approver. There is nothing left to do here.")
+    said(page).get_by_role("button", name="Check now").click()
+    expect(said(page)).to_contain_text("Already approved by approver. Nothing is left to do here.")
     expect(page.get_by_role("button", name="Approve")).to_be_disabled()
     shot(page, "settled")
     said(page).get_by_role("link", name="To the inbox").click()
@@ -129,10 +129,10 @@ def test_time_out_is_unknown(visits: Visits, page: Page, hub: RunningHub, questi
         press(page)
         expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. Nobody can tell")
         stays(page)
-        said(page).get_by_role("button", name="Look again").click()
+        said(page).get_by_role("button", name="Check now").click()
         expect(said(page)).to_contain_text("Looking failed: there was no answer")
     page.evaluate(LONG_ENOUGH)
-    said(page).get_by_role("button", name="Look again").click()
+    said(page).get_by_role("button", name="Check now").click()
     # The server may have been about to count it when the lock was gone, and says which.
     expect(said(page)).to_contain_text(re.compile("Nothing has counted so far|Already approved by approver"))
 
@@ -144,7 +144,7 @@ def test_looking_again_tells_what_did_not_count(visits: Visits, page: Page, hub:
     press(page)
     expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. Nobody can tell")
     page.evaluate(LONG_ENOUGH)
-    said(page).get_by_role("button", name="Look again").click()
+    said(page).get_by_role("button", name="Check now").click()
     expect(said(page)).to_contain_text("Nothing has counted so far. Press again: it cannot count twice.")
     stays(page)
     shot(page, "nothing-counted")
@@ -163,7 +163,7 @@ def test_503_says_why_in_the_servers_words(visits: Visits, page: Page, hub: Runn
     with locked(hub):
         press(page)
         expect(said(page)).to_contain_text("The database is too busy; try again shortly. Nobody can tell")
-        expect(said(page).get_by_role("button", name="Look again")).to_be_visible()
+        expect(said(page).get_by_role("button", name="Check now")).to_be_visible()
         stays(page)
         shot(page, "503")
     assert counted(hub, question) == 0
@@ -208,7 +208,7 @@ def test_a_sign_in_that_ended_keeps_what_was_typed(visits: Visits, hub: RunningH
     page.get_by_label("Reason").fill(REASON)
     page.context.clear_cookies(name="sessionid")
     press(page)
-    expect(said(page)).to_contain_text("You are signed out, so it did not count. What you typed is still here.")
+    expect(said(page)).to_contain_text("You are signed out, so nothing was saved. What you typed is still here.")
     stays(page)
     shot(page, "signed-out")
     with page.context.expect_page() as opened:
@@ -237,7 +237,7 @@ def test_what_was_typed_before_the_sign_in_ended_is_back_after_it(
     page.context.clear_cookies(name="sessionid")
     visits.sign_in(page, "approver", f"/inbox/{question}/")
     stays(page)
-    expect(page.locator("#decision")).to_contain_text("What you had typed here is back.")
+    expect(page.locator("#decision")).to_contain_text("What you had typed is restored.")
     shot(page, "draft")
     # Somebody else at the same browser finds nothing of it, and takes it away.
     page.context.clear_cookies(name="sessionid")
@@ -332,7 +332,7 @@ def test_audit_link_of_a_task_leads_to_its_own_lines(visits: Visits, hub: Runnin
     other = agent.create("countdown", {"seconds": 1, "steps": 1})
     page = visits.of("admin")
     go(page, f"/tasks/{task}/")
-    page.get_by_role("link", name="Every line about this task").click()
+    page.get_by_role("link", name="All entries for this task").click()
     expect(page).to_have_url(re.compile(f"/audit/\\?task={task}$"))
     expect(page.locator(f"td a[title='{task}']").first).to_be_visible()
     expect(page.locator(f"td a[title='{other}']")).to_have_count(0)

@@ -53,8 +53,8 @@ def test_call_to_production_is_approved_confirmed_and_answered(hub: RunningHub, 
     page.locator(f"#question-{confirm}").click()
     expect(decision.locator(".ask")).to_have_text("Deploy checkout 1.4.2 to production?")
     page.get_by_label("Deploy").check()
-    page.get_by_role("button", name="Send the answer").click()
-    expect(page.locator("#notices")).to_contain_text("Answered. The task goes on.")
+    page.get_by_role("button", name="Send answer").click()
+    expect(page.locator("#notices")).to_contain_text("Answered. The task continues.")
 
     done = agent.until(task, "completed")
     assert done["result"]["structuredContent"]["deployed"] is True
@@ -108,7 +108,7 @@ def test_call_to_staging_needs_no_approval(hub: RunningHub, visits: Visits, agen
     go(page, f"/inbox/{question}/")
     expect(page.get_by_role("heading", name="The tool asks a question")).to_be_visible()
     page.get_by_role("button", name="Decline").click()
-    expect(page.locator("#notices")).to_contain_text("Declined. The tool was told.")
+    expect(page.locator("#notices")).to_contain_text("Declined. The tool has been told.")
     assert agent.until(task, "completed")["result"]["structuredContent"]["deployed"] is False
 
 
@@ -118,7 +118,7 @@ def test_rejection_needs_a_reason_and_the_agent_reads_it(hub: RunningHub, visits
     go(page, f"/inbox/{waiting(hub, task)}/")
     visits.expected.add(422)
     page.get_by_role("button", name="Reject").click()
-    expect(page.locator(".field .error")).to_have_text("Say why: the caller reads it.")
+    expect(page.locator(".field .error")).to_have_text("Enter a reason; the caller will see it.")
     expect(page.get_by_label("Reason")).to_be_focused()
     page.get_by_label("Reason").fill("Frozen until Monday")
     page.get_by_role("button", name="Reject").click()
@@ -265,10 +265,10 @@ def test_policy_says_what_holds_while_it_is_filled_in_and_where_it_was_saved(hub
     expect(holds).to_contain_text(re.compile(r"When\s+environment = production,\s+1\s+of ops\s+\(\d pe"))
     page.get_by_label("Approvals needed").fill("19")
     expect(holds).to_contain_text("19 are needed: such calls would wait until they expire.")
-    page.get_by_label("People approve a call before the tool runs").uncheck()
+    page.get_by_label("Require approval before the tool runs").uncheck()
     expect(holds).to_contain_text("This counts only with")
     expect(page.get_by_label("Approvals needed")).to_be_hidden()
-    page.get_by_label("People approve a call before the tool runs").check()
+    page.get_by_label("Require approval before the tool runs").check()
     page.get_by_label("Approvals needed").fill("1")
     expect(holds).to_contain_text("1 of ops")
     page.get_by_role("button", name="Save policy").click()

@@ -83,7 +83,7 @@ def client_id(hub: RunningHub, browser: Any) -> str:
     page.get_by_role("link", name="Applications").click()
     page.get_by_role("link", name="Register application").click()
     page.get_by_label("Name").fill("Deploy notebook")
-    page.get_by_label("Addresses to return to").fill("http://127.0.0.1/callback\nhttps://notebook.example.com/callback")
+    page.get_by_label("Redirect addresses").fill("http://127.0.0.1/callback\nhttps://notebook.example.com/callback")
     page.get_by_role("button", name="Register").click()
     expect(page.get_by_role("heading", name="Deploy notebook")).to_be_visible()
     found = page.locator("dt:text-is('Client id') + dd").inner_text()
@@ -155,7 +155,7 @@ def test_a_stranger_signs_in_allows_and_the_program_calls(
     expect(admin.get_by_role("row", name=re.compile("operator"))).to_contain_text("tasks:call")
     assert look(admin, "application") == []
     admin.get_by_role("link", name="operator", exact=True).click()
-    expect(admin.get_by_text("by OAuth: a person signed it in")).to_be_visible()
+    expect(admin.get_by_text("with OAuth: a person signed in")).to_be_visible()
     assert look(admin, "client-oauth") == []
     admin.go_back()
     admin.get_by_role("link", name="Take back").click()
@@ -233,16 +233,16 @@ def test_the_administrators_forms_are_usable_for_everybody(hub: RunningHub, visi
     go(page, "/clients/applications/?new")
     assert look(page, "applications-new") == []
     page.get_by_label("Name").fill("Backend")
-    page.get_by_label("Addresses to return to").fill("http://backend.example.com/callback")
+    page.get_by_label("Redirect addresses").fill("http://backend.example.com/callback")
     page.get_by_role("radio", name="Confidential").check()
     page.get_by_role("button", name="Register").click()
     expect(page.locator(".field .error")).to_contain_text("will not do")
     assert look(page, "applications-new-wrong") == []
-    page.get_by_label("Addresses to return to").fill("https://backend.example.com/callback")
+    page.get_by_label("Redirect addresses").fill("https://backend.example.com/callback")
     page.get_by_role("button", name="Register").click()
     expect(page.get_by_text("Copy it now")).to_be_visible()
     assert look(page, "application-secret") == []
-    page.get_by_role("link", name="I have stored it").click()
+    page.get_by_role("link", name="Done, I saved it").click()
     page.get_by_role("link", name="Change").click()
     assert look(page, "application-edit") == []
     go(page, f"{urlsplit(page.url).path}?remove")

@@ -49,7 +49,7 @@ def test_answer_a_form_with_every_kind_of_field(hub: RunningHub, visits: Visits,
         page.get_by_role("group", name="Languages").get_by_label(language).check()
     page.get_by_role("group", name="Topics").get_by_label("Audit log").check()
     visits.expected.add(422)
-    page.get_by_role("button", name="Send the answer").click()
+    page.get_by_role("button", name="Send answer").click()
 
     email = page.locator(".field", has=page.get_by_label("Email"))
     expect(email.locator(".error")).to_be_visible()
@@ -76,8 +76,8 @@ def test_answer_a_form_with_every_kind_of_field(hub: RunningHub, visits: Visits,
     expect(page.get_by_label("Send me news")).to_be_checked()
 
     page.get_by_label("Email").fill("ada@example.com")
-    page.get_by_role("button", name="Send the answer").click()
-    expect(page.locator("#notices")).to_contain_text("Answered. The task goes on.")
+    page.get_by_role("button", name="Send answer").click()
+    expect(page.locator("#notices")).to_contain_text("Answered. The task continues.")
     assert agent.until(task, "completed")["result"]["structuredContent"] == {
         "action": "accept",
         "answers": {

@@ -85,7 +85,7 @@ class Pair:
 
 
 def _socket(directory: Path) -> Path:
-    """Where it is: not in the directory of data, which is copied with all that lies there."""
+    """Address or command: not in the directory of data, which is copied with all that lies there."""
     return directory.with_name(f"{directory.name}-socket")
 
 

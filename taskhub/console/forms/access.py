@@ -51,7 +51,7 @@ class TokenForm(ConsoleForm):
         longest=128,
         demanded=True,
         help_text=mark_safe(
-            "The program that will call, such as <code>ci-deployer</code>. A name that exists gets one more token."
+            "The program that will call, such as <code>ci-deployer</code>. An existing name gets one more token."
         ),
     )
     scopes = Boxes(
@@ -67,7 +67,7 @@ class TokenForm(ConsoleForm):
         high=MAX_DAYS,
         initial=DAYS,
         demanded=True,
-        refusal="A token lives a whole number of days, 1 to 3650, not {}.",
+        refusal="A token lasts a whole number of days, 1 to 3650, not {}.",
     )
     context = forms.IntegerField(required=False, min_value=1, max_value=2**63 - 1, widget=forms.HiddenInput)
     once = forms.CharField(required=False, max_length=40, widget=forms.HiddenInput)
@@ -113,18 +113,18 @@ class ApplicationForm(ConsoleForm):
         label="Name",
         longest=100,
         demanded=True,
-        help_text="People read it when they are asked to let the program in.",
+        help_text="Shown to people when they are asked to grant access.",
     )
     redirects = Typed(
-        label="Addresses to return to",
+        label="Redirect addresses",
         longest=20_000,
         demanded=True,
         look="mono",
         widget=forms.Textarea,
         attrs={"rows": 4, "spellcheck": "false"},
         help_text=mark_safe(
-            "One a line, exactly as the program sends them: <code>https://…</code>, or <code>http://127.0.0.1/…</code> "
-            "for a program on the person's own machine, which may then use any port."
+            "One per line, exactly as the program sends them: <code>https://…</code>, or <code>http://127.0.0.1/…</code>"
+            " for a program on the person's own machine, which may then use any port."
         ),
     )
 

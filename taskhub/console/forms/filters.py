@@ -56,5 +56,5 @@ class AuditFilters(Filters):
     since = Typed(label="Since", longest=40, attrs={"placeholder": "24h or 2026-07-31"} | FREE)
     until = Typed(label="Until", longest=40, attrs={"placeholder": "2026-07-31T18:00"} | FREE)
     task = Typed(label="Task", longest=64, look="mono", attrs={"placeholder": "id"} | FREE)
-    door = picked((), label="Door")
+    door = picked((), label="Channel")
     address = Typed(label="Address", longest=64, look="mono", attrs={"placeholder": "10.1."} | FREE)

@@ -47,7 +47,7 @@ class PasswordForm(ConsoleForm):
         required=False,
         strip=False,
         max_length=1_000,
-        help_text="Leave it empty, and one is made and shown once.",
+        help_text="Leave empty to generate one; it is shown once.",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 

@@ -60,7 +60,7 @@ class TextAnswerForm(forms.Form):
         max_length=65_536,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 8}),
-        help_text="The tool receives it where a model's reply would stand, marked as written by a person.",
+        help_text="The tool receives it in place of a model's reply, marked as written by a person.",
         error_messages={"required": "Write a reply."},
     )
 
@@ -83,7 +83,7 @@ class RootsForm(forms.Form):
         required=False,
         max_length=65_536,
         widget=forms.Textarea(attrs={"rows": 5, "placeholder": "file:///srv/project"}),
-        help_text="One file:// URI a line. Empty: no roots.",
+        help_text="One file:// URI per line. Leave empty for no roots.",
     )
 
     def clean_roots(self) -> list[dict[str, str]]:
@@ -111,14 +111,14 @@ class DecisionForm(forms.Form):
         max_length=1_000,
         label="Reason",
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="Needed to reject: the caller reads it. It stays in the audit log either way.",
+        help_text="Required to reject. The caller sees it; always kept in the audit log.",
     )
 
     def clean(self) -> dict[str, Any]:
         """A rejection without a reason helps nobody."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
-            self.add_error("reason", "Say why: the caller reads it.")
+            self.add_error("reason", "Enter a reason; the caller will see it.")
         return cleaned
 
 

@@ -18,14 +18,14 @@ from taskhub.lib import jsonx
 SPARE_CONDITIONS: Final = 2
 MODES: Final = (
     ("auto", "Auto: a short wait, then a task handle"),
-    ("always", "Always: a task handle at once; who cannot have one waits"),
+    ("always", "Always: a task handle at once; clients without task support wait"),
     ("never", "Never: the caller waits for the result"),
-    ("required", "Required: a task or nothing; hidden from clients without tasks"),
+    ("required", "Required: a task handle or nothing; hidden from clients without task support"),
 )
 AUDIENCES: Final = (
     ("client", "The calling client"),
     ("operator", "People in this console"),
-    ("either", "Whoever answers first"),
+    ("either", "The client or people, whoever answers first"),
 )
 _OF_APPROVAL: Final = {
     "conditions": "approval_when",
@@ -46,12 +46,12 @@ class ServerForm(ConsoleForm):
         longest=64,
         demanded=True,
         help_text=(
-            "Letters, digits, dots, dashes and underscores. It stands before a tool's name where two servers have the "
+            "Letters, digits, dots, dashes and underscores. It is put before a tool's name where two servers have the "
             "same tool."
         ),
     )
     spec = Typed(
-        label="Where it is",
+        label="Address or command",
         longest=2_000,
         demanded=True,
         look="mono",
@@ -69,8 +69,8 @@ class ServerForm(ConsoleForm):
         longest=63,
         look="mono",
         help_text=mark_safe(
-            "Put before the name of each of its tools, as it is: <code>gh.</code> makes <code>gh.search</code> of "
-            "<code>search</code>."
+            "Put before the name of each of its tools as is: <code>gh.</code> turns <code>search</code> into "
+            "<code>gh.search</code>."
         ),
     )
     token = Typed(
@@ -97,8 +97,8 @@ class ServerTokenForm(ConsoleForm):
         widget=forms.PasswordInput,
         attrs=SECRET,
         help_text=mark_safe(
-            "Sent as <code>Authorization: Bearer</code>, stored encrypted and never shown again. Empty: no token is "
-            "sent."
+            "Sent as <code>Authorization: Bearer</code>, stored encrypted and never shown again. Leave empty to "
+            "send no token."
         ),
     )
 
@@ -108,11 +108,11 @@ class ServerCallsForm(ConsoleForm):
 
     first = "calls_at_once"
     calls_at_once = Whole(
-        label="Calls at once from each worker",
+        label="Concurrent calls per worker",
         low=1,
         high=MOST_AT_ONCE,
         optional=True,
-        help_text="What is beyond it waits its turn, without a slot. Empty: what is usual for such a server.",
+        help_text="Further calls wait in the queue without taking a slot. Empty: the default for this kind of server.",
     )
 
 
@@ -142,12 +142,14 @@ class PolicyForm(ConsoleForm):
     seen = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
     enabled = forms.BooleanField(required=False, label="Offered to clients")
     policy_mode = picked((), label="Task mode")
-    question_audience = picked((("", "By what the client declares"), *AUDIENCES), label="Who answers its questions")
-    approval = forms.BooleanField(required=False, label="People approve a call before the tool runs")
+    question_audience = picked(
+        (("", "Automatic: people, and the client if it can answer"), *AUDIENCES), label="Who answers its questions"
+    )
+    approval = forms.BooleanField(required=False, label="Require approval before the tool runs")
     conditions = forms.Field(
         required=False,
-        label="Only when all of these arguments have these values",
-        help_text="With none, every call is approved first. In doubt, a call waits too.",
+        label="Only if all of these match",
+        help_text="Leave empty to require approval for every call. If a match is in doubt, approval is required.",
         widget=Conditions,
     )
     approval_group = Typed(
@@ -157,10 +159,10 @@ class PolicyForm(ConsoleForm):
     at_least_once = picked(
         (),
         label="Run again after a lost worker",
-        help_text="If not, the task ends as faulted with “outcome unknown”.",
+        help_text="If not, the task fails with “outcome unknown”.",
     )
-    max_attempts = Whole(label="Attempts at most", low=1, high=MAX_ATTEMPTS)
-    run_seconds = Whole(label="Seconds one run may take", low=1, high=MAX_RUN_SECONDS)
+    max_attempts = Whole(label="Maximum attempts", low=1, high=MAX_ATTEMPTS)
+    run_seconds = Whole(label="Run timeout (seconds)", low=1, high=MAX_RUN_SECONDS)
 
     def __init__(self, tool: ToolRow, data: Any = None) -> None:
         super().__init__(data, initial=_saved(tool))
@@ -170,11 +172,11 @@ class PolicyForm(ConsoleForm):
         if tool.read_only or tool.idempotent:
             again = f"yes: it {'only reads' if tool.read_only else 'is idempotent'}"
         for name, choices in (
-            ("policy_mode", (("", f"As the tool says ({tool.hint_mode or 'auto'})"), *MODES)),
+            ("policy_mode", (("", f"As the tool declares ({tool.hint_mode or 'auto'})"), *MODES)),
             (
                 "at_least_once",
                 (
-                    ("", f"As the tool says ({again})"),
+                    ("", f"As the tool declares ({again})"),
                     ("yes", "Yes, running it twice is harmless"),
                     ("no", "No, a person decides"),
                 ),
@@ -186,7 +188,7 @@ class PolicyForm(ConsoleForm):
         """`None`: as the tool says."""
         answers = {"": None, "yes": True, "no": False}
         if self.cleaned_data["at_least_once"] not in answers:
-            raise forms.ValidationError("Choose yes, no, or as the tool says.")
+            raise forms.ValidationError("Choose yes, no, or as the tool declares.")
         return answers[self.cleaned_data["at_least_once"]]
 
     def clean_conditions(self) -> dict[str, Any]:
@@ -197,7 +199,7 @@ class PolicyForm(ConsoleForm):
             if not name:
                 raise forms.ValidationError(f"Name the argument whose value is {text[:60]!r}.")
             if name in found:
-                raise forms.ValidationError(f"The argument {name} has two conditions; one value can be given.")
+                raise forms.ValidationError(f"The argument {name} has two conditions; give one value.")
             if self.types and name not in self.types:
                 # A condition on an argument that does not exist never holds: nothing would be approved.
                 known = ", ".join(list(self.types)[:20])
@@ -215,7 +217,7 @@ class PolicyForm(ConsoleForm):
             for name, column in _OF_APPROVAL.items():
                 if typed.get(name) not in (None, getattr(nothing, column), getattr(self.tool, column)):
                     self.add_error(
-                        name, f"This counts only with “{self.fields['approval'].label}”: tick that, or take this back."
+                        name, f"This applies only with “{self.fields['approval'].label}”: tick that, or clear this."
                     )
         return typed
 

@@ -31,11 +31,24 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
     State.WORKING: ("arrow-path", "Working"),
     State.INPUT_REQUIRED: ("hand-raised", "Waiting"),
     State.FINISHED: ("check-circle", "Finished"),
-    "finished-error": ("exclamation-circle", "Finished with error"),
-    State.FAULTED: ("x-circle", "Faulted"),
+    "finished-error": ("exclamation-circle", "Tool error"),
+    State.FAULTED: ("x-circle", "Failed"),
     State.CANCELLED: ("no-symbol", "Cancelled"),
 }
 """State (or look): its icon and word. Colours are tokens of the same name."""
+
+WAITING: Final = {"people": "Needs a person", "client": "Waiting for client"}
+"""Of a task that waits: for whom."""
+
+WORDS_OF_STATES: Final = {
+    State.INPUT_REQUIRED: "waiting",
+    State.FAULTED: "failed",
+    "asked": "asked a question",
+    "lost": "worker lost",
+    "released": "returned to the queue",
+    "superseded": "closed unanswered",
+}
+"""States of tasks and questions, and outcomes of attempts, that people know by another word."""
 
 ENTRIES: Final = (
     ("overview", "Overview", "squares-2x2", "task.view"),
@@ -91,7 +104,7 @@ def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None
     look = "finished-error" if state == State.FINISHED and is_error else str(state)
     name, word = LOOKS[look]
     if state == State.INPUT_REQUIRED and waiting_for:
-        word = f"Waiting for {waiting_for}"
+        word = WAITING.get(waiting_for, word)
     ended = state in (State.FINISHED, State.FAULTED, State.CANCELLED)
     if cancel_requested and not ended:
         return format_html('<span class="badge cancelled">{}Cancel requested</span>', icon("no-symbol"))
@@ -179,6 +192,12 @@ def duration(value: timedelta | float | None) -> str:
             rest = whole % size // below
             return f"{whole // size} {unit}" + (f" {rest} {small}" if rest else "")
     return f"{whole} s"
+
+
+@register.filter
+def state_word(state: str) -> str:
+    """A state or outcome, in a sentence."""
+    return WORDS_OF_STATES.get(state, str(state))
 
 
 PAST: Final = {"approve": "approved", "reject": "rejected", "decline": "declined", "cancel": "dismissed"}

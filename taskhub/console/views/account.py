@@ -50,5 +50,5 @@ def account(request: ConsoleRequest) -> HttpResponse:
 def allowed_revoke(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Take back what the person allowed an application."""
     name = revoke_own_consent(request.caller, pk)
-    messages.success(request, f"Taken back. {name} is signed out, and has to ask you again.")
+    messages.success(request, f"Revoked. {name} is signed out, and has to ask you again.")
     return redirect("account")

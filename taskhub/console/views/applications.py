@@ -79,7 +79,7 @@ def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
     except Invalid as error:
         form.refuse(error)
         return _detail(request, found, form, status=400)
-    messages.success(request, "Saved. It counts from the next sign-in." if changed else "Nothing to save.")
+    messages.success(request, "Saved. It takes effect at the next sign-in." if changed else "Nothing to save.")
     return redirect("application-detail", pk)
 
 
@@ -120,7 +120,7 @@ def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 def consent_revoke(request: ConsoleRequest, pk: int, consent: int) -> HttpResponse:
     """Take back what a person allowed an application."""
     control.revoke_consent(request.caller, pk, consent)
-    messages.success(request, "Taken back. Its tokens for that person are refused from now on.")
+    messages.success(request, "Revoked. Its tokens for that person are refused from now on.")
     return redirect("application-detail", pk)
 
 

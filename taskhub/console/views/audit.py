@@ -25,6 +25,8 @@ from taskhub.core.states import Door
 from taskhub.domain.audit import reads as audit
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
+CALLED: Final = {"door": "channel"}
+"""Fields that the page calls by another name."""
 COLUMNS: Final = (
     "id", "at", "action", "actor", "door", "address", "task", "client", "target", "reason", "before", "after",
 )  # fmt: skip
@@ -63,7 +65,11 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
             "event": event,
             "ignored": ignored,
             "filtered": any(words.values()),
-            "chips": [(name, value, query.url(**{**words, name: ""})) for name, value in words.items() if value],
+            "chips": [
+                (CALLED.get(name, name), value, query.url(**{**words, name: ""}))
+                for name, value in words.items()
+                if value
+            ],
             "rows": [(row, query.url(**words, **place, event=row.id)) for row in found.rows],
             "here": query.url(**words, **place),
             "newest": query.url(**words),

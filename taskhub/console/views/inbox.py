@@ -20,7 +20,7 @@ from taskhub.console.forms.questions import DecisionForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.templatetags.console import past
+from taskhub.console.templatetags.console import past, state_word
 from taskhub.control import questions
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
@@ -38,11 +38,11 @@ QUEUES = {"mine": "For me", "all": "All open", "decided": "Decided"}
 IN_DOUBT = {
     "missing": "is missing",
     "null": "is null",
-    "type": "is of another type than the rule’s value",
+    "type": "has another type than the rule’s value",
     "like": "is written differently",
-    "more": "has what the rule names, and more",
+    "more": "contains the rule’s value and more",
     "long": "is too long to compare",
-    "unfit": "is no value that the tool’s schema lets through",
+    "unfit": "does not match the tool’s schema",
 }
 """Why a call that does not plainly meet the rule was held all the same (`domain.rules.conditions`)."""
 
@@ -99,7 +99,7 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
             return _inbox(request, pk, ask=ask, status=422)
         response = ask.form.response()
     elif action == "accept" and (unopened := _link(item)) is not None and unopened.problem:
-        raise Invalid(f"Nobody can have opened that address: {unopened.problem}. Decline or dismiss the question.")
+        raise Invalid(f"That address cannot be opened: {unopened.problem}. Decline or dismiss the question.")
     elif action == "accept" and ask.problem:
         raise Invalid(f"What the tool asks cannot be shown, so it cannot be answered. {ask.problem}")
     elif not KINDS[item.kind].refusable or action not in ("accept", "decline", "cancel"):
@@ -111,8 +111,8 @@ def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
             raise
         ask.form.add_error(None, error.message)
         return _inbox(request, pk, ask=ask, status=422)
-    words = {"decline": "Declined. The tool was told.", "cancel": "Dismissed. The tool was told."}
-    return _settled(request, item, outcome, words.get(action, "Answered. The task goes on."))
+    words = {"decline": "Declined. The tool has been told.", "cancel": "Dismissed. The tool has been told."}
+    return _settled(request, item, outcome, words.get(action, "Answered. The task continues."))
 
 
 @require_POST
@@ -130,13 +130,13 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     approve = form.cleaned_data["verdict"] == "approve"
     outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
     if outcome is AnswerOutcome.COUNTED:
-        words = f"Your approval counts: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
+        words = f"Approved: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:
         waits = _waits(request, item)
         words = (
             f"Approved. {waits or 'The tool runs now.'}"
             if approve
-            else "Rejected. The tool does not run, and the caller reads why."
+            else "Rejected. The tool does not run; the caller sees the reason."
         )
     return _settled(request, item, outcome, words)
 
@@ -170,7 +170,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     except Exception:
         # What a server asked for must not take the other questions from people, whatever it is.
         logger.exception("question %s cannot be shown", chosen.id)
-        unreadable = replace(chosen, asked=Foreign({}, "Why stands in the log of the web process."), arguments={})
+        unreadable = replace(chosen, asked=Foreign({}, "The reason is in the log of the web process."), arguments={})
         shown = context | _chosen(request, unreadable, None)
         return partial_or_page(request, "console/inbox.html", partial, shown, status=status)
 
@@ -241,7 +241,7 @@ def _closed_words(item: InboxItem) -> str:
         return f"Already {past(item.last_verdict)} by {item.last_actor}"
     if item.state is QuestionState.EXPIRED:
         return "Nobody answered in time, so the task failed"
-    return f"Closed without an answer: the task is {item.task_state}"
+    return f"Closed without an answer: the task is {state_word(item.task_state)}"
 
 
 def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:

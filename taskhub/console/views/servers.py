@@ -58,7 +58,7 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
         form.refuse(error)
         return _list(request, form)
     name = form.cleaned_data["name"]
-    messages.success(request, f"{name} is added. Its tools appear here as soon as a worker has reached it.")
+    messages.success(request, f"{name} added. Its tools appear here when a worker has reached it.")
     return redirect("server-detail", pk)
 
 
@@ -67,7 +67,7 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
 def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Have the server's tools read again."""
     control.refresh_server(request.caller, _id(pk))
-    messages.info(request, "Asked for a fresh look at the server. This page changes when it was taken.")
+    messages.info(request, "Refresh requested. This page updates when a worker has read the server’s lists.")
     return redirect("server-detail", pk)
 
 
@@ -76,8 +76,8 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
 def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Let the next call try a server whose calls wait."""
     asked = control.try_server(request.caller, _id(pk))
-    said = "The next call tries the server now. This page changes when it was reached, or not."
-    messages.info(request, said if asked else "Calls go to the server as they come: there is nothing to try.")
+    said = "The next call tries the server now. This page updates with the result."
+    messages.info(request, said if asked else "The server’s breaker is closed: there is nothing to try.")
     return redirect("server-detail", pk)
 
 
@@ -94,7 +94,10 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, token_form=form, status=400)
-    messages.success(request, "The server gets the new token." if token else "The server gets no token any more.")
+    messages.success(
+        request,
+        "The new token is sent to the server from now on." if token else "No token is sent to the server any more.",
+    )
     return redirect("server-detail", pk)
 
 
@@ -110,7 +113,7 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, calls_form=form, status=400)
-    messages.success(request, "Saved. Workers keep to it from their next call on.")
+    messages.success(request, "Saved. It applies from each worker’s next call.")
     return redirect("server-detail", pk)
 
 
@@ -120,7 +123,10 @@ def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Offer the server's tools, or stop offering them."""
     enabled = request.POST.get("enabled") == "1"
     control.set_server_enabled(request.caller, _id(pk), enabled=enabled)
-    messages.success(request, "The server is enabled." if enabled else "The server is disabled; its tools are gone.")
+    messages.success(
+        request,
+        "Server enabled." if enabled else "Server disabled. Its tools are hidden from clients; queued calls wait.",
+    )
     return redirect("server-detail", pk)
 
 
@@ -141,7 +147,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         # Somebody else's policy is shown; what was typed was meant for another one.
         messages.error(request, error.message, extra_tags=AT_POLICY)
         return _detail(request, pk, tool, status=409)
-    said = f"Policy of {row.exposed_name} saved." if changed else f"Nothing to save for {row.exposed_name}."
+    said = f"Policy of {row.exposed_name} saved." if changed else f"Policy of {row.exposed_name} unchanged."
     messages.success(request, said, extra_tags=AT_POLICY)
     return redirect(f"{resolve_url('server-detail', pk)}?tool={tool}#policy")
 

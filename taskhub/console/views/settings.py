@@ -82,7 +82,7 @@ def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
         raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
     groups = form.cleaned_data["groups"] if "groups" in request.POST else None
     changed = people.set_role(request.caller, pk, form.cleaned_data["role"], groups)
-    messages.success(request, "Saved. It counts from the person's next click." if changed else "Nothing to save.")
+    messages.success(request, "Saved. It takes effect on their next request." if changed else "Nothing to save.")
     return redirect("settings")
 
 

@@ -18,6 +18,7 @@ from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.shared import shared
+from taskhub.console.templatetags.console import state_word
 from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
@@ -35,11 +36,11 @@ TAB_WORDS = {
     "working": "Working",
     "input_required": "Waiting",
     "finished": "Finished",
-    "error": "With error",
-    "faulted": "Faulted",
+    "error": "Tool error",
+    "faulted": "Failed",
     "cancelled": "Cancelled",
 }
-PART_WORDS = {"people": "Waiting for people", "client": "Waiting for clients", "failed": "Failed"}
+PART_WORDS = {"people": "Needs a person", "client": "Waiting for client", "failed": "Failed or tool error"}
 """Of the tabs that are there only while they are shown: a link leads to them."""
 AGE_WORDS = {
     "1h": "Last hour",
@@ -123,13 +124,15 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
     if request.method != "POST" or not form.is_valid():
         return render(request, "console/cancel.html", {"detail": found, "task": found.task, "form": form})
     if found.task.state in TERMINAL:
-        messages.info(request, f"The task had already ended: it is {found.task.state}. Nothing was changed.")
+        messages.info(
+            request, f"The task had already ended: it is {state_word(found.task.state)}. Nothing was changed."
+        )
     else:
         state = tasks.cancel_task(request.caller, public_id, reason=form.cleaned_data["reason"])
         if state is State.CANCELLED:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
-            messages.info(request, f"The task ended first: it is {state}. Nothing was changed.")
+            messages.info(request, f"The task ended first: it is {state_word(state)}. Nothing was changed.")
         # Else the page tells of the wish until the task has ended; a message would stand there after it.
     return redirect("task-detail", public_id=public_id)
 

@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """How many, and the data directory."""
-        parser.add_argument("--tasks", type=_number, metavar="N", help=f"make up N tasks, up to {MOST:,}")
+        parser.add_argument("--tasks", type=_number, metavar="N", help=f"generate N tasks, up to {MOST:,}")
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -57,7 +57,7 @@ class Command(BaseCommand):
                 self.stdout.flush()
 
         done, events = seed_history(default_tenant().pk, tasks, report=report)
-        self.stdout.write(f"{done:,} tasks and {events:,} events were made up in {time.monotonic() - begun:.0f} s")
+        self.stdout.write(f"{done:,} tasks and {events:,} events generated in {time.monotonic() - begun:.0f} s")
 
 
 def _number(text: str) -> int:

@@ -195,7 +195,7 @@ def held_up(detail: TaskDetail, now: datetime) -> str:
     if not detail.server_enabled:
         return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:
-        return "Waiting for a worker: none is running. Start one with “manage.py worker”."
+        return "No worker is running. Start one with “manage.py worker”."
     if detail.away_since is not None and detail.retry_at is not None:
         since, left = duration(now - detail.away_since), detail.retry_at - now
         when = f"in {duration(left)}" if left > timedelta(seconds=1) else "now"

@@ -64,7 +64,7 @@ def test_taking_back_signs_the_program_out_and_keeps_its_tasks_client(tenant: Te
     program = Program.of(ada, row)
     tokens = program.sign_in("tasks:read")
     consent = Consent.objects.get()
-    assert "Take back what you allowed Deployer?" in words(ada.get(f"{ACCOUNT}?revoke={consent.pk}").content.decode())
+    assert "Revoke access for Deployer?" in words(ada.get(f"{ACCOUNT}?revoke={consent.pk}").content.decode())
     assert principal_of(tokens["access_token"], "") is not None
     done = ada.post(f"{ACCOUNT}allowed/{consent.pk}/revoke", follow=True).content.decode()
     assert "Deployer is signed out" in done
@@ -88,7 +88,7 @@ def test_nobody_takes_back_what_somebody_else_allowed(tenant: Tenant, role: str)
     tokens = Program.of(browser(make_person("operator", tenant)), row).sign_in()
     other = browser(make_person(role, tenant))
     consent = Consent.objects.get()
-    assert "Take back what you allowed" not in other.get(f"{ACCOUNT}?revoke={consent.pk}").content.decode()
+    assert "Revoke access for" not in other.get(f"{ACCOUNT}?revoke={consent.pk}").content.decode()
     assert other.post(f"{ACCOUNT}allowed/{consent.pk}/revoke").status_code == 404
     assert other.post(f"{ACCOUNT}allowed/{2**80}/revoke").status_code == 404
     assert principal_of(tokens["access_token"], "") is not None

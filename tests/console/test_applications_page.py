@@ -114,7 +114,7 @@ def test_what_people_allowed_is_listed_and_taken_back(tenant: Tenant, admin: Cli
     assert "Deployer" in words(admin.get(LIST).content.decode())
     assert admin.get(LIST, headers=HTMX).content.decode().lstrip().startswith("<div")
     done = admin.post(f"{LIST}{row.pk}/consents/{Consent.objects.get().pk}/revoke", follow=True)
-    assert "Taken back" in done.content.decode()
+    assert "Revoked." in done.content.decode()
     assert principal_of(tokens["access_token"], "") is None
     event = Event.objects.get(action="consent.revoked")
     assert (event.actor, event.before) == ("root", {"person": "ada", "scopes": ["tasks:call", "tasks:read"]})
@@ -129,7 +129,7 @@ def test_a_clients_page_says_how_it_signs_in(tenant: Tenant, admin: Client) -> N
     html = admin.get(f"/clients/{context.pk}/").content.decode()
     page = words(html)
     assert "with OAuth: a person signed in" in page
-    assert "1 live access token of the authorization server" in page
+    assert "1 active access token from the authorization server" in page
     assert f"{LIST}{row.pk}/" in html
     assert "Issue a token" not in page
     admin.post(f"/clients/{context.pk}/toggle", {"disabled": "1"})

@@ -39,7 +39,7 @@ def test_the_page_shows_the_definition_and_the_digests_that_go_on_record(sign_in
     page = text_of(mia.get("/inbox/"))
     assert "Ships it" in page
     assert "a1" * 32 in page
-    assert "It was asked in doubt" not in page
+    assert "the match is in doubt" not in page
     assert "Answers that came with the call" not in page
 
 
@@ -48,7 +48,7 @@ def test_the_page_shows_the_definition_and_the_digests_that_go_on_record(sign_in
     [
         ({}, "is missing"),
         ({"env": None}, "is null"),
-        ({"env": ["prod"]}, "is of another type"),
+        ({"env": ["prod"]}, "has another type"),
         ({"env": "PROD"}, "is written differently"),
     ],
 )
@@ -56,7 +56,9 @@ def test_a_call_that_was_held_in_doubt_says_why(
     sign_in: Login, tool: ToolRecord, arguments: dict[str, Any], words: str
 ) -> None:
     _, mia = asked(sign_in, tool, arguments)
-    assert f"Approval was required because the match is in doubt: <code>env</code> {words}" in text_of(mia.get("/inbox/"))
+    assert f"Approval was required because the match is in doubt: <code>env</code> {words}" in text_of(
+        mia.get("/inbox/")
+    )
 
 
 def test_answers_that_came_with_the_call_are_shown_before_it_is_approved(sign_in: Login, tool: ToolRecord) -> None:

@@ -206,13 +206,13 @@ def test_sealed_entries_say_so(tenant: Tenant, auditor: Client) -> None:
         signature=b"x", key_id="k",
     )  # fmt: skip
     page = words(auditor.get(URL, {"event": entry}).content.decode())
-    assert f"Sealed up to entry {entry:,}" in page
+    assert f"Sealed through entry {entry:,}" in page
     assert "Never verified" in page
     by = Actor(name="root", door=Door.CLI)
     record_verification(ok=True, events=1, seals=1, problem="", actor=by)
     assert re.search(r"Verified in full \S.* by root\.", words(auditor.get(URL).content.decode()))
     record_verification(ok=True, events=1, seals=1, problem="", full=False, actor=by)
-    assert re.search(r"Only what was new was verified .* by root; in full \S", words(auditor.get(URL).content.decode()))
+    assert re.search(r"New entries verified .* by root; verified in full \S", words(auditor.get(URL).content.decode()))
     record_verification(ok=False, events=1, seals=1, problem="event 1", actor=by)
     assert "Verification failed" in words(auditor.get(URL).content.decode())
 

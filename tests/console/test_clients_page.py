@@ -267,13 +267,13 @@ def test_the_page_tells_how_each_program_of_a_client_speaks(tenant: Tenant, admi
         client_capabilities={"sampling": {}},
     )
     page = words(admin.get(f"/clients/{context.pk}/").content.decode())
-    assert "fast 4 Speaks MCP 2026-07-28" in page
-    assert "desk 1.2 Speaks MCP 2025-06-18" in page
+    assert "fast 4 Protocol MCP 2026-07-28" in page
+    assert "desk 1.2 Protocol MCP 2025-06-18" in page
     assert "1 session open" in page
     assert "Task handles: its version has no tasks." in page
-    assert "Requests for its model" in page, "the first program declares no sampling"
+    assert "Sampling: people write the reply" in page, "the first program declares no sampling"
     other = words(admin.get(f"/clients/{make_context(tenant).pk}/").content.decode())
-    assert "It has not called yet." in other
+    assert "No calls yet." in other
 
 
 def test_its_number_of_tasks_leads_to_them(tenant: Tenant, admin: Client) -> None:

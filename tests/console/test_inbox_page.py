@@ -313,7 +313,7 @@ def test_an_approval_says_when_the_tool_will_run(context: Any, server: Any, tena
     first, second = (make_task(context, tool) for _ in range(2))
     mia = sign_in(make_person(Role.APPROVER, tenant))
     page = mia.get("/inbox/").content.decode()
-    assert "would not run at once" not in page
+    assert "does not run yet" not in page
     url = "/inbox/{}/decide"
     of = {task.id: Question.objects.get(task_id=task.id).pk for task in (first, second)}
     page = mia.post(url.format(of[first.id]), {"verdict": "approve"}, follow=True).content.decode()
@@ -333,7 +333,7 @@ def test_the_quorum_counts_people_and_the_last_one_starts_the_tool(
     question = Question.objects.get(task_id=task.id)
     first, second = (sign_in(make_person(Role.APPROVER, tenant)) for _ in range(2))
     page = first.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, follow=True).content.decode()
-    assert "Your approval counts: 1 of 2." in page
+    assert "Approved: 1 of 2." in page
     again = first.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, follow=True).content.decode()
     assert "You have already decided this." in again
     assert Task.objects.get(pk=task.id).state == "input_required"
@@ -507,7 +507,7 @@ def test_two_calls_of_one_tool_are_told_apart_wherever_they_stand(
     for url in ("/inbox/", "/inbox/?queue=all", "/"):
         page = " ".join(mia.get(url).content.decode().split())
         row = page[page.index('<b>deploy</b> <span class="mono"><bdi>production · 2.1.6 · billing') :]
-        assert re.search(r"agent-a · demo ·.*?0 of 2 approvals · due <time", row[:1_500])
+        assert re.search(r"agent-a · demo ·.*?0 of 2 approvals · expires <time", row[:1_500])
         assert '· &lt;b&gt;web<span class="sign"' in page
         assert "https://•••@host/" in page
         if url == "/":

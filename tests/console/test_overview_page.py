@@ -106,11 +106,9 @@ def test_the_oldest_that_waits_is_the_same_on_the_overview_the_workers_and_metri
         Task.objects.filter(pk=task.id).update(runnable_at=now - age)
     client = sign_in(make_person(Role.VIEWER, tenant))
     overview, workers = client.get("/").content.decode(), client.get("/workers/").content.decode()
-    assert tiles(overview)["Longest wait"] == ("28 min ago", f"/tasks/{waits.public_id}/")
+    assert tiles(overview)["Longest wait"] == ("28 min", f"/tasks/{waits.public_id}/")
     assert "1 paused" in words(overview)
-    assert re.search(
-        rf'href="/tasks/{waits.public_id}/"><span[^>]*>Longest wait:</span>\s*<time[^>]*>28 min', workers
-    )
+    assert re.search(rf'href="/tasks/{waits.public_id}/"><span[^>]*>Longest wait:</span>\s*<time[^>]*>28 min', workers)
     assert "Of these, paused 1" in words(workers)
     figures = dict(re.findall(r"^(taskhub_\w+) (\S+)$", client.get("/metrics").content.decode(), re.MULTILINE))
     assert 28 * 60 <= float(figures["taskhub_oldest_queued_seconds"]) < 29 * 60

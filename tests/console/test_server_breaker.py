@@ -45,7 +45,7 @@ def test_its_page_tells_each_state_and_why(admin: Client, server: Server) -> Non
     Server.objects.filter(pk=server.pk).update(retry_at=datetime.now(UTC) + timedelta(seconds=40))
     page = shown()
     assert "Breaker Open Opened just now" in page
-    assert f": {OPENS_AFTER} calls in a row could not connect. The others wait in the queue. Next try:" in page
+    assert f": {OPENS_AFTER} calls in a row could not connect. Other calls wait in the queue. Next try:" in page
     assert "in 40 s" in page
     assert "Try now" in page
     raw = admin.get(f"/servers/{server.pk}/").content.decode()
@@ -95,6 +95,6 @@ def test_a_task_says_what_it_waits_for_and_for_how_long(admin: Client, tenant: T
     ago, ahead = timedelta(minutes=3, seconds=1), timedelta(seconds=40.5)
     Server.objects.filter(pk=server.pk).update(open_since=datetime.now(UTC) - ago, retry_at=datetime.now(UTC) + ahead)
     assert "Waiting for its server, which could not be reached for 3 min" in why()
-    assert "One call tries it again in 40 s." in why()
+    assert "The next attempt is in 40 s." in why()
     due(server)
-    assert "One call tries it again now." in why()
+    assert "The next attempt is now." in why()

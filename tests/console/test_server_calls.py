@@ -26,15 +26,15 @@ def test_it_is_changed_where_it_is_shown(admin: Client, tenant: Tenant) -> None:
     def shown() -> str:
         return words(admin.get(page).content.decode())
 
-    assert "Calls at once 20 from each worker Change" in shown()
+    assert "Concurrent calls 20 per worker Change" in shown()
     assert 'name="calls_at_once" value=' not in admin.get(f"{page}?calls").content.decode()
     answer = admin.post(f"{page}calls", {"calls_at_once": " 1,500 "})
     assert answer.status_code == 400
     assert admin.post(f"{page}calls", {"calls_at_once": "7"}).status_code == 302
-    assert "Calls at once 7 from each worker" in shown()
+    assert "Concurrent calls 7 per worker" in shown()
     assert 'value="7"' in admin.get(f"{page}?calls").content.decode()
     assert admin.post(f"{page}calls", {"calls_at_once": ""}).status_code == 302
-    assert "Calls at once 20 from each worker" in shown()
+    assert "Concurrent calls 20 per worker" in shown()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_cannot_be_is_refused_where_it_was_typed(admin: Client, tenant: Ten
 def test_a_command_takes_one_at_a_time(admin: Client, tenant: Tenant) -> None:
     server = remote(tenant, "stdio")
     page = words(admin.get(f"/servers/{server.pk}/?calls").content.decode())
-    assert "Calls at once 1 from each worker" in page
+    assert "Concurrent calls 1 per worker" in page
     assert "Save" not in page
     answer = admin.post(f"/servers/{server.pk}/calls", {"calls_at_once": "2"})
     assert answer.status_code == 400
@@ -63,5 +63,5 @@ def test_a_command_takes_one_at_a_time(admin: Client, tenant: Tenant) -> None:
 def test_who_may_not_change_it_sees_it(sign_in: Login, tenant: Tenant) -> None:
     viewer = sign_in(make_person(Role.VIEWER, tenant))
     page = words(viewer.get(f"/servers/{remote(tenant).pk}/?calls").content.decode())
-    assert "Calls at once 20 from each worker Says it is" in page
+    assert "Concurrent calls 20 per worker Reports as" in page
     assert "Save" not in page

@@ -102,7 +102,7 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
     assert response.status_code == 302
     assert Tool.objects.filter(pk=tool.pk).values().get() == before
     assert not Event.objects.filter(action="tool.policy.changed").exists()
-    assert "Nothing to save" in admin.get(response["Location"]).content.decode()
+    assert "Policy of deploy unchanged." in admin.get(response["Location"]).content.decode()
 
 
 def test_one_save_stores_everything_records_it_and_announces_it(tenant: Tenant, tool: Tool, admin: Client) -> None:
@@ -166,7 +166,7 @@ def test_a_saved_condition_calls_for_approval_of_the_very_call_it_names(
         ({"run_seconds": "86401"}, "from 1 to 86,400"),
         ({"policy_mode": "sometimes"}, "auto, always, never or required"),
         ({"question_audience": "nobody"}, "client, operator or either"),
-        ({"at_least_once": "maybe"}, "yes, no, or as the tool says"),
+        ({"at_least_once": "maybe"}, "yes, no, or as the tool declares"),
         ({"when_name": ["", ""], "when_value": ["x", ""]}, "Name the argument"),
         ({"when_name": ["env"], "when_value": ["x"]}, "has no argument env"),
         ({"when_name": ["count"], "when_value": ["three"]}, "is of type integer"),
@@ -229,14 +229,12 @@ def test_no_definition_of_a_server_breaks_the_page(tool: Tool, admin: Client, de
 
 def test_too_few_approvers_are_warned_about(tenant: Tenant, tool: Tool, admin: Client) -> None:
     save(admin, tool, approval="on", approval_group="ops", approval_quorum="2")
-    assert "Nobody can approve here as a member of ops, and 2 are needed" in words(
-        admin.get(page_of(tool)).content.decode()
-    )
+    assert "Nobody can approve as a member of ops, and 2 are needed" in words(admin.get(page_of(tool)).content.decode())
     make_person("approver", tenant, groups=["ops"])
     make_person("viewer", tenant, groups=["ops"])
-    assert "Only 1 person can approve here" in words(admin.get(page_of(tool)).content.decode())
+    assert "Only 1 person can approve" in words(admin.get(page_of(tool)).content.decode())
     make_person("approver", tenant, groups=["ops", "db"])
-    assert "can approve here" not in words(admin.get(page_of(tool)).content.decode())
+    assert "can approve" not in words(admin.get(page_of(tool)).content.decode())
 
 
 @pytest.mark.parametrize(
@@ -249,9 +247,7 @@ def test_who_approves_is_not_saved_where_nobody_would_be_asked(
     response = save(admin, tool, **typed)
     assert response.status_code == 400
     text = words(response.content.decode())
-    assert (
-        text.count("This counts only with “Require approval before the tool runs”: tick that, or take this") == 1
-    )
+    assert text.count("This applies only with “Require approval before the tool runs”: tick that, or clear this") == 1
     assert Tool.objects.get(pk=tool.pk).approval_quorum == 1
     assert save(admin, tool, approval="on", **typed).status_code == 302
     # Approval may be turned off again without emptying what belongs to it.
@@ -273,7 +269,7 @@ def test_a_saved_policy_is_told_where_the_page_scrolls_with_what_holds(
     text = words(admin.get(response["Location"]).content.decode())
     assert (
         "Policy of deploy saved. Approval When environment = production, 2 of ops (1 person) approve. Only 1 person"
-        " can approve here as a member of ops, and 2 are needed" in text
+        " can approve as a member of ops, and 2 are needed" in text
     )
     assert text.count("Policy of deploy saved.") == 1
     assert "saved" not in words(admin.get(page_of(tool)).content.decode())
@@ -289,10 +285,10 @@ def test_a_saved_policy_is_told_where_the_page_scrolls_with_what_holds(
         (
             {"approval": "on", "approval_quorum": "2", "approval_group": "ops", "when_name": ["count", "force"],
              "when_value": ["3", "true"]},
-            "When count = 3 and force = true, 2 of ops (no people) approve. Nobody can approve here as a member of ops,"
+            "When count = 3 and force = true, 2 of ops (no people) approve. Nobody can approve as a member of ops,"
             " and 2 are needed: such calls would wait until they expire.",
         ),
-        ({"approval_quorum": "2"}, "Not clear yet: This counts only with “People approve"),
+        ({"approval_quorum": "2"}, "Not clear yet: This applies only with “Require approval"),
         ({"approval": "on", "approval_quorum": "21"}, "Not clear yet: Give a whole number from 1 to 20, not 21."),
     ],
 )  # fmt: skip
@@ -433,7 +429,7 @@ def test_secrets_of_a_target_are_never_shown(
 def test_a_viewer_reads_the_policy_and_gets_no_form(tenant: Tenant, tool: Tool) -> None:
     viewer = browser(make_person("viewer", tenant))
     page = viewer.get(page_of(tool)).content.decode()
-    assert "as the tool says" in page
+    assert "as the tool declares" in page
     for url in (page_of(tool), "/servers/?new", f"/servers/{tool.server_id}/?toggle"):
         html = viewer.get(url).content.decode()
         assert 'class="body policy"' not in html

@@ -243,7 +243,7 @@ def test_a_password_that_somebody_else_knows_is_changed_before_anything_else(ten
         assert hers.get(path).headers["Location"] == "/accounts/password/change/"
     assert hers.post("/inbox/1/decide").headers["Location"] == "/accounts/password/change/"
     assert hers.get("/tasks/", headers={"HX-Request": "true"})["HX-Redirect"] == "/accounts/password/change/"
-    assert "Choose a password of your own" in hers.get("/accounts/password/change/").content.decode()
+    assert "Choose your own password" in hers.get("/accounts/password/change/").content.decode()
 
     def change(new: str) -> Any:
         form = {"oldpassword": password, "password1": new, "password2": new}

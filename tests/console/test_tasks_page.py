@@ -34,7 +34,7 @@ HTMX = {"HX-Request": "true"}
 
 LIST_QUERIES = 8
 DETAIL_QUERIES = 12
-STOPPED = "It will be stopped at its limit of 15 min, at {1:%H:%M} UTC."
+STOPPED = "It will be stopped at its run timeout of 15 min, at {1:%H:%M} UTC."
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_list_shows_newest_first_with_state_arguments_and_client(operator: A
         ("input_required", "Needs a person"),
         ("finished", "Finished"),
         ("finished-error", "Tool error"),
-        ("faulted", "Faulted"),
+        ("faulted", "Failed"),
         ("cancelled", "Cancelled"),
     ],
 )
@@ -141,7 +141,7 @@ def test_a_search_that_has_found_nothing_goes_on_by_itself_to_the_end(
         going_on = re.search(r'hx-get="(\?[^"]+)" hx-target="#task-list"[^>]*hx-trigger="load"', page)
         if going_on is None:
             break
-        assert "Nothing fits so far" in page
+        assert "No matches so far" in page
         url, steps = going_on[1].replace("&amp;", "&"), steps + 1
         assert steps < 10
     assert steps == 4
@@ -239,7 +239,7 @@ def test_the_detail_says_why_a_task_waits(operator: Any, context: Any, server: A
 def test_a_queued_task_without_a_worker_says_so(operator: Any, context: Any, server: Any) -> None:
     task = make_task(context, make_tool(server))
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
-    assert "no worker is running. Start one with “manage.py worker”." in page
+    assert "No worker is running. Start one with “manage.py worker”." in page
 
 
 def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
@@ -255,12 +255,12 @@ def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
     def why(task: TaskRecord) -> str:
         return str(operator.get(f"/tasks/{task.public_id}/").content.decode())
 
-    takes = "Waiting for its server, which takes one call at a time from each worker."
-    assert f"{takes} It is next." in why(waiting[0])
+    takes = "Waiting for its server, which takes one call at a time per worker."
+    assert f"{takes} This call is next." in why(waiting[0])
     assert "Waiting for a free slot on the worker." in why(waiting[1])
-    assert f"{takes} One call is before it." in why(waiting[2])
+    assert f"{takes} One call is ahead of it." in why(waiting[2])
     Server.objects.filter(pk=command.pk).update(transport="http", calls_at_once=1)
-    assert f"{takes} It is next." in why(waiting[0])
+    assert f"{takes} This call is next." in why(waiting[0])
     Server.objects.filter(pk=command.pk).update(calls_at_once=2)
     assert "Waiting for a free slot on the worker." in why(waiting[0])
 
@@ -282,7 +282,7 @@ def test_a_rejected_call_says_who_said_no(
     question = sign_in(approver).get("/inbox/").context["chosen"]
     sign_in(approver).post(f"/inbox/{question.id}/decide", {"verdict": "reject", "reason": "Friday"})
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
-    assert "mia did not approve the call" in page
+    assert "Rejected by mia; the tool did not run." in page
     assert "Friday" in page
 
 
@@ -356,8 +356,8 @@ def test_the_wire_view_is_what_the_client_gets(operator: Any, context: Any, serv
         ("2026-07-28", False, "&quot;ttlMs&quot;: 86400000", "&quot;ttl&quot;"),
         ("sep-2557", False, "&quot;ttl&quot;: 86400,", "ttlMs"),
         ("2025-11-25", True, "&quot;ttl&quot;: 86400000", "resultType"),
-        ("2025-11-25", False, "Nothing to ask for", "taskId"),
-        ("a-revision-that-is-gone", False, "Nothing to ask for", "taskId"),
+        ("2025-11-25", False, "No task handle", "taskId"),
+        ("a-revision-that-is-gone", False, "No task handle", "taskId"),
     ],
 )
 def test_the_wire_view_speaks_the_revision_of_the_task(
@@ -420,7 +420,7 @@ def test_run_again_asks_first(operator: Any, context: Any, server: Any) -> None:
     asked = operator.get(f"/tasks/{task.public_id}/rerun").content.decode()
     for form in (dialog, asked):
         assert f'method="post" action="/tasks/{task.public_id}/rerun"' in form
-        assert "what it did before, it may do a second time" in form
+        assert "its effects may happen twice" in form
     assert Task.objects.count() == 1
 
 
@@ -505,7 +505,7 @@ def test_the_log_says_which_lines_it_leaves_out_and_leads_to_them(operator: Any,
     assert "Lines 1–200 of 500" in text_of(page)
     assert "skip=600" not in page
     assert operator.get(f"/tasks/{task.public_id}/?view=log&skip=x").status_code == 200
-    assert "not kept" not in page
+    assert "Only the first" not in page
 
 
 def test_the_log_says_that_later_lines_were_not_kept(operator: Any, context: Any, server: Any) -> None:
@@ -515,7 +515,7 @@ def test_the_log_says_that_later_lines_were_not_kept(operator: Any, context: Any
     run.note(claim, [LogLine("info", "one more")])
     page = operator.get(f"/tasks/{task.public_id}/?view=log").content.decode()
     assert "one more" not in page
-    assert "2,000 lines of a task are kept: what the tool said after them is not here." in text_of(page)
+    assert "Only the first 2,000 lines of a task are kept." in text_of(page)
 
 
 def test_a_wish_to_cancel_is_told_where_its_end_is_seen(operator: Any, context: Any, server: Any) -> None:
@@ -537,19 +537,19 @@ def test_how_long_a_task_runs_or_waits_is_a_clock_that_runs(operator: Any, conte
     claim_task(task)
     page = operator.get(f"/tasks/{task.public_id}/").content.decode()
     assert re.search(r"Running on worker-1 for <time [^>]*data-since>\d+ m?s</time>\.", page)
-    assert re.search(r"<dt>So far</dt>\s*<dd><time [^>]*data-since>", page)
+    assert re.search(r"<dt>Elapsed</dt>\s*<dd><time [^>]*data-since>", page)
     asked = make_task(context, make_tool(server), state="input_required")
     Question.objects.filter(task_id=asked.id).update(due_at=datetime.now(UTC) + timedelta(hours=23, minutes=30))
     page = operator.get(f"/tasks/{asked.public_id}/").content.decode()
     assert re.search(r"Waiting <time [^>]*data-since>[^<]*</time> for an answer by a person\.", page)
-    assert re.search(r"Without an answer it fails <time [^>]*data-ago>in 23 h</time>\.", page)
+    assert re.search(r"Unanswered, it fails <time [^>]*data-ago>in 23 h</time>\.", page)
 
 
 @pytest.mark.parametrize(
     ("ran", "progress", "words"),
     [
         (60, None, ""),
-        (60, (1, 40), f"At this pace it would take until {{0:%H:%M}} UTC. {STOPPED}"),
+        (60, (1, 40), f"At this rate it would take until {{0:%H:%M}} UTC. {STOPPED}"),
         (60, (1, 10), ""),
         (5, (1, 1_000), ""),
         (60, (1, None), ""),
@@ -573,7 +573,7 @@ def test_a_run_that_will_meet_its_limit_says_so(
     told = TaskLog.objects.get(task_id=task.id).at if progress else now
     ends = begun + (told - begun) * of / done if of and done else now
     assert words.format(ends, begun + timedelta(seconds=900)) in page
-    assert ("be stopped at its limit" in page) is bool(words)
+    assert ("be stopped at its run timeout" in page) is bool(words)
 
 
 def test_a_run_that_is_silent_looks_again_when_its_limit_comes_near(operator: Any, context: Any, server: Any) -> None:

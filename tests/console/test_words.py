@@ -1,4 +1,4 @@
-"""What the console says of a client: what it speaks, declares, and therefore never gets."""
+"""What the console says of a client: what it speaks, declares, and does not support."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _of(revision: str, capabilities: dict[str, Any]) -> Any:
     [
         ("2026-07-28", {**ALL, **EXTENSION}, ("tasks extension", "forms", "pages", "sampling", "roots"), []),
         ("2026-07-28", ALL, ("forms", "pages", "sampling", "roots"), ["-32021"]),
-        ("2026-07-28", {**EXTENSION, "elicitation": {}}, ("tasks extension", "forms"), ["Pages", "model", "roots"]),
-        ("2026-07-28", {}, (), ["-32021", "Forms", "Pages", "model", "roots"]),
+        ("2026-07-28", {**EXTENSION, "elicitation": {}}, ("tasks extension", "forms"), ["Pages", "Sampling", "Roots"]),
+        ("2026-07-28", {}, (), ["-32021", "Forms", "Pages", "Sampling", "Roots"]),
         ("2025-11-25", {**ALL, **HOSTS}, ("forms", "pages", "sampling", "roots", "tasks of its own"), []),
-        ("2025-11-25", ALL, ("forms", "pages", "sampling", "roots"), ["“required”", "while it is connected"]),
-        ("2025-11-25", {**ALL, "tasks": {}}, ("forms", "pages", "sampling", "roots"), ["while it is connected"]),
-        ("2025-11-25", EXTENSION, (), ["“required”", "connected", "Forms", "Pages", "model", "roots"]),
+        ("2025-11-25", ALL, ("forms", "pages", "sampling", "roots"), ["“required”", "while connected"]),
+        ("2025-11-25", {**ALL, "tasks": {}}, ("forms", "pages", "sampling", "roots"), ["while connected"]),
+        ("2025-11-25", EXTENSION, (), ["“required”", "connected", "Forms", "Pages", "Sampling", "Roots"]),
         ("2025-06-18", {**ALL, **HOSTS}, ("forms", "sampling", "roots"), ["-32601", "Pages"]),
         ("2025-03-26", ALL, ("sampling", "roots"), ["-32601", "Forms", "Pages"]),
         ("sep-1686", ALL, ("forms", "pages", "sampling", "roots"), []),

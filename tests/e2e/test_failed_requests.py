@@ -111,7 +111,7 @@ def test_broken_connection_may_have_counted(visits: Visits, page: Page, hub: Run
 
     page.route("**/decide", lost)
     press(page)
-    expect(said(page)).to_contain_text("The connection was lost. Nobody can tell from here whether it counted")
+    expect(said(page)).to_contain_text("The connection was lost. We can't tell whether this was saved")
     stays(page)
     assert counted(hub, question) == 1
     said(page).get_by_role("button", name="Check now").click()
@@ -127,14 +127,14 @@ def test_time_out_is_unknown(visits: Visits, page: Page, hub: RunningHub, questi
     page.evaluate(SHORT)
     with locked(hub):
         press(page)
-        expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. Nobody can tell")
+        expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. We can't tell")
         stays(page)
         said(page).get_by_role("button", name="Check now").click()
-        expect(said(page)).to_contain_text("Looking failed: there was no answer")
+        expect(said(page)).to_contain_text("The check failed: there was no answer")
     page.evaluate(LONG_ENOUGH)
     said(page).get_by_role("button", name="Check now").click()
     # The server may have been about to count it when the lock was gone, and says which.
-    expect(said(page)).to_contain_text(re.compile("Nothing has counted so far|Already approved by approver"))
+    expect(said(page)).to_contain_text(re.compile("Nothing has been saved so far|Already approved by approver"))
 
 
 def test_looking_again_tells_what_did_not_count(visits: Visits, page: Page, hub: RunningHub, question: int) -> None:
@@ -142,10 +142,10 @@ def test_looking_again_tells_what_did_not_count(visits: Visits, page: Page, hub:
     page.evaluate(SHORT)
     page.route("**/decide", lambda route: None)  # lost on its way
     press(page)
-    expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. Nobody can tell")
+    expect(said(page)).to_contain_text("There was no answer within 0.6 seconds. We can't tell")
     page.evaluate(LONG_ENOUGH)
     said(page).get_by_role("button", name="Check now").click()
-    expect(said(page)).to_contain_text("Nothing has counted so far. Press again: it cannot count twice.")
+    expect(said(page)).to_contain_text("Nothing has been saved so far. Try again: it cannot be saved twice.")
     stays(page)
     shot(page, "nothing-counted")
     page.unroute("**/decide")
@@ -162,7 +162,7 @@ def test_503_says_why_in_the_servers_words(visits: Visits, page: Page, hub: Runn
     visits.expected.update((500, 503))
     with locked(hub):
         press(page)
-        expect(said(page)).to_contain_text("The database is too busy; try again shortly. Nobody can tell")
+        expect(said(page)).to_contain_text("The database is too busy; try again shortly. We can't tell")
         expect(said(page).get_by_role("button", name="Check now")).to_be_visible()
         stays(page)
         shot(page, "503")
@@ -177,7 +177,7 @@ def test_500_may_have_counted(visits: Visits, page: Page, hub: RunningHub, quest
     hub.sql(f"ALTER FUNCTION {name}({arguments}) RENAME TO answer_away")
     try:
         press(page)
-        expect(said(page)).to_contain_text("TaskHub broke while it answered (500). It is on its log. Nobody can tell")
+        expect(said(page)).to_contain_text("TaskHub had an internal error (500). It was logged. We can't tell")
         stays(page)
     finally:
         hub.sql(f"ALTER FUNCTION answer_away({arguments}) RENAME TO {name}")
@@ -192,7 +192,7 @@ def test_403_says_why_and_that_it_did_not_count(visits: Visits, page: Page, hub:
     hub.sql(change, ["viewer"])
     try:
         press(page)
-        expect(said(page)).to_contain_text("Your role, viewer, does not include this. It did not count. Ask an admin")
+        expect(said(page)).to_contain_text("Your role, viewer, does not include this. Nothing was saved. Ask an admin")
         stays(page)
         shot(page, "403")
     finally:
@@ -218,7 +218,7 @@ def test_a_sign_in_that_ended_keeps_what_was_typed(visits: Visits, hub: RunningH
     visits.sign_in(other, "approver", f"/inbox/{question}/")
     # The form belongs to the sign-in that ended; it is renewed when its window is looked at, or pressed.
     press(page)
-    expect(said(page)).to_contain_text(re.compile("Press again"))
+    expect(said(page)).to_contain_text(re.compile("Try again"))
     stays(page)
     assert counted(hub, question) == 0
     press(page)

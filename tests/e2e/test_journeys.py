@@ -128,7 +128,7 @@ def test_rejection_needs_a_reason_and_the_agent_reads_it(hub: RunningHub, visits
     assert "Frozen until Monday" in done["result"]["content"][0]["text"]
     assert hub.sql("SELECT count(*) FROM attempt JOIN task ON task.id = task_id WHERE public_id = %s", [task]) == [(0,)]
     go(page, f"/tasks/{task}/")
-    expect(page.locator("#task .why")).to_contain_text("approver did not approve the call, so the tool never ran.")
+    expect(page.locator("#task .why")).to_contain_text("Rejected by approver; the tool did not run.")
 
 
 def test_list_shows_a_new_call_and_its_end_without_a_reload(visits: Visits, agent: Client) -> None:
@@ -216,7 +216,7 @@ def test_token_is_shown_once_and_refused_when_revoked(hub: RunningHub, visits: V
         page.get_by_role("link", name="night-job").click()
         expect(page.get_by_role("heading", name="night-job", exact=True)).to_be_visible()
         assert token not in page.content()
-        row = page.get_by_role("row").filter(has_text="Live")
+        row = page.get_by_role("row").filter(has_text="Active")
         row.get_by_role("link", name="Revoke").click()
         page.get_by_role("button", name="Revoke token").click()
         expect(page.locator("#notices")).to_contain_text("The token is revoked.")
@@ -266,13 +266,13 @@ def test_policy_says_what_holds_while_it_is_filled_in_and_where_it_was_saved(hub
     page.get_by_label("Approvals needed").fill("19")
     expect(holds).to_contain_text("19 are needed: such calls would wait until they expire.")
     page.get_by_label("Require approval before the tool runs").uncheck()
-    expect(holds).to_contain_text("This counts only with")
+    expect(holds).to_contain_text("This applies only with")
     expect(page.get_by_label("Approvals needed")).to_be_hidden()
     page.get_by_label("Require approval before the tool runs").check()
     page.get_by_label("Approvals needed").fill("1")
     expect(holds).to_contain_text("1 of ops")
     page.get_by_role("button", name="Save policy").click()
-    expect(page.get_by_text("Nothing to save for")).to_be_in_viewport()
+    expect(page.get_by_text(re.compile("^Policy of .+ unchanged"))).to_be_in_viewport()
     expect(holds).to_be_in_viewport()
 
 

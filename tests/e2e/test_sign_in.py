@@ -158,10 +158,10 @@ def test_a_stranger_signs_in_allows_and_the_program_calls(
     expect(admin.get_by_text("with OAuth: a person signed in")).to_be_visible()
     assert look(admin, "client-oauth") == []
     admin.go_back()
-    admin.get_by_role("link", name="Take back").click()
-    expect(admin.get_by_role("heading", name="Take back what operator allowed?")).to_be_visible()
+    admin.get_by_role("link", name="Revoke").click()
+    expect(admin.get_by_role("heading", name="Revoke access granted by operator?")).to_be_visible()
     assert look(admin, "application-revoke") == []
-    admin.get_by_role("button", name="Take back").click()
+    admin.get_by_role("button", name="Revoke").click()
     expect(admin.get_by_text("Nobody allows it anything.")).to_be_visible()
     with Client(hub.base, tokens["access_token"]) as client:
         wait_until(lambda: client.call("server/discover").status == 401, "the token to be refused", 2.0)

@@ -143,7 +143,7 @@ class PolicyForm(ConsoleForm):
     enabled = forms.BooleanField(required=False, label="Offered to clients")
     policy_mode = picked((), label="Task mode")
     question_audience = picked(
-        (("", "Automatic: people, and the client if it can answer"), *AUDIENCES), label="Who answers its questions"
+        (("", "Automatic: client if it can, or people"), *AUDIENCES), label="Who answers its questions"
     )
     approval = forms.BooleanField(required=False, label="Require approval before the tool runs")
     conditions = forms.Field(

@@ -50,30 +50,45 @@ class Setting:
 
 
 _LIMITS: Final = (
-    ("TASKHUB_CONTEXT_LIVE", "Live tasks per client", "", "A client with more is refused until some have ended."),
+    (
+        "TASKHUB_CONTEXT_LIVE",
+        "Live tasks per client",
+        "",
+        "Further calls are refused until some have ended.",
+    ),
     ("TASKHUB_CONTEXT_RUNNING", "Running tasks per client", "", "More wait their turn in the queue."),
-    ("TASKHUB_CONTEXT_REQUESTS", "Requests a second per client", "", "At each web process; 0 for no limit."),
-    ("TASKHUB_CONTEXT_KIB", "Requests per client", " KiB a second", "At each web process; 0 for no limit."),
-    ("TASKHUB_INLINE_WAIT_MS", "Wait before a handle", " ms", "How long a call in auto mode may answer directly."),
+    ("TASKHUB_CONTEXT_REQUESTS", "Requests a second per client", "", "Per web process; 0 means no limit."),
+    ("TASKHUB_CONTEXT_KIB", "Requests per client", " KiB a second", "Per web process; 0 means no limit."),
+    (
+        "TASKHUB_INLINE_WAIT_MS",
+        "Wait before a task handle",
+        " ms",
+        "Calls in auto mode that take longer get one.",
+    ),
     ("TASKHUB_LEASE_SECONDS", "Lease of a task", " s", "A worker silent for longer loses its tasks."),
-    ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs at once."),
+    ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs concurrently."),
     ("TASKHUB_LANES", "Database threads per web process for /mcp", "", ""),
     ("TASKHUB_PAGE_LANES", "Database threads per web process for pages", "", ""),
     ("TASKHUB_MAX_BODY", "Largest request", " bytes", "Larger requests are refused."),
-    ("TASKHUB_OAUTH_TOKEN_SECONDS", "Access token of a sign-in", " s", "Programs refresh theirs by themselves."),
-    ("TASKHUB_OAUTH_REFRESH_DAYS", "Unused sign-in of a program", " days", "Then a person is asked again."),
-    ("TASKHUB_RETENTION_DAYS", "History kept", " days", "Ended tasks are purged afterwards; the audit log is not."),
+    ("TASKHUB_OAUTH_TOKEN_SECONDS", "Access token of a sign-in", " s", "Programs refresh it automatically."),
+    (
+        "TASKHUB_OAUTH_REFRESH_DAYS",
+        "Unused sign-in of a program",
+        " days",
+        "After that, a person signs in again.",
+    ),
+    ("TASKHUB_RETENTION_DAYS", "Retention of ended tasks", " days", "Then they are purged; the audit log is kept."),
 )
 _SERVICE: Final = (
-    ("PUBLIC_URL", "Public address", "", "Shown to clients and put into links."),
+    ("PUBLIC_URL", "Public address", "", "Shown to clients and used in links."),
     ("ALLOWED_HOSTS", "Host names answered", "", ""),
     ("ALLOWED_ORIGINS", "Sites whose pages may call /mcp", "", ""),
     ("TASKHUB_REVISIONS", "Protocol revisions", "", ""),
-    ("TASKHUB_ANONYMOUS", "Calls without a token", "", "For trials only: all callers share one context."),
-    ("TASKHUB_OAUTH", "Built-in authorization server", "", "People sign programs in with their browser."),
-    ("TASKHUB_OAUTH_REGISTRATION", "Programs register themselves", "", "Without anybody being asked."),
-    ("OIDC_ISSUER", "Outside issuer", "", "Its JWTs are accepted."),
-    ("TRUSTED_PROXIES", "Trusted proxies", "", "How many are believed about a caller's address."),
+    ("TASKHUB_ANONYMOUS", "Calls without a token", "", "For trials only: all callers share one client."),
+    ("TASKHUB_OAUTH", "Built-in authorization server", "", "People sign in programs with their browser."),
+    ("TASKHUB_OAUTH_REGISTRATION", "Dynamic client registration", "", "Programs register themselves without approval."),
+    ("OIDC_ISSUER", "External issuer", "", "Its JWTs are accepted."),
+    ("TRUSTED_PROXIES", "Trusted proxies", "", "How many proxies are trusted for a caller's address."),
     ("LOG_LEVEL", "Log level", "", ""),
     ("DEBUG", "Debug pages", "", "Never in production."),
 )
@@ -129,8 +144,10 @@ def _setting(variable: str, title: str, unit: str, about: str) -> Setting:
     value = getattr(settings, _ELSEWHERE.get(variable, variable))
     if isinstance(value, bool):
         text = "yes" if value else "no"
+    elif value == 0 and "no limit" in about:
+        text = "no limit"
     elif isinstance(value, int):
-        text = f"{value:,}{unit}"
+        text = f"{value >> 20:,} MiB" if unit == " bytes" and value and value % 2**20 == 0 else f"{value:,}{unit}"
     elif isinstance(value, (list, tuple)):
         text = ", ".join(map(str, value))
     else:

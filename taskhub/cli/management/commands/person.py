@@ -18,7 +18,7 @@ from taskhub.domain.people.settings import members
 CHANGES: Final = {
     "disable": "lock a person out; they are signed out everywhere",
     "enable": "let a disabled person sign in again",
-    "remove": "close a person's account for good; what they did stays on record",
+    "remove": "close a person's account permanently; the audit log keeps what they did",
 }
 
 
@@ -33,9 +33,9 @@ class Command(BaseCommand):
         found = [verbs.add_parser("list", help="everybody with a role")]
         add = verbs.add_parser("add", help="add a person; the password is generated and shown once")
         add.add_argument("--role", required=True, choices=[str(role) for role in Role])
-        add.add_argument("--group", action="append", default=[], help="a group that approves together")
-        password = verbs.add_parser("password", help="give a person another password, which they change when they come")
-        password.add_argument("--stdin", action="store_true", help="read it from the standard input; else it is made")
+        add.add_argument("--group", action="append", default=[], help="a group of approvers; repeatable")
+        password = verbs.add_parser("password", help="set a password, to be changed at the next sign-in")
+        password.add_argument("--stdin", action="store_true", help="read it from standard input, not generate one")
         named = [add, password, *(verbs.add_parser(verb, help=words) for verb, words in CHANGES.items())]
         for verb in named:
             verb.add_argument("username")

@@ -24,7 +24,7 @@ class Command(BaseCommand):
     """Without `--tasks` safe to run again: what is there stays as it is. With it, each run adds."""
 
     help = (
-        "Add the demo server and call its tools, so that every page has something to show. With --tasks, make up a"
+        "Add the demo server and call its tools, so that every page has something to show. With --tasks, generate a"
         " month's history instead, which needs a hub that is empty or the demo's."
     )
     requires_system_checks: list[str] = []

@@ -19,7 +19,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 class Command(BaseCommand):
     """What `up --server` does, without a hub: workers that run take it up."""
 
-    help = "Add an MCP server to stand in front of, or change where one is."
+    help = "Add an MCP server, or change its address or command."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

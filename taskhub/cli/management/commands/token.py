@@ -17,16 +17,16 @@ from taskhub.core.names import SCOPES
 class Command(BaseCommand):
     """Prints the new token and nothing else, so that it can be piped."""
 
-    help = "Make a bearer token for an MCP client."
+    help = "Create a bearer token for an MCP client."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """`create CLIENT [--scopes …] [--days N]`."""
         verbs = parser.add_subparsers(dest="verb", required=True)
-        create = verbs.add_parser("create", help="make a token; it is shown once")
-        create.add_argument("client", help="the client's name; made on first use")
+        create = verbs.add_parser("create", help="create a token; it is shown once")
+        create.add_argument("client", help="the client's name; created on first use")
         create.add_argument("--scopes", default=",".join(SCOPES), help=f"comma separated; default {','.join(SCOPES)}")
-        create.add_argument("--days", type=int, default=90, help="life in days (default 90)")
+        create.add_argument("--days", type=int, default=90, help="lifetime in days (default 90)")
         create.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -53,10 +53,14 @@ class Command(BaseCommand):
         parser.add_argument("--no-demo", action="store_true", help="no demo server and no demo tasks")
         parser.add_argument("--anonymous", action="store_true", help="serve /mcp without a token, for everybody")
         parser.add_argument(
-            "--server", action="append", default=[], metavar="[NAME=]SPEC", help="an MCP server to stand in front of"
+            "--server",
+            action="append",
+            default=[],
+            metavar="[NAME=]SPEC",
+            help="an MCP server to connect; repeatable",
         )
         parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
-        parser.add_argument("--reload", action="store_true", help="start parts anew when their sources change")
+        parser.add_argument("--reload", action="store_true", help="restart parts when their sources change")
         parser.add_argument(
             "--verbose", action="store_true", help="log to the terminal, not to taskhub.log in the data directory"
         )

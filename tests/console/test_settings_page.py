@@ -141,7 +141,7 @@ def test_values_of_the_environment_are_named_and_secrets_are_not_shown(
     admin.force_login(User.objects.get(username="root"))
     html = admin.get(URL).content.decode()
     text = words(html)
-    assert "Tools that one worker runs at once. 9 Set by TASKHUB_SLOTS" in text
+    assert "Tools that one worker runs concurrently. 9 Set by TASKHUB_SLOTS" in text
     assert "Default; set it with TASKHUB_LANES" in text
     assert settings.SECRET_KEY not in html
     assert connection.settings_dict["NAME"] not in html
@@ -266,3 +266,10 @@ def test_a_password_that_is_typed_is_not_shown_and_a_weak_one_is_refused_beside_
     assert press(admin, "password", mia.user_id, password="a horse of another colour").status_code == 302
     assert "a horse of another colour" not in admin.get(URL).content.decode()
     assert User.objects.get(pk=mia.user_id).check_password("a horse of another colour")
+
+
+def test_a_limit_that_is_off_and_whole_mebibytes_are_readable(admin: Client, settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_KIB, settings.TASKHUB_MAX_BODY = 0, 4 * 2**20
+    text = words(admin.get(URL).content.decode())
+    assert "Requests per client Per web process; 0 means no limit. no limit" in text
+    assert "Larger requests are refused. 4 MiB" in text

@@ -313,7 +313,7 @@ def test_a_part_that_is_not_fetched_anew_is_said_once_and_asks_again(
     with locked(hub):
         page.evaluate("document.body.dispatchEvent(new CustomEvent('hint-tasks'))")
         expect(page.locator("#stale")).to_have_text(
-            re.compile(r"^This page may be out of date: the server answered 50\d\. It asks again by itself\.$")
+            re.compile(r"^This page may be out of date: the server answered 50\d\. It retries automatically\.$")
         )
     expect(page.locator("#stale")).to_be_hidden()
 

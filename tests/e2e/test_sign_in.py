@@ -162,7 +162,7 @@ def test_a_stranger_signs_in_allows_and_the_program_calls(
     expect(admin.get_by_role("heading", name="Revoke access granted by operator?")).to_be_visible()
     assert look(admin, "application-revoke") == []
     admin.get_by_role("button", name="Revoke").click()
-    expect(admin.get_by_text("Nobody allows it anything.")).to_be_visible()
+    expect(admin.get_by_text("Nobody has granted it access.")).to_be_visible()
     with Client(hub.base, tokens["access_token"]) as client:
         wait_until(lambda: client.call("server/discover").status == 401, "the token to be refused", 2.0)
 

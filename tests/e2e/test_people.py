@@ -90,17 +90,17 @@ def test_a_forgotten_password_is_replaced_and_then_chosen(visits: Visits, mia: t
     field = admin.get_by_role("textbox", name="Password")
     expect(field).to_be_focused()
     field.fill("short")
-    admin.get_by_role("button", name="Give the password").click()
+    admin.get_by_role("button", name="Set password").click()
     expect(field).to_have_attribute("aria-invalid", "true")
     assert look(admin, "settings-password-wrong") == []
-    admin.get_by_role("button", name="Give the password").click()
+    admin.get_by_role("button", name="Set password").click()
     expect(admin.get_by_role("heading", name=f"{mia[0]} has a new password")).to_be_visible()
     assert look(admin, "settings-password-made") == []
     password = admin.locator("#password").inner_text()
     expect(hers).to_have_url(SIGN_IN)
     enter(hers, mia[0], password)
     expect(hers).to_have_url(re.compile("/accounts/password/change/$"))
-    expect(hers.locator(".notice.warning")).to_contain_text("Choose a password of your own to go on.")
+    expect(hers.locator(".notice.warning")).to_contain_text("Choose your own password to continue.")
     assert look(hers, "password-due") == []
     hers.get_by_label("Current password").fill(password)
     hers.get_by_label("New password", exact=True).fill("short")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Take the picture of the README from a TaskHub that runs with its demo.
+"""Take the README's pictures from a TaskHub that runs with its demo: the inbox, a task and the overview, light and dark.
 
     uv run manage.py up &
-    uv run --group browser tools/screenshot.py                  the inbox, into docs/img/console.png
-    uv run --group browser tools/screenshot.py --page /tasks/   another page
+    uv run --group browser tools/screenshot.py                       all six, into docs/img/
+    uv run --group browser tools/screenshot.py --page /tasks/ --out tasks.png    another page, light
 
 It signs in as admin with the `credentials.json` that the first start wrote. It needs Chromium: the
 system's, or Playwright's own (`uv run playwright install chromium`).
@@ -16,12 +16,15 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
-from playwright.sync_api import Error, Page, sync_playwright
+from playwright.sync_api import Browser, Error, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs" / "img"
 WIDTH, HEIGHT = 1_440, 900
+PAGES: Final = {"inbox": "/inbox/", "task": "/tasks/?tool=deploy", "overview": "/"}
+"""The pictures of the README. That of a task is the first one of its list."""
 
 
 def sign_in(page: Page, base: str, person: dict[str, str]) -> None:
@@ -33,14 +36,36 @@ def sign_in(page: Page, base: str, person: dict[str, str]) -> None:
     page.wait_for_url(f"{base}/")
 
 
+def take(page: Page, url: str, out: Path, *, first_task: bool = False) -> None:
+    """Open the page, wait until it is drawn, save it. Raises `ValueError` if it is none."""
+    # A page keeps a socket open, so it is never idle; it is drawn when it has loaded.
+    response = page.goto(url, wait_until="load")
+    if response is None or not response.ok:
+        raise ValueError(f"{url} answered {response.status if response else 'nothing'}")
+    if first_task:
+        page.click("#task-list a[href^='/tasks/']")
+        page.wait_for_url("**/tasks/*/")
+    page.evaluate("document.fonts.ready")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=out)
+    sys.stdout.write(f"{out}\n")
+
+
+def signed_in(browser: Browser, known: dict[str, Any], role: str, scheme: Literal["light", "dark"]) -> Page:
+    """A page of that colour scheme, after the sign-in."""
+    page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme, reduced_motion="reduce")
+    sign_in(page, known["url"], known["users"][role])
+    return page
+
+
 def main() -> int:
-    """Sign in, open the page, wait until it is drawn, save it."""
+    """Take one picture, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, default=ROOT / ".taskhub", help="as for `up` (default .taskhub)")
-    parser.add_argument("--page", default="/inbox/", help="path of the page (default /inbox/)")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "img" / "console.png")
+    parser.add_argument("--page", help="path of one page instead")
+    parser.add_argument("--out", type=Path, default=Path("page.png"), help="its file (default page.png)")
     parser.add_argument("--role", default="admin", help="whose eyes (default admin)")
-    parser.add_argument("--dark", action="store_true", help="with the dark theme")
+    parser.add_argument("--dark", action="store_true", help="that page with the dark theme")
     options = parser.parse_args()
     path = options.data_dir / "credentials.json"
     try:
@@ -50,26 +75,27 @@ def main() -> int:
         return 1
     with sync_playwright() as playwright:
         try:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+            found = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None)
+            browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         except Error as error:
             sys.stderr.write(f"{str(error).splitlines()[0]}\nInstall it with: uv run playwright install chromium\n")
             return 1
-        page = browser.new_page(
-            viewport={"width": WIDTH, "height": HEIGHT},
-            color_scheme="dark" if options.dark else "light",
-            reduced_motion="reduce",
-        )
-        sign_in(page, known["url"], known["users"][options.role])
-        # The page keeps a socket open, so it is never idle; it is drawn when it has loaded.
-        response = page.goto(known["url"] + options.page, wait_until="load")
-        if response is None or not response.ok:
-            sys.stderr.write(f"{options.page} answered {response.status if response else 'nothing'}\n")
+        try:
+            if options.page:
+                page = signed_in(browser, known, options.role, "dark" if options.dark else "light")
+                take(page, known["url"] + options.page, options.out)
+                return 0
+            schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+            for scheme in schemes:
+                page = signed_in(browser, known, options.role, scheme)
+                for name, address in PAGES.items():
+                    out = IMAGES / f"{name}-{scheme}.png"
+                    take(page, known["url"] + address, out, first_task=name == "task")
+        except ValueError as error:
+            sys.stderr.write(f"{error}\n")
             return 1
-        page.evaluate("document.fonts.ready")
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=options.out)
-        browser.close()
-    sys.stdout.write(f"{options.out}\n")
+        finally:
+            browser.close()
     return 0
 
 

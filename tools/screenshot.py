@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Take the README's pictures from a TaskHub that runs with its demo: the inbox, a task and the overview, light and dark.
+"""Take the pictures of the README from a TaskHub that runs with its demo: inbox, task and overview, light and dark.
 
     uv run manage.py up &
     uv run --group browser tools/screenshot.py                       all six, into docs/img/

@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx2
 
 from tests.protocol import schema
-from tests.support.hub import wait_until
+from tests.support.hub import wait_for_status
 from tests.support.transcript import Transcript
 
 VERSION: Final = "2026-07-28"
@@ -289,12 +289,7 @@ class Client:
 
     def until(self, task_id: str, *statuses: str, seconds: float = 15.0) -> dict[str, Any]:
         """The task as soon as it shows one of the statuses."""
-
-        def look() -> dict[str, Any] | None:
-            found = self.get(task_id).result
-            return found if found["status"] in statuses else None
-
-        return wait_until(look, f"{task_id} to be {' or '.join(statuses)}", seconds)
+        return wait_for_status(lambda: self.get(task_id).result, task_id, statuses, seconds)
 
 
 def _messages(headers: httpx2.Headers, body: bytes) -> Iterator[dict[str, Any]]:

@@ -48,6 +48,23 @@ def wait_until(look: Callable[[], T | None], what: str, seconds: float = 10.0) -
         time.sleep(0.02)
 
 
+def wait_for_status(
+    get: Callable[[], dict[str, Any]], task_id: str, statuses: Sequence[str], seconds: float
+) -> dict[str, Any]:
+    """The task, which `get` reads, as soon as it shows one of the statuses. Fails with what it shows instead."""
+    last: dict[str, Any] = {}
+
+    def look() -> dict[str, Any] | None:
+        nonlocal last
+        last = get()
+        return last if last["status"] in statuses else None
+
+    try:
+        return wait_until(look, f"{task_id} to be {' or '.join(statuses)}", seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it is {last}") from None
+
+
 @functools.cache
 def _prepared() -> tuple[str, Path]:
     """A database and a data directory as `up` leaves them at its first start, before it connects servers. A

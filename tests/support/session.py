@@ -16,7 +16,7 @@ import httpx2
 
 from tests.protocol import schema_2025 as schema
 from tests.support.client import _NO_TLS, PATIENCE, Answer
-from tests.support.hub import wait_until
+from tests.support.hub import wait_for_status
 from tests.support.transcript import Transcript
 
 VERSION: Final = "2025-11-25"
@@ -259,9 +259,4 @@ class SessionClient:
 
     def until(self, task_id: str, *statuses: str, seconds: float = 15.0) -> dict[str, Any]:
         """The task as soon as it shows one of the statuses."""
-
-        def look() -> dict[str, Any] | None:
-            found = self.get(task_id).result
-            return found if found["status"] in statuses else None
-
-        return wait_until(look, f"{task_id} to be {' or '.join(statuses)}", seconds)
+        return wait_for_status(lambda: self.get(task_id).result, task_id, statuses, seconds)

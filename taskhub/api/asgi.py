@@ -69,7 +69,7 @@ class Lean:
         try:
             response = await self._view(request)
         except asyncio.CancelledError:
-            return  # the peer has left; whoever worked for it has been told
+            return  # the client has disconnected, and the view has cancelled its work
         except Exception as error:  # noqa: BLE001 - logged there
             headers, _ = headers_of(scope["headers"])
             response = response_of(failure(self.hub, error, body=body, headers=headers, mount=mount))

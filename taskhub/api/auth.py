@@ -51,7 +51,7 @@ async def authenticate(
         raise Unauthorized("invalid_token")
     principal = cached_principal(token)
     if principal is None:
-        # Its issuer may be slow to hand out keys, and must not hold a lane: only a good one goes on.
+        # Outside a lane, since reading the keys of the issuer may be slow. Only a valid token costs a lane.
         if outside.looks_like_jwt(token) and await asyncio.to_thread(outside.verify, token) is None:
             raise Unauthorized("invalid_token")
         principal = await lanes.run(principal_of, token, peer(request))

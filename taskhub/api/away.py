@@ -14,13 +14,13 @@ from taskhub.store.call import LACKING, explained, lacking
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
-"""When to ask again."""
+"""Seconds, sent as `Retry-After`."""
 _throttle = Throttle(10.0)
 
 
 def reason(error: Exception) -> str:
-    """The words for an error that says no more than: the database cannot answer now, or is not as this release needs
-    it. Raises any other."""
+    """Why there is no answer, as text for people, where the database is away or lacks something of this release.
+    Raises any other error again."""
     if lacking(error):
         return LACKING
     known = explained(error)

@@ -61,7 +61,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return response_of(not_spoken())  # nothing that a token could change
+        return response_of(not_spoken())  # whoever asks: nobody is authenticated for it
     try:
         principal = await caller()
         lean.hub.admit(principal, address, len(lean.body_bytes))

@@ -96,7 +96,7 @@ class Guard:
             return
         announced = _announced(scope)
         body = _Body(0 if announced > self.max_body else self.max_body)
-        # Nobody who asks first whether to send it is told to go on, nor is more read than anybody would send.
+        # Not read: a body that waits for "100 Continue", or one far above the limit. Any other is, to its end.
         unread = announced > self.max_body and (_asks_first(scope) or announced > DRAIN_BYTES)
         if unread or await _read(receive, body):
             if body.whole and not body.over:

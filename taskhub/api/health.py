@@ -12,7 +12,7 @@ from taskhub.domain.health.checks import all_ready, ready
 from taskhub.store.call import LACKING
 
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Asked by load balancers and scrapers, which name this process by whatever address they have of it."""
+"""Any `Host` header is accepted here: load balancers and scrapers name the process by its IP address."""
 
 
 @never_cache

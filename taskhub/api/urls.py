@@ -12,8 +12,8 @@ from taskhub.api.metrics import metrics
 
 
 class McpAPI(NinjaAPI):
-    """Its operations return whole responses, so the spare one that ninja would build for each
-    request (a twentieth of the web process's time) is the same for all and never sent."""
+    """Ninja builds a temporary response for each request, which took a twentieth of the web process's time. Our
+    operations return responses of their own and never use it, so all requests share one."""
 
     _spare = HttpResponse()
 

@@ -15,9 +15,9 @@ class LockHeld(Exception):
 
 
 def holder(database: Path, place: Path, owner: int) -> str | None:
-    """The process because of which a server of the user `owner` would not start over `database` with its socket in
-    `place`, in words: one that a lock file names, also if it has ended and its parent has not collected it, or a part
-    of a server that was killed. A number that another user's process has by now is in nobody's way."""
+    """Which process keeps a Postgres of the user `owner` from starting over `database` with its socket in `place`, as
+    text for people; `None` for none. It is the process whose id stands in a lock file, a zombie too, if `owner` runs
+    it; or a process that is left of a server that was killed."""
     for file in (database / "postmaster.pid", *sorted(place.glob(".s.PGSQL.*.lock"))):
         with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):
             process = psutil.Process(int(file.read_text().splitlines()[0]))

@@ -16,7 +16,7 @@ from django.core.management import call_command
 def collect_if_changed() -> None:
     """Run `collectstatic` unless the files are those of the last run; nothing is written then. Processes that start
     together do so one after the other: they would take each other's files away."""
-    # By content: an image keeps times to the second, or not at all.
+    # By content, not by time: images of containers round the times of files, or drop them.
     fingerprint = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list([]):

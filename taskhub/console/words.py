@@ -22,7 +22,7 @@ PROPOSALS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A dialect as the page shows it."""
+    """What one program of a client speaks, as the page of the client shows it."""
 
     program: str
     speaks: str

@@ -1,4 +1,4 @@
-"""The versions of the protocol, in one table. Nothing else compares versions, and nobody reads one by its letters."""
+"""The versions of the protocol, in one table. Others compare versions by what stands here, never by their text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The end of a process that lives and does nothing: nobody but itself knows, where whoever started it only waits for
-its end, as Compose does."""
+"""Ends this process when its event loop hangs. Compose and systemd start a process again only once it has ended, and
+do not see that it hangs."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
 
 
 def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
-    """The answer to what is no message. Where its two ends tell which request it is, and of a wire whose clients
-    survive no error status, it is refused as one that is too large: under its id, with 200."""
+    """The error for a body that is no JSON-RPC message. With status 200 and under the id of the request where the
+    beginning and end of the body tell it, and its revision sends errors so: its clients survive no other status."""
     message = None if error.id is not None else glimpsed(incoming.body[:_END], incoming.body[-_END:])
     revision = None if message is None else _revision(hub, message, incoming.headers, incoming.mount)
     if message is None or revision is None or not revision.statuses_sent_as_200:

@@ -1,5 +1,5 @@
 """The revisions: one per folder, each with the versions it speaks and a table of methods for
-each. A missing key is the gate; nothing else in the code compares versions."""
+each. A version that is not in a table is not spoken."""
 
 from __future__ import annotations
 

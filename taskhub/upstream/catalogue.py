@@ -55,7 +55,9 @@ LOOK_SECONDS = 0.2
 nobody else meanwhile."""
 
 FIRST_PAUSE = 0.5
-"""Before a server that was lost is looked for again; then twice as long each time."""
+"""Before a server that was lost is looked for again; then twice as long each time, up to `LONGEST_PAUSE`."""
+
+LONGEST_PAUSE = 30.0
 
 
 class Watcher:
@@ -130,7 +132,7 @@ class Watcher:
                     await self.changed.wait()
                 self._pause = FIRST_PAUSE  # somebody asked for a fresh look
             except TimeoutError:
-                self._pause = min(self._pause * 2, 30.0)
+                self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     @asynccontextmanager
     async def _own(self) -> AsyncIterator[Connection]:

@@ -106,7 +106,7 @@ class Engine:
         self.stop()
 
     async def run(self) -> None:
-        """Work until stopped. Raises only for what no retry can mend."""
+        """Work until stopped. Raises what fails at the start; what fails later ends it with `failed` set."""
         jobs.on_wake(self.slots.wake)
         self.chores.forever("hints", lambda: listen(self._on_hint, self._on_gap))
         self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat, vital=True)

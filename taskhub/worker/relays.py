@@ -36,9 +36,9 @@ class Relays:
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._at: dict[int, int] = {}
-        """Of those that run: the server."""
+        """The server of each that runs."""
         self._dropped: set[int] = set()
-        """Of those that run: nobody waits for them."""
+        """Those that run and whose caller has left."""
         self._busy: Counter[int] = Counter()
 
     def wake(self) -> None:

@@ -16,14 +16,14 @@ class _Counted:
 
 
 class Timings:
-    """What is not stored yet: as much as there are servers and kinds. All of it from the worker's own loop."""
+    """Counts that are not stored yet, one for each server and kind. Only the worker's own loop uses it."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._counted: dict[tuple[int, TimingKind], _Counted] = {}
 
     def add(self, server_id: int, kind: TimingKind, seconds: float) -> None:
-        """One more that took so long."""
+        """Count one more call or wait of this kind, which took `seconds`."""
         counted = self._counted.get((server_id, kind))
         if counted is None:
             counted = self._counted[server_id, kind] = _Counted()

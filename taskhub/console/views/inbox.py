@@ -156,7 +156,6 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "items": items,
         "chosen": chosen,
         "picked": pk is not None,
-        "approves": request.caller.may("question.approve"),
     }
     # A list that is refetched on a hint leaves the open form alone.
     partial = "list" if request.htmx.target == "inbox-list" else "inbox"

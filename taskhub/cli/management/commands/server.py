@@ -17,7 +17,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 
 
 class Command(BaseCommand):
-    """What `up --server` does, without a hub: workers that run take it up."""
+    """As `up --server`, but starts nothing: workers that run connect to it."""
 
     help = "Add an MCP server, or change its address or command."
     requires_system_checks: list[str] = []

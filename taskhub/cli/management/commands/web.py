@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
             with waiting:
                 waiting.setblocking(False)
                 accepted = []
-                with contextlib.suppress(OSError):  # nobody waits any more
+                with contextlib.suppress(OSError):  # the queue of connections is empty
                     while True:
                         accepted.append(waiting.accept()[0])
             for one in accepted:

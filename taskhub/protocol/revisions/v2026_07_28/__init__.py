@@ -1,1 +1,2 @@
-"""MCP 2026-07-28: no session, each request says everything, questions come as rounds."""
+"""MCP 2026-07-28: no session, each request says everything. Questions are results, and the call is made again with
+answers."""

@@ -19,8 +19,8 @@ EARLIER: Final = Version.MCP_2025_11_25
 
 
 async def named(hub: Hub, request: Request) -> TaskRecord | None:
-    """The task that `params.taskId` names, if it is one of these, the caller's, and the request
-    declares that capability."""
+    """The task that `params.taskId` names, if it was made in 2025-11-25, is the caller's, and the request
+    declares `tasks`; else `None`."""
     public_id = request.params.get("taskId")
     if not isinstance(request.capabilities.get("tasks"), dict) or not isinstance(public_id, str):
         return None

@@ -1,6 +1,6 @@
 # One image for web, worker and the one-off commands: docker-compose.yml says which. Nothing in it is written to when it
 # runs; /tmp is, and may be a tmpfs.
-ARG PYTHON=3.13.11-slim-trixie
+ARG PYTHON=3.13.16-slim-trixie@sha256:bf44cdfcb76cd3b41e879bc058fc37ec5872002ccfde7fcb765e218cde0cd79c
 
 FROM python:${PYTHON} AS build
 ARG UV_VERSION=0.13.8

@@ -60,6 +60,13 @@ def test_defaults_are_ours() -> None:
     assert f"ARG PYTHON={re.search('PYTHON_IMAGE:-([^}]*)', TEXT)[1]}\n" in (ROOT / "Dockerfile").read_text()  # type: ignore[index]
 
 
+def test_images_are_named_by_digest() -> None:
+    digest = r":-[\w.:-]+@sha256:[0-9a-f]{64}\}"
+    assert re.search(r"\{POSTGRES_IMAGE" + digest, SERVICES["postgres"]["image"])
+    for name in OURS:
+        assert re.search(r"\{PYTHON_IMAGE" + digest, SERVICES[name]["build"]["args"]["PYTHON"])
+
+
 def test_secrets_are_files_of_their_own_and_nowhere_in_the_environment() -> None:
     assert COMPOSE["secrets"] == {
         name: {"file": f"./secrets/{name}"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskhub.control.caller import Caller
-from taskhub.core.errors import NotFound
+from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions import answer, inbox
 from taskhub.domain.questions.answer import AnswerOutcome
@@ -26,11 +26,14 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
     """Approve or reject the call that the question is about. Below the quorum an approval is `COUNTED`; one rejection
     ends the task. `LATE` or `TWICE` where somebody else, or the caller, has decided already.
 
-    Raises `Forbidden` for whom the question does not ask.
+    Raises `Forbidden` for whom the question does not ask, and `Invalid` for a rejection without a reason: the agent
+    reads it.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
         return early
+    if not approve and not reason.strip():
+        raise Invalid("Enter a reason; the caller will see it.")
     return answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
 
 

@@ -15,7 +15,7 @@ from django.db import connection
 from taskhub import control
 from taskhub.control import applications, audit, clients, people, questions, servers, tasks
 from taskhub.control.caller import Caller, of_person, of_shell
-from taskhub.core.errors import Forbidden, NotFound
+from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
 from taskhub.core.records import Person
 from taskhub.core.states import Door, QuestionKind, Role, State
@@ -221,6 +221,16 @@ def test_a_question_for_a_group_is_refused_to_others_and_that_is_on_record() -> 
     assert questions.decide_approval(caller(inside), item, approve=True) is AnswerOutcome.ANSWERED
     late = questions.find_question(caller(inside), item.id)
     assert questions.decide_approval(caller(inside), late, approve=False) is AnswerOutcome.LATE
+
+
+def test_a_rejection_needs_a_reason_and_without_one_nothing_changes() -> None:
+    tenant = make_tenant()
+    make_task(make_context(tenant), make_tool(make_server(tenant), approval=True))
+    (item,) = inbox.questions(person := make_person("approver", tenant), "all")
+    with pytest.raises(Invalid, match="Enter a reason"):
+        questions.decide_approval(caller(person), item, approve=False, reason=" ")
+    assert questions.find_question(caller(person), item.id).state == "open"
+    assert questions.decide_approval(caller(person), item, approve=False, reason="no") is AnswerOutcome.ANSWERED
 
 
 def test_the_shell_may_everything_in_its_tenant() -> None:

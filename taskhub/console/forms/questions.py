@@ -114,13 +114,6 @@ class DecisionForm(forms.Form):
         help_text="Required to reject. The caller sees it; always kept in the audit log.",
     )
 
-    def clean(self) -> dict[str, Any]:
-        """A rejection without a reason helps nobody."""
-        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
-        if cleaned.get("verdict") == "reject" and not cleaned.get("reason"):
-            self.add_error("reason", "Enter a reason; the caller will see it.")
-        return cleaned
-
 
 class ReasonForm(forms.Form):
     """An optional word on why, for the audit log."""

@@ -128,7 +128,11 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     if not form.is_valid():
         return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     approve = form.cleaned_data["verdict"] == "approve"
-    outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
+    try:
+        outcome = questions.decide_approval(request.caller, item, approve=approve, reason=form.cleaned_data["reason"])
+    except Invalid as error:
+        form.add_error("reason", error.message)
+        return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
     if outcome is AnswerOutcome.COUNTED:
         words = f"Approved: {item.approvals + 1} of {item.quorum}. The call waits for the rest."
     else:

@@ -224,7 +224,7 @@ def test_every_refusal_of_the_database_is_explained() -> None:
 
 def walks() -> dict[str, str]:
     """The text of each walk by its heading."""
-    told = page("dev/architecture.md").split("\n## Three walks\n")[1].split("\n## ")[0]
+    told = page("dev/architecture.md").split("\n## Four walks\n")[1].split("\n## ")[0]
     return {part.partition("\n")[0]: part for part in told.split("\n### ")[1:]}
 
 
@@ -252,6 +252,11 @@ def test_the_walk_to_the_browser_counts_its_hops() -> None:
     assert [len(rows(walk, head)) for head in ("A change", "The page reads again")] == [7, 4]
     assert "7 hops" in walk
     assert "in 4 more" in walk
+
+
+def test_the_walk_of_a_disabled_person_counts_its_hops() -> None:
+    walk = walks()["A person is disabled"]
+    assert f"{len(rows(walk, 'A person is disabled'))} hops" in walk
 
 
 # Roles, limits, words ---------------------------------------------------------------------

@@ -20,12 +20,11 @@ from taskhub.core.errors import (
 )
 from taskhub.protocol import errors
 from taskhub.protocol.calls import ScopeMissing
-from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, glimpsed, read_envelope
+from taskhub.protocol.envelope import BadEnvelope, Envelope, Response, error_reply, from_ends, read_envelope
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
 from taskhub.protocol.registry import open_revisions, revision_of
-from taskhub.protocol.replies import error_reply
 from taskhub.protocol.revision import Revision
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
 def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
     """The error for a body that is no JSON-RPC message. With status 200 and under the id of the request where the
     beginning and end of the body tell it, and its revision sends errors so: its clients survive no other status."""
-    message = None if error.id is not None else glimpsed(incoming.body[:_END], incoming.body[-_END:])
+    message = None if error.id is not None else from_ends(incoming.body[:_END], incoming.body[-_END:])
     revision = None if message is None else _revision(hub, message, incoming.headers, incoming.mount)
     if message is None or revision is None or not revision.statuses_sent_as_200:
         return error_reply(error.id, error)
@@ -80,7 +79,7 @@ def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[
     """The answer to a body of which only the two ends were kept: 413, and where the wire wants no such
     status and the id of the request can be told, the error alone."""
     error = WireError(errors.INVALID_REQUEST, why, status=413)
-    message = glimpsed(head, tail)
+    message = from_ends(head, tail)
     return _failed(hub, None if message is None else _revision(hub, message, headers, mount), message, error)
 
 

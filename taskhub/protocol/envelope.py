@@ -1,14 +1,19 @@
-"""From bytes to a checked JSON-RPC message: pure, no I/O, first failed rung wins (B26-32)."""
+"""JSON-RPC messages: read strictly from the body of a request (B26-32), and written as the whole answer to one."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from taskhub.lib import jsonx
-from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, WireError
+from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, WireError, http_status
+from taskhub.protocol.incoming import Reply
+
+JSON: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
+"""The headers of an answer. It belongs to one caller, so no cache may keep it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a client answers to a request of the server (2025 wires): one of `result` and `error`."""
+    """The client's answer to a request of the server (2025 wires): either `result` or `error` is set."""
 
     id: str | int
     result: dict[str, Any] | None
@@ -32,7 +37,7 @@ class Response:
 
 
 class BadEnvelope(WireError):
-    """Carries the id as far as it could be read, so that the answer can name it."""
+    """Carries the id of the request, if it could be read, for the answer."""
 
     def __init__(self, code: int, message: str, id: str | int | None = None) -> None:  # noqa: A002 - the wire's word
         super().__init__(code, message, status=400)
@@ -70,34 +75,6 @@ def read_envelope(body: bytes) -> Envelope | Response:
     return Envelope(id=readable, method=method, params=params, meta=meta, has_meta="_meta" in params)
 
 
-_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
-_MEMBER: Final = rb"\s*(" + _STRING + rb")\s*:\s*(" + _STRING + rb"|-?\d+)\s*"
-_ONE: Final = re.compile(_MEMBER)
-_AT_THE_HEAD: Final = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)+)")
-_AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
-
-
-def glimpsed(head: bytes, tail: bytes) -> Envelope | None:
-    """The request of which only the first and the last bytes are known, without its params: its id and its
-    method, if they stand beside the braces of the whole message, as every client known to us puts them.
-    `None` for anything else, notifications and responses among it.
-
-    What is found is surely the message's own: the first brace opens it, the last one closes it, and a text that
-    only looks like a member at its end would leave a string open.
-    """
-    seen: dict[str, Any] = {}
-    for found in (_AT_THE_HEAD.match(head), _AT_THE_TAIL.search(tail)):
-        try:
-            members = _ONE.findall(found[1]) if found else []
-            seen |= {json.loads(name): json.loads(value) for name, value in members}
-        except (ValueError, RecursionError):
-            return None  # no JSON after all
-    id, method = seen.get("id"), seen.get("method")  # noqa: A001 - the wire's word
-    if id is None or not isinstance(method, str):
-        return None
-    return Envelope(id=id, method=method, params={}, meta={}, has_meta=False)
-
-
 def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noqa: A002 - the wire's word
     if id is None:
         raise BadEnvelope(INVALID_REQUEST, "A response names the id of its request")
@@ -107,6 +84,34 @@ def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noq
     if not isinstance(error if "error" in message else result, dict):
         raise BadEnvelope(INVALID_REQUEST, "The result or error of a response is an object", id)
     return Response(id, result, error)
+
+
+_STRING: Final = rb'"(?:[^"\\]|\\.)*"'
+_MEMBER: Final = rb"\s*(" + _STRING + rb")\s*:\s*(" + _STRING + rb"|-?\d+)\s*"
+_ONE: Final = re.compile(_MEMBER)
+_AT_THE_HEAD: Final = re.compile(rb"\s*\{((?:" + _MEMBER + rb",)+)")
+_AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
+
+
+def from_ends(head: bytes, tail: bytes) -> Envelope | None:
+    """The request of which only the first and the last bytes are known: its id and method, without its params. Both
+    are found if they stand next to the outermost braces, where every client known to us puts them. `None` for anything
+    else, and for notifications and responses.
+
+    A member found there belongs to the message itself: the first brace opens it, the last one closes it, and if the
+    tail began inside a string, that string would not be closed.
+    """
+    seen: dict[str, Any] = {}
+    for found in (_AT_THE_HEAD.match(head), _AT_THE_TAIL.search(tail)):
+        try:
+            members = _ONE.findall(found[1]) if found else []
+            seen |= {json.loads(name): json.loads(value) for name, value in members}
+        except (ValueError, RecursionError):
+            return None  # it is not JSON
+    id, method = seen.get("id"), seen.get("method")  # noqa: A001 - the wire's word
+    if id is None or not isinstance(method, str):
+        return None
+    return Envelope(id=id, method=method, params={}, meta={}, has_meta=False)
 
 
 def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 - the wire's word
@@ -121,10 +126,28 @@ def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa
 
 
 def refusal(why: str) -> bytes:
-    """The error for what is refused before anybody has read whose it is."""
+    """The error for a request that is refused before its id was read."""
     return error_message(None, {"code": INVALID_REQUEST, "message": why})
 
 
 def notification_message(method: str, params: dict[str, Any]) -> bytes:
     """A JSON-RPC notification."""
     return jsonx.encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def result_reply(id: str | int | None, result: bytes) -> Reply:  # noqa: A002 - the wire's word
+    """Status 200 and an already encoded result."""
+    return Reply(result_message(id, result), headers=JSON)
+
+
+def error_reply(
+    id: str | int | None,  # noqa: A002 - the wire's word
+    error: WireError,
+    status_of: Callable[[int], int] = http_status,
+) -> Reply:
+    """The error as JSON, with the HTTP status that its revision gives it. Never HTML and never empty: a client that
+    negotiates a version reads the code in it."""
+    headers = dict(JSON)
+    if error.retry_after:
+        headers["Retry-After"] = str(error.retry_after)
+    return Reply(error_message(id, error.body()), status=error.status or status_of(error.code), headers=headers)

@@ -17,13 +17,12 @@ from taskhub.domain.tasks.reads import owned_task
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import error_message, result_message
+from taskhub.protocol.envelope import error_message, error_reply, result_message, result_reply
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
 from taskhub.protocol.owned import store_answers
-from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.stateless.headers import check_param_headers, param_headers
 from taskhub.protocol.stateless.request import META_LOG_LEVEL, Request, input_responses
 from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, reply

@@ -10,9 +10,9 @@ from taskhub.core.names import META_SERVER
 from taskhub.core.records import OpenQuestion, TaskRecord, ToolRecord
 from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revision import Request
 from taskhub.protocol.wire.lists import described
 from taskhub.protocol.wire.tasks import for_client

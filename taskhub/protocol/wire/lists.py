@@ -10,9 +10,9 @@ from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.domain.catalogue.view import Catalogue
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revision import Request
 from taskhub.protocol.wire import cursors
 

@@ -19,7 +19,7 @@ from taskhub.core.records import Principal
 from taskhub.lib.lanes import Lanes
 from taskhub.lib.signing import Signer
 from taskhub.protocol.dispatch import failure, handle
-from taskhub.protocol.envelope import glimpsed
+from taskhub.protocol.envelope import from_ends
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.registry import VERSIONS
@@ -134,7 +134,7 @@ def test_what_is_no_request_or_hides_its_id_is_413(session: SessionClient, messa
 )
 @pytest.mark.req("B25-20")
 def test_an_id_is_told_from_the_ends_only_where_it_is_certain(head: bytes, tail: bytes, found: Any) -> None:
-    envelope = glimpsed(head, tail)
+    envelope = from_ends(head, tail)
     assert (None if envelope is None else (envelope.id, envelope.method)) == found
 
 

@@ -8,11 +8,11 @@ from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task, store_answers, task_id
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.sep_2557 import mapping
 from taskhub.protocol.revisions.sep_2557.state import check_state, request_state
 from taskhub.protocol.revisions.sep_2557.wire import VERSION

@@ -7,12 +7,11 @@ from types import MappingProxyType
 from typing import Final
 
 from taskhub.domain.sessions.writes import set_log_level
-from taskhub.protocol.envelope import Envelope
+from taskhub.protocol.envelope import Envelope, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.lines import LOG_LEVELS
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revision import Handler, Methods, Revision
 from taskhub.protocol.revisions.v2025_11_25 import lists, offers, sessions, shown, streams, tasks, toolcall, wire
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE

@@ -10,10 +10,10 @@ from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput
 from taskhub.domain.sessions.writes import follow_resource, unfollow_resource
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, OUR_OWN, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
 
 RESOURCE_NOT_FOUND: Final = -32002

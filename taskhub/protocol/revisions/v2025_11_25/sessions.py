@@ -23,11 +23,10 @@ from taskhub.domain.sessions.writes import (
 from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import Envelope, Response
+from taskhub.protocol.envelope import Envelope, Response, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25 import hosted
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 

@@ -12,11 +12,11 @@ from taskhub.domain.tasks.cancel import cancel_now
 from taskhub.domain.tasks.handles import handed_out
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import error_reply, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.owned import known_task, task_id
-from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686_words
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686

@@ -10,12 +10,11 @@ from taskhub.core.states import TERMINAL
 from taskhub.domain.tasks.handles import hand_out
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import result_message
+from taskhub.protocol.envelope import error_reply, result_message, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream, event
 from taskhub.protocol.lines import Lines, progress_token
-from taskhub.protocol.replies import error_reply, result_reply
 from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
 from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of

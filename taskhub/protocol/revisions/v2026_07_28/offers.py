@@ -10,10 +10,10 @@ from taskhub.domain.questions.kinds import BY_METHOD, KINDS, can_answer
 from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, RelayOutcome
 from taskhub.lib import jsonx
 from taskhub.protocol import calls, relays
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
 from taskhub.protocol.stateless.shapes import head
 

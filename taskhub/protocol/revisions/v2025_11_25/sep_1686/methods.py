@@ -12,11 +12,11 @@ from taskhub.domain.sessions.writes import mark_profile
 from taskhub.domain.tasks.handles import forget_task, keyed_task
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping
 from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import META_TASK, PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request

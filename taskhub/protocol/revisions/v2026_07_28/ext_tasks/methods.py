@@ -11,11 +11,11 @@ from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import State, TaskRecord
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task, store_answers, task_id
-from taskhub.protocol.replies import result_reply
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import earlier, mapping
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
 from taskhub.protocol.stateless.shapes import head, reply

@@ -21,7 +21,7 @@ from taskhub.protocol.errors import WireError, http_status
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.revisions.v2026_07_28 import methods, wire
 from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.stateless.headers import check_param_headers, decoded_header, param_headers
+from taskhub.protocol.stateless.request import check_param_headers, decoded_header, param_headers
 from taskhub.protocol.wire.tasks import status, timestamp
 from tests.protocol import schema
 

@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.inbound import find_invalid_x_mcp_header, x_mcp_header_map
 
 from taskhub.protocol.errors import WireError
-from taskhub.protocol.stateless.headers import check_name, decoded_header, param_headers
+from taskhub.protocol.stateless.request import check_name, decoded_header, param_headers
 
 REGION: dict[str, Any] = {"type": "string", "x-mcp-header": "Region"}
 OTHER: dict[str, Any] = {"type": "string", "x-mcp-header": "Other"}

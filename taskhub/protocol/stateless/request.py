@@ -1,20 +1,35 @@
-"""A request on the stateless wire of 2026, whichever revision of that wire it speaks:
-each says everything, in its headers and in its `_meta` (B26-13, B26-20..28)."""
+"""A request on the wires of 2026: it says everything itself, in its `_meta` and in headers that repeat the body for
+proxies and may not contradict it (B26-13, B26-20..28).
+
+Headers are checked at two points. `checked_request` checks those that every request has (version, method, name). Which
+headers repeat arguments (`Mcp-Param-*`) is written in the tool's schema, so `check_param_headers` runs once the tool is
+known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from taskhub.core.names import META_VERSION
 from taskhub.lib import jsonx
 from taskhub.protocol import revision
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
-from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, UNSUPPORTED_VERSION, WireError
+from taskhub.protocol.errors import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
+    WireError,
+)
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.stateless.headers import check_header, check_name, check_once
 
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_CLIENT: Final = "io.modelcontextprotocol/clientInfo"
@@ -26,13 +41,13 @@ ROUTING: Final = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name"})
 
 @dataclass(frozen=True, slots=True)
 class Request(revision.Request):
-    """A request that passed the ladder."""
+    """A request that passed `checked_request`."""
 
     capabilities: dict[str, Any]
     client_info: dict[str, Any]
 
 
-def climb(
+def checked_request(
     envelope: Envelope,
     incoming: Incoming,
     *,
@@ -41,10 +56,10 @@ def climb(
     versions: tuple[str, ...],
     nameless: bool = False,
 ) -> Request:
-    """The ladder of B26-32 down to "method known"; raises `WireError` at the first failed rung.
+    """The request, checked in the order of B26-32 up to whether the method is known. Raises `WireError` for the first
+    check that fails.
 
-    `named` maps the methods that carry `Mcp-Name` to the parameter it repeats; `nameless` bears its
-    absence.
+    `named` maps the methods that need `Mcp-Name` to the parameter it repeats; if `nameless`, it may be missing.
     """
     check_once(incoming, ROUTING)
     version, capabilities = envelope.meta.get(META_VERSION), envelope.meta.get(META_CAPABILITIES)
@@ -80,12 +95,12 @@ def climb(
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
-    """-32600: nothing was asked (B26-01, T2557-19)."""
+    """-32600: on these wires the server sends no requests (B26-01, T2557-19)."""
     raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
 
 
 def input_responses(request: Request) -> dict[str, Any] | None:
-    """The answers that came with it (B26-63). Raises -32602 for anything but an object of objects."""
+    """The answers that came with the request (B26-63). Raises -32602 for anything but an object of objects."""
     if "inputResponses" not in request.params:
         return None
     found = request.params["inputResponses"]
@@ -94,3 +109,140 @@ def input_responses(request: Request) -> dict[str, Any] | None:
     if jsonx.has_nul(found):
         raise WireError(INVALID_PARAMS, "inputResponses cannot hold the character U+0000")
     return found
+
+
+# Headers that repeat the body ---------------------------------------------------------------
+
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_SAFE: Final = re.compile(r"[\t\x20-\x7e]*")
+_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
+def check_once(incoming: Incoming, names: frozenset[str]) -> None:
+    """Raises -32020 if one of these headers came more than once (B26-23)."""
+    doubled = incoming.repeated & names
+    if doubled:
+        raise WireError(HEADER_MISMATCH, f"Header sent more than once: {', '.join(sorted(doubled))}")
+
+
+def check_header(header: str, sent: str | None, body: str) -> None:
+    """Raises -32020 unless the header was sent and says the same as the body."""
+    if sent is None:
+        raise WireError(HEADER_MISMATCH, f"Header missing: {header}")
+    if sent != body:
+        raise _mismatch(header, sent, body)
+
+
+def check_name(sent: str | None, body: Any) -> None:
+    """As `check_header`, for `Mcp-Name`, whose value may be encoded. A body value that is not a string is left to the
+    method, which refuses it as a wrong parameter."""
+    if sent is None:
+        raise WireError(HEADER_MISMATCH, "Header missing: Mcp-Name")
+    name = decoded_header(sent)
+    if isinstance(body, str) and name != body:
+        raise _mismatch("Mcp-Name", sent, body)
+
+
+def _mismatch(header: str, sent: str, body: str) -> WireError:
+    return WireError(
+        HEADER_MISMATCH, f"Header mismatch: {header} {sent[:128]!r} does not match body value {body[:128]!r}"
+    )
+
+
+def decoded_header(value: str) -> str:
+    """A header value, decoded if it is in base64 between the markers `=?base64?` and `?=`. Raises -32020 for characters
+    that no header may hold (B26-26), and if the text between the markers is not strict base64 of UTF-8 (B26-24)."""
+    if _SAFE.fullmatch(value) is None:
+        raise WireError(HEADER_MISMATCH, "Header value has characters that must be sent as base64")
+    if not (value.startswith("=?base64?") and value.endswith("?=") and len(value) >= 11):
+        return value
+    try:
+        return base64.b64decode(value[9:-2], validate=True).decode("utf-8")
+    except (binascii.Error, ValueError):
+        raise WireError(HEADER_MISMATCH, "Header value is not valid base64 of UTF-8") from None
+
+
+# Headers that repeat arguments ---------------------------------------------------------------
+
+_ANNOTATION: Final = "x-mcp-header"
+_MIRRORED_TYPES: Final = frozenset({"string", "integer", "boolean"})
+_ONE_SCHEMA: Final = frozenset(
+    {
+        *("items", "contains", "additionalProperties", "propertyNames", "unevaluatedItems", "unevaluatedProperties"),
+        *("not", "if", "then", "else", "contentSchema"),
+    }
+)
+_MORE_SCHEMAS: Final = frozenset(
+    {"allOf", "anyOf", "oneOf", "prefixItems", "patternProperties", "dependentSchemas", "$defs", "definitions"}
+)
+"""The keywords of JSON Schema that hold schemas, besides `properties`."""
+
+
+def param_headers(schema: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The `x-mcp-header` parameters of an input schema: (lower-case header, path of names).
+
+    Empty if one of the annotations is invalid (B26-25), since clients send no headers for such a tool. It comes from a
+    server of an older revision, where the keyword has no meaning: at a server of 2026 the tool would be rejected.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for path, node in _positions(schema, ()):
+        if _ANNOTATION in node:
+            header = _mirror(path, node)
+            if header is None or header in found:
+                return ()
+            found[header] = path or ()
+    return tuple(found.items())
+
+
+def _mirror(path: tuple[str, ...] | None, node: dict[str, Any]) -> str | None:
+    """The header of an annotated schema; `None` if the annotation is invalid."""
+    name, kind = node[_ANNOTATION], node.get("type")
+    if not path or not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+        return None
+    if not isinstance(kind, str) or kind not in _MIRRORED_TYPES:
+        return None
+    return f"mcp-param-{name.lower()}"
+
+
+def _positions(node: Any, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
+    """Every schema within a schema, with the names of the properties on the way to it; `None` if other keywords are on
+    the way."""
+    if not isinstance(node, dict):
+        return
+    yield path, node
+    for keyword, value in node.items():
+        if keyword == "properties" and isinstance(value, dict):
+            for name, inner in value.items():
+                yield from _positions(inner, None if path is None else (*path, name))
+        elif keyword in _ONE_SCHEMA:
+            yield from _positions(value, None)
+        elif keyword in _MORE_SCHEMAS and isinstance(value, (list, dict)):
+            for inner in value if isinstance(value, list) else value.values():
+                yield from _positions(inner, None)
+
+
+def check_param_headers(
+    annotated: tuple[tuple[str, tuple[str, ...]], ...], arguments: dict[str, Any], incoming: Incoming
+) -> None:
+    """Raises -32020 unless each annotated argument was sent in its header too, with the same value (B26-26)."""
+    for header, path in annotated:
+        value: Any = arguments
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        check_once(incoming, frozenset({header}))
+        if value is None:
+            continue
+        sent = incoming.headers.get(header)
+        if sent is None:
+            raise WireError(HEADER_MISMATCH, f"Header missing: {header} (for argument {'.'.join(path)})")
+        if not _same(decoded_header(sent), value):
+            raise WireError(HEADER_MISMATCH, f"Header mismatch: {header} does not match argument {'.'.join(path)}")
+
+
+def _same(sent: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return sent == ("true" if value else "false")
+    if isinstance(value, (int, float)):
+        # Compared exactly, at any size. The pattern refuses spellings that only Python takes for numbers.
+        return _NUMBER.fullmatch(sent) is not None and Decimal(sent) == Decimal(str(value))
+    return bool(sent == value)

@@ -23,8 +23,13 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
 from taskhub.protocol.owned import store_answers
-from taskhub.protocol.stateless.headers import check_param_headers, param_headers
-from taskhub.protocol.stateless.request import META_LOG_LEVEL, Request, input_responses
+from taskhub.protocol.stateless.request import (
+    META_LOG_LEVEL,
+    Request,
+    check_param_headers,
+    input_responses,
+    param_headers,
+)
 from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, reply
 from taskhub.protocol.stateless.subscription import KEEP_ALIVE_SECONDS
 from taskhub.protocol.wire.tasks import for_client

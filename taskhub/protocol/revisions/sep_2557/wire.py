@@ -8,8 +8,7 @@ from typing import Final
 from taskhub.core.versions import Proposal, Version
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.stateless.headers import check_header, check_once
-from taskhub.protocol.stateless.request import ROUTING, Request, climb
+from taskhub.protocol.stateless.request import ROUTING, Request, check_header, check_once, checked_request
 
 VERSION: Final = Proposal.SEP_2557
 """What its tasks are said to be of, and its mount."""
@@ -23,7 +22,7 @@ NAMED: Final = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "ta
 
 def checked(envelope: Envelope, incoming: Incoming, known: frozenset[str]) -> Request:
     """The request, if it passes the ladder; raises `WireError` at the first failed rung."""
-    return replace(climb(envelope, incoming, known=known, named=NAMED, versions=(WIRE,)), version=VERSION)
+    return replace(checked_request(envelope, incoming, known=known, named=NAMED, versions=(WIRE,)), version=VERSION)
 
 
 def check_notification(envelope: Envelope, incoming: Incoming) -> None:

@@ -15,7 +15,7 @@ from taskhub.protocol.stateless.request import (
     META_LOG_LEVEL,
     META_SUBSCRIPTION,
     Request,
-    climb,
+    checked_request,
     input_responses,
 )
 
@@ -37,7 +37,7 @@ def checked(envelope: Envelope, incoming: Incoming, known: frozenset[str], versi
     # Published clients (fastmcp-tasks 4.1) send no Mcp-Name on tasks/*: there its absence is
     # borne, because the body alone decides; a value that differs is refused like anywhere else.
     nameless = envelope.method.startswith("tasks/")
-    return climb(envelope, incoming, known=known, named=NAMED, versions=versions, nameless=nameless)
+    return checked_request(envelope, incoming, known=known, named=NAMED, versions=versions, nameless=nameless)
 
 
 def missing_capability(required: dict[str, Any]) -> WireError:

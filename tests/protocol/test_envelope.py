@@ -19,8 +19,7 @@ from taskhub.protocol import envelope
 from taskhub.protocol.envelope import BadEnvelope, Envelope, read_envelope
 from taskhub.protocol.errors import WireError, http_status
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.revisions.v2026_07_28 import methods, wire
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
+from taskhub.protocol.revisions.v2026_07_28 import methods, tasks, wire
 from taskhub.protocol.stateless.request import check_param_headers, decoded_header, param_headers
 from taskhub.protocol.wire.tasks import status, timestamp
 from tests.protocol import schema
@@ -399,9 +398,9 @@ def _question(kind: QuestionKind, audience: Audience, key: str = "q") -> OpenQue
 def test_every_state_has_a_shape_on_the_wire(state: State, audience: Audience | None, kind: QuestionKind) -> None:
     asked = (_question(kind, audience),) if audience and state is State.INPUT_REQUIRED else ()
     task = _task(state, *asked)
-    found = mapping.detailed_task(task)
+    found = tasks.wire_view(task)
     schema.check_result("tasks/get", found)
-    schema.check_result("tools/call", {"resultType": "task", **mapping.task_fields(task)})
+    schema.check_result("tools/call", {"resultType": "task", **tasks.task_fields(task)})
     for_client = audience in (Audience.CLIENT, Audience.EITHER) and kind is not QuestionKind.APPROVAL
     expected = {
         State.QUEUED: "working",
@@ -422,12 +421,12 @@ def test_only_the_questions_of_the_client_are_shown_and_all_of_them() -> None:
         _question(QuestionKind.SAMPLING, Audience.CLIENT, "c"),
         _question(QuestionKind.APPROVAL, Audience.OPERATOR, "approval"),
     ]
-    assert list(mapping.detailed_task(_task(State.INPUT_REQUIRED, *asked))["inputRequests"]) == ["a", "c"]
+    assert list(tasks.wire_view(_task(State.INPUT_REQUIRED, *asked))["inputRequests"]) == ["a", "c"]
 
 
 @pytest.mark.req("T26-17")
 def test_times_are_iso_8601_in_utc() -> None:
-    fields = mapping.task_fields(_task(State.WORKING, message="Half way"))
+    fields = tasks.task_fields(_task(State.WORKING, message="Half way"))
     assert fields["createdAt"] == fields["lastUpdatedAt"] == "2026-08-01T10:00:00.123Z"
     assert fields["statusMessage"] == "Half way"
     assert timestamp(datetime(2026, 1, 1, tzinfo=UTC)) == "2026-01-01T00:00:00.000Z"
@@ -436,7 +435,7 @@ def test_times_are_iso_8601_in_utc() -> None:
 @pytest.mark.req("T26-15")
 def test_a_task_without_a_limit_says_null() -> None:
     task = _task(State.WORKING)
-    assert {**mapping.task_fields(task), "ttlMs": None} == mapping.task_fields(
+    assert {**tasks.task_fields(task), "ttlMs": None} == tasks.task_fields(
         TaskRecord(**{**{name: getattr(task, name) for name in TaskRecord.__dataclass_fields__}, "ttl_ms": None})
     )
 

@@ -18,8 +18,7 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.relays import SCOPE
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks.methods import need_tasks
+from taskhub.protocol.revisions.v2026_07_28.tasks import encoded_task, need_tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, VERSION, Request
 from taskhub.protocol.stateless.subscription import (
     MAX_TASKS,
@@ -132,5 +131,5 @@ async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]
 
 def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:
     """The task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
-    params = json.loads(mapping.encoded_task(task, {}))
+    params = json.loads(encoded_task(task, {}))
     return notification_message("notifications/tasks", {**params, "_meta": {**params.get("_meta", {}), **meta}})

@@ -11,9 +11,7 @@ from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.revision import Handler, Revision
-from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, toolcall
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import mapping
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
+from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, tasks, toolcall
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
 from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
 from taskhub.protocol.stateless.request import responded
@@ -70,5 +68,5 @@ REVISION: Final[Revision[Request]] = Revision(
     check=check,
     notified=notified,
     responded=responded,
-    shown=mapping.detailed_task,
+    shown=tasks.wire_view,
 )

@@ -9,7 +9,7 @@ from taskhub.core.records import TaskMode
 from taskhub.protocol import calls
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
-from taskhub.protocol.revisions.v2026_07_28.ext_tasks import methods as tasks
+from taskhub.protocol.revisions.v2026_07_28 import tasks
 from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
 from taskhub.protocol.stateless import rounds
 

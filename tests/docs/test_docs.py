@@ -22,7 +22,8 @@ from taskhub.core.permissions import PERMISSIONS
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
 from taskhub.protocol import errors
 from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
-from taskhub.protocol.revisions.v2026_07_28.methods import KNOWN, VERSION
+from taskhub.protocol.revisions.v2026_07_28 import VERSION
+from taskhub.protocol.revisions.v2026_07_28.methods import KNOWN
 from taskhub.protocol.wire.tasks import STATUS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,22 +13,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskhub.core.names import META_VERSION
 from taskhub.core.records import Audience, OpenQuestion, Principal, QuestionKind, State, TaskRecord
 from taskhub.lib import jsonx
 from taskhub.protocol import envelope
 from taskhub.protocol.envelope import BadEnvelope, Envelope, read_envelope
 from taskhub.protocol.errors import WireError, http_status
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.revisions.v2026_07_28 import methods, tasks, wire
-from taskhub.protocol.stateless.request import check_param_headers, decoded_header, param_headers
+from taskhub.protocol.revisions.v2026_07_28 import VERSION, methods, tasks
+from taskhub.protocol.stateless.request import (
+    META_CAPABILITIES,
+    META_CLIENT,
+    Request,
+    check_param_headers,
+    decoded_header,
+    param_headers,
+)
 from taskhub.protocol.wire.tasks import status, timestamp
 from tests.protocol import schema
 
 CALLER = Principal(
     tenant_id=1, context_id=1, name="c", issuer="i", subject="s", client_id="c", scopes=frozenset({"tasks:call"})
 )
-META = {wire.META_VERSION: wire.VERSION, wire.META_CAPABILITIES: {}}
-HEADERS = {"mcp-protocol-version": wire.VERSION, "mcp-method": "tools/call", "mcp-name": "greet"}
+META = {META_VERSION: VERSION, META_CAPABILITIES: {}}
+HEADERS = {"mcp-protocol-version": VERSION, "mcp-method": "tools/call", "mcp-name": "greet"}
 
 
 async def _never() -> None:
@@ -46,12 +54,12 @@ def _checked(
     params: dict[str, Any] | None = None,
     meta: dict[str, Any] | None = None,
     repeated: frozenset[str] = frozenset(),
-) -> wire.Request:
+) -> Request:
     sent = {key: value for key, value in {**HEADERS, **(headers or {})}.items() if value is not None}
     found = META if meta is None else meta
     body = {"name": "greet"} if params is None else params
     message = Envelope(id=1, method=method, params={**body, "_meta": found}, meta=found, has_meta=True)
-    return wire.checked(message, _incoming(sent, repeated), methods.KNOWN, (wire.VERSION,))
+    return methods.checked(message, _incoming(sent, repeated), (VERSION,))
 
 
 def _refusal(**how: Any) -> tuple[int, int]:
@@ -173,8 +181,8 @@ def test_a_request_that_agrees_with_itself_passes() -> None:
 LADDER: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
     ("a doubled routing header", {"repeated": frozenset({"mcp-name"})}, (400, -32020)),
     ("no metadata", {"meta": {}}, (400, -32602)),
-    ("a version that is no string", {"meta": {**META, wire.META_VERSION: 1}}, (400, -32602)),
-    ("capabilities that are no object", {"meta": {**META, wire.META_CAPABILITIES: []}}, (400, -32602)),
+    ("a version that is no string", {"meta": {**META, META_VERSION: 1}}, (400, -32602)),
+    ("capabilities that are no object", {"meta": {**META, META_CAPABILITIES: []}}, (400, -32602)),
     ("another version in the header", {"headers": {"mcp-protocol-version": "v999.0.0"}}, (400, -32020)),
     ("no version in the header", {"headers": {"mcp-protocol-version": None}}, (400, -32020)),
     ("another method in the header", {"headers": {"mcp-method": "tools/list"}}, (400, -32020)),
@@ -185,7 +193,7 @@ LADDER: list[tuple[str, dict[str, Any], tuple[int, int]]] = [
     ("a name that is no base64", {"headers": {"mcp-name": "=?base64?!!!?="}}, (400, -32020)),
     (
         "a version nobody has",
-        {"headers": {"mcp-protocol-version": "v9"}, "meta": {**META, wire.META_VERSION: "v9"}},
+        {"headers": {"mcp-protocol-version": "v9"}, "meta": {**META, META_VERSION: "v9"}},
         (400, -32022),
     ),
     (
@@ -206,21 +214,21 @@ def test_each_rung_refuses_alone(fault: dict[str, Any], answer: tuple[int, int])
 def test_the_first_failed_rung_answers() -> None:
     everything: dict[str, Any] = {
         "repeated": frozenset({"mcp-method"}),
-        "meta": {wire.META_VERSION: "v9", wire.META_CAPABILITIES: None},
+        "meta": {META_VERSION: "v9", META_CAPABILITIES: None},
         "headers": {"mcp-protocol-version": "v8", "mcp-method": "x", "mcp-name": None},
         "method": "tasks/result",
     }
     seen = [_refusal(**everything)]
     everything["repeated"] = frozenset({"mcp-param-x", "accept"})
     seen.append(_refusal(**everything))
-    everything["meta"] = {**everything["meta"], wire.META_CAPABILITIES: {}}
+    everything["meta"] = {**everything["meta"], META_CAPABILITIES: {}}
     seen.append(_refusal(**everything))
     everything["headers"]["mcp-protocol-version"] = "v9"
     seen.append(_refusal(**everything))
     everything["headers"]["mcp-method"] = "tasks/result"
     seen.append(_refusal(**everything))
-    everything["headers"]["mcp-protocol-version"] = wire.VERSION
-    everything["meta"][wire.META_VERSION] = wire.VERSION
+    everything["headers"]["mcp-protocol-version"] = VERSION
+    everything["meta"][META_VERSION] = VERSION
     seen.append(_refusal(**everything))
     assert [code for _, code in seen] == [-32020, -32602, -32020, -32020, -32022, -32601]
 
@@ -228,7 +236,7 @@ def test_the_first_failed_rung_answers() -> None:
 @pytest.mark.req("B26-28")
 def test_who_the_client_is_may_stay_unsaid() -> None:
     assert _checked(meta={**META, "x/unknown": [1]}).client_info == {}
-    assert _checked(meta={**META, wire.META_CLIENT: "no object"}).client_info == {}
+    assert _checked(meta={**META, META_CLIENT: "no object"}).client_info == {}
 
 
 @pytest.mark.parametrize(
@@ -364,7 +372,7 @@ def _task(state: State, *questions: OpenQuestion, message: str = "") -> TaskReco
     return TaskRecord(
         id=1,
         public_id="A" * 32,
-        revision=wire.VERSION,
+        revision=VERSION,
         state=state,
         message=message,
         progress=None,

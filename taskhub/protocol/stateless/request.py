@@ -25,6 +25,7 @@ from taskhub.protocol.errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
     WireError,
 )
@@ -92,6 +93,11 @@ def checked_request(
         principal=incoming.principal,
         incoming=incoming,
     )
+
+
+def missing_capability(required: dict[str, Any]) -> WireError:
+    """-32021 with the capabilities object that was missing (B26-30)."""
+    return WireError(MISSING_CAPABILITY, "Missing required client capability", {"requiredCapabilities": required})
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:

@@ -18,8 +18,9 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
 from taskhub.protocol.relays import SCOPE
+from taskhub.protocol.revisions.v2026_07_28 import VERSION
 from taskhub.protocol.revisions.v2026_07_28.tasks import encoded_task, need_tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import META_SUBSCRIPTION, VERSION, Request
+from taskhub.protocol.stateless.request import META_SUBSCRIPTION, Request
 from taskhub.protocol.stateless.subscription import (
     MAX_TASKS,
     begun,

@@ -9,7 +9,7 @@ from taskhub.core.records import OfferRecord
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28.tasks import declares_tasks
-from taskhub.protocol.revisions.v2026_07_28.wire import Request
+from taskhub.protocol.stateless.request import Request
 from taskhub.protocol.stateless.shapes import head, wire_tool
 from taskhub.protocol.wire.lists import described, listing
 

@@ -1,4 +1,4 @@
-"""The methods of 2026-07-28: its rows of the table."""
+"""The methods of 2026-07-28: how a request is checked, `server/discover`, `tools/call`, and the table of all."""
 
 from __future__ import annotations
 
@@ -7,24 +7,43 @@ from types import MappingProxyType
 from typing import Final
 
 from taskhub.core.names import TASKS_EXTENSION
+from taskhub.core.records import TaskMode
+from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.incoming import Incoming, Reply
+from taskhub.protocol.incoming import Incoming, Reply, Stream
 from taskhub.protocol.revision import Handler, Revision
-from taskhub.protocol.revisions.v2026_07_28 import listen, lists, offers, tasks, toolcall
-from taskhub.protocol.revisions.v2026_07_28.wire import VERSION as VERSION
-from taskhub.protocol.revisions.v2026_07_28.wire import Request, checked
-from taskhub.protocol.stateless.request import responded
+from taskhub.protocol.revisions.v2026_07_28 import VERSION, listen, lists, offers, tasks
+from taskhub.protocol.stateless import rounds
+from taskhub.protocol.stateless.request import Request, checked_request, responded
 from taskhub.protocol.stateless.shapes import reply
+
+NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""Methods that need `Mcp-Name`, and the parameter it repeats (B26-22)."""
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
-    """The request, if it passes this revision's ladder."""
-    return checked(envelope, incoming, KNOWN, hub.versions)
+    """The request. Raises `WireError` for the first check that fails."""
+    return checked(envelope, incoming, hub.versions)
+
+
+def checked(envelope: Envelope, incoming: Incoming, versions: tuple[str, ...]) -> Request:
+    """As `check`, for a hub that serves these versions."""
+    # Published clients (fastmcp-tasks 4.1) send no Mcp-Name with tasks/*. There it may be missing, since the body alone
+    # decides; a value that differs is refused as everywhere.
+    nameless = envelope.method.startswith("tasks/")
+    return checked_request(envelope, incoming, known=KNOWN, named=NAMED, versions=versions, nameless=nameless)
 
 
 async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
-    """Core defines no client notification over HTTP: accepted, without effect (B26-06, B26-82)."""
+    """Accepted without effect: the revision defines no client notification over HTTP (B26-06, B26-82)."""
 
 
 async def discover(hub: Hub, request: Request) -> Reply:
@@ -45,11 +64,25 @@ async def discover(hub: Hub, request: Request) -> Reply:
     return reply(hub, request, found)
 
 
+WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.created, asks_in_task=False)
+
+
+async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
+    """A handle, if the request declares the extension; what the tool asks is asked before the handle is given (T26-47).
+    Other callers wait for the result, or get -32021 from a tool that requires a task (T26-05)."""
+    calls.need_scope(request.principal, "tasks:call")
+    tool, arguments = await rounds.wanted(hub, request)
+    if tool.mode is TaskMode.REQUIRED:
+        tasks.need_tasks(request.capabilities)
+    handle = tasks.declares_tasks(request.capabilities)
+    return await rounds.answered(hub, request, tool, arguments, WORDING, handle=handle)
+
+
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": lists.list_tools,
-        "tools/call": toolcall.call_tool,
+        "tools/call": call_tool,
         "prompts/list": lists.list_prompts,
         "prompts/get": offers.get_prompt,
         "resources/list": lists.list_resources,

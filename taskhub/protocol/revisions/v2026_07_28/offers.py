@@ -14,7 +14,7 @@ from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError, of_server
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.revisions.v2026_07_28.wire import Request, input_responses, missing_capability
+from taskhub.protocol.stateless.request import Request, input_responses, missing_capability
 from taskhub.protocol.stateless.shapes import head
 
 

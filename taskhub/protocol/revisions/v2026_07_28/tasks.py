@@ -20,8 +20,9 @@ from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task, store_answers, task_id
-from taskhub.protocol.revisions.v2026_07_28.wire import VERSION, Request, missing_capability
+from taskhub.protocol.revisions.v2026_07_28 import VERSION
 from taskhub.protocol.stateless import shapes
+from taskhub.protocol.stateless.request import Request, missing_capability
 from taskhub.protocol.stateless.shapes import reply
 from taskhub.protocol.wire.tasks import status, task_head
 

@@ -9,7 +9,7 @@ import pytest
 from taskhub.core.states import State
 from taskhub.protocol.errors import WireError
 from taskhub.protocol.revisions.v2025_11_25 import shown
-from tests.protocol.sep_2557.test_mapping import make_record
+from tests.protocol.sep_2557.test_words import make_record
 
 
 @pytest.mark.req("T25-22")

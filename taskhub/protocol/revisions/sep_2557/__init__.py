@@ -1,7 +1,7 @@
 """SEP-2557 as it was proposed, closed 2026-04-29 and never published, on a mount of its own: `/mcp/sep-2557`.
 
 The text of the proposal is lost; what is left are passages quoted while it was discussed. Its mount
-keeps it apart, because it lets a server hand out tasks nobody asked for, which `/mcp` may not.
+keeps it apart, because it lets a server hand out tasks that the client did not ask for, which `/mcp` may not.
 Where the passages are silent, this is decided:
 
 - **Base wire.** The proposal changes a draft that was published as 2026-07-28 and has no version of
@@ -30,3 +30,13 @@ Where the passages are silent, this is decided:
   first and after each change, with its payload, a `requestState`, and no `resultType`.
 - **Waiting for people** shows as `working` with a `statusMessage`, as in every revision.
 """
+
+from typing import Final
+
+from taskhub.core.versions import Proposal, Version
+
+VERSION: Final = Proposal.SEP_2557
+"""The revision of its tasks, and its mount."""
+
+WIRE: Final = Version.MCP_2026_07_28
+"""The version of the base wire."""

@@ -12,9 +12,8 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import notification_message, result_message
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Stream, event
-from taskhub.protocol.revisions.sep_2557 import mapping
-from taskhub.protocol.revisions.sep_2557.state import request_state
-from taskhub.protocol.revisions.sep_2557.wire import VERSION
+from taskhub.protocol.revisions.sep_2557 import VERSION
+from taskhub.protocol.revisions.sep_2557.tasks import encoded_task, request_state
 from taskhub.protocol.stateless.request import META_SUBSCRIPTION, Request
 from taskhub.protocol.stateless.subscription import (
     MAX_TASKS,
@@ -28,8 +27,8 @@ from taskhub.protocol.stateless.subscription import (
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
-    """Checks the filter, then streams. Other kinds than `taskIds` are left out of the acknowledgement;
-    429 above 20 streams of one caller, on whatever mount."""
+    """Checks the filter, then streams. The acknowledgement names `taskIds` alone. Raises 429 above 20 streams of one
+    caller, those on other mounts included."""
     calls.need_scope(request.principal, "tasks:read")
     ids = wanted_of(request).get("taskIds", [])
     check_texts(ids, "taskIds", MAX_TASKS)
@@ -47,7 +46,7 @@ async def _stream(hub: Hub, request: Request, mine: dict[str, TaskRecord]) -> As
                 yield KEEP_ALIVE
             try:
                 for task in await changed_tasks(hub, principal.context_id, mine, shown, rung):
-                    params = mapping.encoded_task(task, {"_meta": meta}, request_state(hub, request, task))
+                    params = encoded_task(task, {"_meta": meta}, request_state(hub, request, task))
                     yield event(notification_message("notifications/tasks/status", json.loads(params)))
             except Unavailable:
                 subscription.later(rung)

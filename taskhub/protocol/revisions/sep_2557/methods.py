@@ -1,43 +1,68 @@
-"""The methods of SEP-2557: its row of the table. What is decided where the proposal is silent stands
-in the docstring of the package."""
+"""The methods of SEP-2557: how a request is checked, `server/discover`, `tools/call`, and the table of all. The
+docstring of the package says what is decided where the proposal is silent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.incoming import Incoming, Reply
+from taskhub.protocol.incoming import Incoming, Reply, Stream
 from taskhub.protocol.revision import Handler, Revision
-from taskhub.protocol.revisions.sep_2557 import listen, mapping, tasks, toolcall
-from taskhub.protocol.revisions.sep_2557.wire import VERSION, WIRE, check_notification, checked
-from taskhub.protocol.stateless.request import Request, responded
+from taskhub.protocol.revisions.sep_2557 import VERSION, WIRE, listen, tasks
+from taskhub.protocol.stateless import rounds
+from taskhub.protocol.stateless.request import (
+    ROUTING,
+    Request,
+    check_header,
+    check_once,
+    checked_request,
+    responded,
+)
 from taskhub.protocol.stateless.shapes import head, reply, wire_tool
 from taskhub.protocol.wire.lists import listing
 
+NAMED: Final = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "taskId"}
+"""Methods that need `Mcp-Name`, and the parameter it repeats (T2557-18)."""
+
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
-    """The request, if it passes this revision's ladder."""
-    return checked(envelope, incoming, KNOWN)
+    """The request. Raises `WireError` for the first check that fails."""
+    found = checked_request(envelope, incoming, known=KNOWN, named=NAMED, versions=(WIRE,))
+    return replace(found, version=VERSION)
 
 
 async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
-    """Accepted without effect, if its header says what it is (T2557-18)."""
-    check_notification(envelope, incoming)
+    """Accepted without effect. Raises -32020 unless `Mcp-Method` repeats the method (T2557-18)."""
+    check_once(incoming, ROUTING)
+    check_header("Mcp-Method", incoming.headers.get("mcp-method"), envelope.method)
 
 
 async def discover(hub: Hub, request: Request) -> Reply:
-    """What there is; of tasks not a word (T2557-03)."""
+    """What the server is and can. Tasks are not mentioned (T2557-03)."""
     return reply(hub, request, {"supportedVersions": [WIRE], "capabilities": {"tools": {}, "logging": {}}})
+
+
+WORDING: Final = rounds.Wording(VERSION, round="incomplete", handle=tasks.created, asks_in_task=True)
+
+
+async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
+    """A result, or a handle that the caller did not ask for (T2557-01, T2557-02). A caller that gets a handle is asked
+    for input in the task."""
+    calls.need_scope(request.principal, "tasks:call")
+    tool, arguments = await rounds.wanted(hub, request)
+    return await rounds.answered(hub, request, tool, arguments, WORDING, handle=True)
 
 
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(
     {
         "server/discover": discover,
         "tools/list": listing("tools/list", "tools", lambda found: found.tools, wire_tool, head),
-        "tools/call": toolcall.call_tool,
+        "tools/call": call_tool,
         "subscriptions/listen": listen.listen,
         "tasks/get": tasks.get,
         "tasks/cancel": tasks.cancel,
@@ -49,6 +74,6 @@ REVISION: Final[Revision[Request]] = Revision(
     check=check,
     notified=notified,
     responded=responded,
-    shown=mapping.shown,
+    shown=tasks.wire_view,
     mount=VERSION,
 )

@@ -1,41 +1,86 @@
-"""The handle, `tasks/get` and `tasks/cancel` (T2557-07..17)."""
+"""Tasks in SEP-2557: a task in its words, with its `requestState` (T2557-14..16), the handle, `tasks/get` and
+`tasks/cancel` (T2557-07..17)."""
 
 from __future__ import annotations
 
+import json
 import time
+from typing import Any, Final
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.lib.signing import InvalidToken
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task, store_answers, task_id
-from taskhub.protocol.revisions.sep_2557 import mapping
-from taskhub.protocol.revisions.sep_2557.state import check_state, request_state
-from taskhub.protocol.revisions.sep_2557.wire import VERSION
+from taskhub.protocol.revisions.sep_2557 import VERSION
+from taskhub.protocol.stateless import shapes
 from taskhub.protocol.stateless.request import Request, input_responses
-from taskhub.protocol.stateless.shapes import head, reply
-from taskhub.protocol.wire.tasks import status
+from taskhub.protocol.stateless.shapes import reply
+from taskhub.protocol.wire.tasks import status, task_head
+
+STATE_SECONDS: Final = 30 * 86_400
+_PURPOSE: Final = "sep-2557/task"
+
+
+def task_fields(task: TaskRecord, state: str) -> dict[str, Any]:
+    """The `Task`: `ttl` in seconds, `pollInterval` in milliseconds (T2557-09)."""
+    fields = task_head(task, status(task), task.message)
+    fields["ttl"] = None if task.ttl_ms is None else -(-task.ttl_ms // 1_000)
+    fields["pollInterval"] = task.poll_interval_ms
+    fields["requestState"] = state
+    return fields
+
+
+def encoded_task(task: TaskRecord, head: dict[str, Any], state: str) -> bytes:
+    """`head`, the flat task, and by status its payload, as JSON (T2557-10, T2557-11)."""
+    return shapes.encoded_task(task, {**head, **task_fields(task, state)})
+
+
+def wire_view(task: TaskRecord) -> dict[str, Any]:
+    """What `tasks/get` answers now, as an object: for the console's wire view. It has no valid
+    `requestState`: only the owner gets one."""
+    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "task"}, "…"))
+    return decoded
+
+
+def request_state(hub: Hub, request: Request, task: TaskRecord) -> str:
+    """A new value. Each differs from those before, which stay valid until they expire (T2557-15)."""
+    return hub.signer.encrypt(_PURPOSE, [task.public_id, request.principal.context_id], seconds=STATE_SECONDS)
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """`CreateTaskResult`: the Task is nested, has no payload (T2557-07), and begins as `working`, though
-    it may have asked by now: the first `tasks/get` says what."""
-    fields = {**mapping.task_fields(task, request_state(hub, request, task)), "status": "working"}
+    it may have asked a question by now: the first `tasks/get` tells."""
+    fields = {**task_fields(task, request_state(hub, request, task)), "status": "working"}
     return reply(hub, request, {"task": fields}, "task")
 
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T2557-05, T2557-22)."""
     public_id = task_id(request.params)
-    check_state(hub, request, public_id)
+    _check_state(hub, request, public_id)
     task = await known_task(hub, request.principal, public_id, VERSION)
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
     return task
+
+
+def _check_state(hub: Hub, request: Request, public_id: str) -> None:
+    """Raises -32602 with HTTP 400 for a value that this server did not give this caller for this task."""
+    found = request.params.get("requestState")
+    if found is None:
+        return
+    try:
+        held = hub.signer.decrypt(_PURPOSE, found) if isinstance(found, str) else None
+    except InvalidToken as error:
+        raise WireError(INVALID_PARAMS, f"Invalid requestState: {error}", status=400) from None
+    if held != [public_id, request.principal.context_id]:
+        raise WireError(INVALID_PARAMS, "Invalid requestState: it belongs to another task", status=400)
 
 
 async def get(hub: Hub, request: Request) -> Reply:
@@ -50,8 +95,8 @@ async def get(hub: Hub, request: Request) -> Reply:
         task = await calls.fresh(hub, task)
     hub.polled[task.id] = time.time()
     hub.brought(task, request.principal.context_id)
-    shown = mapping.encoded_task(task, head(hub, "task"), request_state(hub, request, task))
-    return result_reply(request.id, shown)
+    body = encoded_task(task, shapes.head(hub, "task"), request_state(hub, request, task))
+    return result_reply(request.id, body)
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
@@ -62,4 +107,4 @@ async def cancel(hub: Hub, request: Request) -> Reply:
         raise WireError(INVALID_PARAMS, f"Cannot cancel task: it is already {status(task)}")
     await hub.lanes.run(request_cancel, task.id, actor=calls.actor_of(request.incoming))
     task = await calls.fresh(hub, task)
-    return reply(hub, request, mapping.task_fields(task, request_state(hub, request, task)), "task")
+    return reply(hub, request, task_fields(task, request_state(hub, request, task)), "task")

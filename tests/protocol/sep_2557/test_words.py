@@ -9,7 +9,7 @@ import pytest
 
 from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.protocol.registry import REVISIONS, shown
-from taskhub.protocol.revisions.sep_2557 import mapping
+from taskhub.protocol.revisions.sep_2557 import tasks
 from tests.protocol import schema
 
 AT = datetime(2026, 8, 1, 10, tzinfo=UTC)
@@ -60,7 +60,7 @@ def make_record(state: State, audience: Audience | None = None, **changes: Any) 
 def test_every_state_has_one_of_five_statuses_and_its_payload(
     state: State, audience: Audience | None, status: str, payload: str | None
 ) -> None:
-    found = mapping.shown(make_record(state, audience))
+    found = tasks.wire_view(make_record(state, audience))
     schema.check("sep_2557_get_task_result", found)
     assert found["status"] == status
     assert {"inputRequests", "result", "error"} & set(found) == ({payload} if payload else set())
@@ -69,7 +69,7 @@ def test_every_state_has_one_of_five_statuses_and_its_payload(
 @pytest.mark.parametrize(("ttl_ms", "ttl"), [(60_000, 60), (60_001, 61), (1, 1), (86_400_000, 86_400), (None, None)])
 @pytest.mark.req("T2557-09")
 def test_ttl_is_in_seconds_and_the_poll_interval_in_milliseconds(ttl_ms: int | None, ttl: int | None) -> None:
-    found = mapping.task_fields(make_record(State.WORKING, ttl_ms=ttl_ms), "s")
+    found = tasks.task_fields(make_record(State.WORKING, ttl_ms=ttl_ms), "s")
     assert (found["ttl"], found["pollInterval"]) == (ttl, 5_000)
     assert type(found["ttl"]) in (int, type(None))
 

@@ -14,7 +14,7 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.lines import LOG_LEVELS
 from taskhub.protocol.revision import Handler, Methods, Revision
 from taskhub.protocol.revisions.v2025_11_25 import lists, offers, sessions, shown, streams, tasks, toolcall, wire
-from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 
 

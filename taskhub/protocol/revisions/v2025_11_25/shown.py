@@ -12,8 +12,7 @@ from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
-from taskhub.protocol.revisions.v2025_11_25 import mapping
-from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686
+from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:

@@ -17,10 +17,8 @@ from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.owned import known_task, task_id
-from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
-from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping as sep_1686_words
-from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
-from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import PROFILE
+from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
+from taskhub.protocol.revisions.v2025_11_25.sep_1686 import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
 from taskhub.protocol.wire import cursors
 
@@ -122,7 +120,7 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
 
 
 def _listed(task: TaskRecord) -> dict[str, Any]:
-    return sep_1686_words.task_fields(task) if task.revision == PROFILE else mapping.task_fields(task)
+    return sep_1686.task_fields(task) if task.revision == PROFILE else mapping.task_fields(task)
 
 
 def _spoken(hub: Hub, request: Request) -> bool:

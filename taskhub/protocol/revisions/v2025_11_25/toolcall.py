@@ -15,8 +15,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream, event
 from taskhub.protocol.lines import Lines, progress_token
-from taskhub.protocol.revisions.v2025_11_25 import mapping, shown, streams
-from taskhub.protocol.revisions.v2025_11_25.sep_1686 import methods as sep_1686
+from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of
 from taskhub.protocol.wire.tasks import for_client
 

@@ -1,4 +1,17 @@
-"""The methods of SEP-1686, as far as the id they name is that of such a task."""
+"""SEP-1686 as it was written, before it was edited into 2025-11-25: the client makes the task's id.
+
+No protocol version of its own: it rides on a session of any of these versions, by its key in `_meta`
+(T1686-*). Where the text is silent or contradicts itself:
+
+- `tools/call` is the only request that becomes a task; on others, and on tools that never run as a
+  task, the key is ignored (T1686-02).
+- An id is used once for as long as the hub keeps the task, also after `tasks/delete` (T1686-05). It
+  belongs to the principal, or where callers cannot be told apart to the session (T1686-04).
+- `tasks/list` is one for both revisions: it shows what the session's `tasks/get` would find, each task in
+  the words of its own. The other methods go by the task that the id names.
+- Only an ended task can be deleted (T1686-15). The console keeps it.
+- `unknown` is never shown: the state of a task is not lost (T1686-20).
+"""
 
 from __future__ import annotations
 
@@ -8,26 +21,57 @@ from typing import Any, Final
 
 from taskhub.core.errors import KeyReused
 from taskhub.core.records import State, TaskRecord
+from taskhub.core.versions import Proposal
 from taskhub.domain.sessions.writes import mark_profile
 from taskhub.domain.tasks.handles import forget_task, keyed_task
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
-from taskhub.protocol.envelope import result_reply
+from taskhub.protocol.envelope import notification_message, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.owned import known_task
-from taskhub.protocol.revisions.v2025_11_25.sep_1686 import mapping
-from taskhub.protocol.revisions.v2025_11_25.sep_1686.mapping import META_TASK, PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request
+from taskhub.protocol.wire import tasks
 
+PROFILE: Final = Proposal.SEP_1686
+META_TASK: Final = "modelcontextprotocol.io/task"
+RELATED: Final = "modelcontextprotocol.io/related-task"
 KEEP_MS: Final = 86_400_000
 KEEP_RANGE_MS: Final = (1_000, 2_592_000_000)
 MAX_ID: Final = 1_024
 
 
+def status(task: TaskRecord) -> str:
+    """A tool error completes the task (T1686-20); nothing goes back to `submitted` (T1686-07)."""
+    return "submitted" if task.state is State.QUEUED and task.version <= 1 else tasks.status(task)
+
+
+def related(task: TaskRecord) -> dict[str, Any]:
+    """What everything tied to the task carries in `_meta` (T1686-18)."""
+    return {RELATED: {"taskId": task.client_task_id}}
+
+
+def task_fields(task: TaskRecord) -> dict[str, Any]:
+    """The flat task, as `tasks/list` has it (T1686-10..12, T1686-14)."""
+    fields: dict[str, Any] = {
+        "taskId": task.client_task_id,
+        "status": status(task),
+        "keepAlive": task.keep_ms,
+        "pollFrequency": task.poll_interval_ms,
+    }
+    if task.state is State.FAULTED:
+        fields["error"] = task.message
+    return fields
+
+
+def created(task: TaskRecord) -> bytes:
+    """`notifications/tasks/created`, with nothing but the task's id (T1686-08)."""
+    return notification_message("notifications/tasks/created", {"_meta": related(task)})
+
+
 def asked_for(hub: Hub, request: Request) -> bool:
-    """Whether the request wants to be a task in these words, and the profile is switched on."""
+    """Whether the request asks for a task of SEP-1686, and the profile is switched on."""
     return META_TASK in request.meta and PROFILE in hub.profiles
 
 
@@ -36,7 +80,7 @@ async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRec
     call of a session has. Raises -32602 for an id that was used before (T1686-05)."""
     client_task_id, keep = _wanted(request.meta[META_TASK])
     if await known_task(hub, request.principal, client_task_id, VERSION) is not None:
-        raise _exists(client_task_id)  # it would hide that one: an id names one task of its caller
+        raise _exists(client_task_id)  # an id names one task of its caller: the new one would hide the other
     try:
         made = await calls.created(
             hub,
@@ -61,7 +105,7 @@ def _exists(client_task_id: str) -> WireError:
 
 
 def _wanted(augmentation: Any) -> tuple[str, int]:
-    """The client's id and the time to keep. Raises -32602 for what is neither (T1686-01)."""
+    """The client's id and how long to keep the task. Raises -32602 if either is not valid (T1686-01)."""
     found = augmentation if isinstance(augmentation, dict) else {}
     client_task_id, keep = found.get("taskId"), found.get("keepAlive", KEEP_MS)
     if not isinstance(client_task_id, str) or not 1 <= len(client_task_id) <= MAX_ID:
@@ -74,14 +118,14 @@ def _wanted(augmentation: Any) -> tuple[str, int]:
 
 
 def _key(request: Request, client_task_id: str) -> str:
-    """The idempotency key that the client's id is: of its principal, or of its session where callers
+    """The idempotency key made of the client's id. It is one for each principal, or for each session where callers
     cannot be told apart (T1686-04)."""
     scope = request.on.public_id if request.principal.anonymous else ""
     return f"{PROFILE}:{hashlib.sha256(f'{scope}|{client_task_id}'.encode()).hexdigest()}"
 
 
 async def named(hub: Hub, request: Request) -> TaskRecord | None:
-    """The task that `params.taskId` names, if it is one of these and the caller's."""
+    """The task that `params.taskId` names, if it is of SEP-1686 and the caller's."""
     wanted = request.params.get("taskId")
     if PROFILE not in hub.profiles or not isinstance(wanted, str) or not 1 <= len(wanted) <= MAX_ID:
         return None
@@ -92,13 +136,13 @@ async def named(hub: Hub, request: Request) -> TaskRecord | None:
 def get(hub: Hub, request: Request, task: TaskRecord) -> Reply:
     """The flat task with its related-task metadata (T1686-10, T1686-18)."""
     hub.polled[task.id] = time.time()
-    return result_reply(request.id, jsonx.encode({**mapping.task_fields(task), "_meta": mapping.related(task)}))
+    return result_reply(request.id, jsonx.encode({**task_fields(task), "_meta": related(task)}))
 
 
 def need_result(task: TaskRecord) -> None:
-    """Only a completed task has one; any other is refused at once (T1686-13)."""
+    """Raises -32602 unless the task is completed, since no other has a result (T1686-13)."""
     if task.state is not State.FINISHED:
-        raise WireError(INVALID_PARAMS, f"Task is not completed: its status is {mapping.status(task)}")
+        raise WireError(INVALID_PARAMS, f"Task is not completed: its status is {status(task)}")
 
 
 async def delete(hub: Hub, request: Request, task: TaskRecord) -> Reply:
@@ -112,5 +156,5 @@ async def delete(hub: Hub, request: Request, task: TaskRecord) -> Reply:
         actor=calls.actor_of(request.incoming),
     )
     if not forgotten:
-        raise WireError(INVALID_PARAMS, f"Cannot delete task: its status is {mapping.status(task)}")
-    return result_reply(request.id, jsonx.encode({"_meta": mapping.related(task)}))
+        raise WireError(INVALID_PARAMS, f"Cannot delete task: its status is {status(task)}")
+    return result_reply(request.id, jsonx.encode({"_meta": related(task)}))

@@ -49,8 +49,8 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.registry import MOUNTS, PROFILES, VERSIONS, check_named, shown
 from taskhub.push.consumers import HintConsumer, NoSuchSocket
 from taskhub.push.listener import Feeder
+from taskhub.store.backend.base import unanswered as left_unanswered
 from taskhub.store.call import UNANSWERED, explained
-from taskhub.store.deadline import unanswered as left_unanswered
 from taskhub.store.functions import NewerSchemaError
 
 logger = logging.getLogger(__name__)

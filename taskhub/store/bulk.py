@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from taskhub.store.deadline import unhurried
+from taskhub.store.backend.base import unhurried
 
 _GUARDS: Final = ("task_guard", "task_record_new")
 """A task is born queued and recorded now: history is neither. What is checked at the commit stays on."""

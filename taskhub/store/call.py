@@ -18,7 +18,7 @@ from psycopg.sql import quote
 
 from taskhub.core.errors import DiskFull, Unavailable
 from taskhub.store import room
-from taskhub.store.deadline import Overdue
+from taskhub.store.backend.base import Overdue
 
 R = TypeVar("R")
 Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]

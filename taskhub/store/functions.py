@@ -21,7 +21,7 @@ from django.db.migrations.loader import MigrationLoader
 from taskhub.core.hints import SchemaChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.words import WORDS
-from taskhub.store.deadline import unhurried
+from taskhub.store.backend.base import unhurried
 
 VERSION: Final = 1
 """Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""

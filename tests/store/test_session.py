@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 
 from taskhub.config import env
-from taskhub.store.deadline import deadline
+from taskhub.store.backend.base import deadline
 from taskhub.worker import jobs
 
 ASKED = "SELECT name, current_setting(name, true) AS value FROM unnest(%(names)s::text[]) AS n (name)"

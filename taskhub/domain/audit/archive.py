@@ -28,7 +28,7 @@ from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.audit.seal import BEGINNING, END, LEAVES, link, merkle_root, signing_key, statement
 from taskhub.store import statements
-from taskhub.store.deadline import unhurried
+from taskhub.store.backend.base import unhurried
 
 SEALS: Final = 500
 EVENTS: Final = 5_000

@@ -21,7 +21,7 @@ from taskhub.domain.audit.archive import TAKE_TIME
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.audit.seal import lock_sealing, signing_key
 from taskhub.store import statements
-from taskhub.store.deadline import unhurried
+from taskhub.store.backend.base import unhurried
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from taskhub.control.servers import set_server
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.protocol.registry import check_named
-from taskhub.store.deadline import unhurried
+from taskhub.store.backend.base import unhurried
 
 READY_SECONDS = 30.0
 MOST_WORKERS = 64

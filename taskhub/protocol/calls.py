@@ -1,25 +1,33 @@
-"""A tool call of any revision: create the task, then wait for it as long as the caller may."""
+"""A client's tasks in any revision: a tool call makes one and waits for it, and later requests find it by its id and
+answer its questions."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from taskhub.core.errors import Invalid, KeyReused
 from taskhub.core.names import IDEMPOTENCY_KEY
-from taskhub.core.records import Actor, Created, NewTask, Principal, TaskRecord, ToolRecord
+from taskhub.core.records import Actor, Created, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
-from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
+from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.questions.kinds import checked_response
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
 from taskhub.domain.tasks.reads import task_by_id
+from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.wire.tasks import for_client
 
 RECHECK_SECONDS = 5.0
 """A waiter looks again this often even if no hint came."""
+
+_OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
+"""The form of the ids that the hub makes."""
 
 
 def actor_of(incoming: Incoming) -> Actor:
@@ -35,18 +43,12 @@ def need_scope(principal: Principal, scope: str) -> None:
 
 
 class ScopeMissing(WireError):
-    """The token is good but too narrow; the entry room adds the challenge header."""
+    """The token is valid but lacks a scope; `api` adds the challenge header."""
 
     def __init__(self, scope: str) -> None:
         super().__init__(INVALID_REQUEST, f"The token lacks the scope {scope}", status=403)
         self.scope = scope
         self.id: str | int | None = None
-
-
-async def tools_of(hub: Hub, tenant_id: int) -> Catalogue:
-    """The catalogue; no query while the cache is warm."""
-    known = cached_catalogue(tenant_id)
-    return known if known is not None else await hub.lanes.run(catalogue, tenant_id)
 
 
 async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tuple[ToolRecord, dict[str, Any]]:
@@ -57,15 +59,15 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
         raise WireError(INVALID_PARAMS, "name must be a string")
     if not isinstance(arguments, dict):
         raise WireError(INVALID_PARAMS, "arguments must be an object")
-    tool = (await tools_of(hub, principal.tenant_id)).by_name.get(name)
+    tool = (await hub.catalogue(principal.tenant_id)).by_name.get(name)
     if tool is None:
         raise WireError(INVALID_PARAMS, f"Unknown tool: {name[:128]}")
     return tool, arguments
 
 
 async def misfit(hub: Hub, tool: ToolRecord, arguments: dict[str, Any]) -> str:
-    """What a model is told of a call that people would be asked about, and whose arguments surely do not fit the tool's
-    `inputSchema`: nobody need look at it. Empty for every other call: its server checks it."""
+    """Why a call that needs an approval is refused without one, as text for the model: its arguments do not fit the
+    tool's `inputSchema`. Empty for every other call, whose arguments the server checks."""
     if approval_question(tool, arguments) is None:
         return ""
     checked = await hub.schemas.check(tool.definition.get("inputSchema"), arguments)
@@ -113,12 +115,12 @@ async def create(
 
 
 async def created(hub: Hub, incoming: Incoming, **details: Any) -> Created:
-    """As `create`, and whether an idempotency key found an earlier task."""
+    """As `create`, with whether an idempotency key found an earlier task."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
     made = await hub.creations.run((new, actor_of(incoming)))
     if made.task.revision != new.revision:
-        # Its handle would be unknown to whoever was given it here.
+        # The caller of this revision could not use its handle.
         raise KeyReused("This idempotency key was used in another protocol revision")
     return made
 
@@ -133,7 +135,7 @@ async def wait_for(
 ) -> TaskRecord:
     """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
 
-    `bell` must have been watching the task since before it was read.
+    `bell` must have watched the task since before it was read.
     """
     loop = asyncio.get_running_loop()
     deadline = None if seconds is None else loop.time() + seconds
@@ -176,7 +178,43 @@ async def unless_gone(incoming: Incoming, work: Awaitable[Any], on_gone: Callabl
 
 
 async def abandon(hub: Hub, incoming: Incoming, task: TaskRecord) -> None:
-    """The caller of a waited call has left: its work is not wanted any more (B26-10)."""
+    """Cancel the task of a caller that waited for it and has left (B26-10)."""
     actor = actor_of(incoming)
     actor = Actor(actor.name, actor.door, actor.address, context_id=actor.context_id, reason="The caller left")
     await hub.lanes.run(request_cancel, task.id, actor=actor)
+
+
+def task_id(params: dict[str, Any]) -> str:
+    """`params.taskId`; -32602 unless it is a string (T25-35, T26-37)."""
+    found = params.get("taskId")
+    if not isinstance(found, str):
+        raise WireError(INVALID_PARAMS, "taskId must be a string")
+    return found
+
+
+async def known_task(hub: Hub, principal: Principal, public_id: str, revision: str) -> TaskRecord | None:
+    """The caller's task of this id, if it was made in this revision. An id that the hub cannot have made is unknown
+    without asking the database."""
+    if not _OURS.fullmatch(public_id):
+        return None
+    task = await hub.reads.run((principal.context_id, public_id))
+    return task if task is not None and task.revision == revision else None
+
+
+async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, responses: dict[str, Any]) -> None:
+    """Store the answers to open questions of the client; those with other keys are ignored. Raises `Invalid`, with a
+    pointer, before anything is stored if an answer does not fit its question."""
+    wanted: list[tuple[OpenQuestion, Any]] = [
+        (question, responses[question.key]) for question in for_client(task) if question.key in responses
+    ]
+    for question, response in wanted:
+        try:
+            checked_response(question.kind, question.params, response)
+        except Invalid as error:
+            pointer = f"/inputResponses/{question.key}{error.data.get('pointer', '')}"
+            raise Invalid(error.message, pointer=pointer) from None
+        if jsonx.has_nul(response):
+            raise Invalid("An answer cannot hold the character U+0000.", pointer=f"/inputResponses/{question.key}")
+    actor = actor_of(incoming)
+    for question, response in wanted:
+        await hub.lanes.run(answer_question, task.id, question, response, actor=actor)

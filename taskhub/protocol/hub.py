@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from taskhub.core.errors import LimitReached
 from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
-from taskhub.domain.catalogue.view import Catalogue
+from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.tasks.create import create_tasks
 from taskhub.domain.tasks.reads import owned_tasks
@@ -159,6 +159,11 @@ class Hub:
         for rates, amount, what in ((self.requests, 1, "requests"), (self.received, size, "bytes")):
             if rates is not None and (wait := rates.take(client, amount)):
                 raise LimitReached(f"This client sends more {what} than it may", retry_after=math.ceil(wait))
+
+    async def catalogue(self, tenant_id: int) -> Catalogue:
+        """The tenant's tools, prompts and resources; no query while the cache is warm."""
+        known = cached_catalogue(tenant_id)
+        return known if known is not None else await self.lanes.run(catalogue, tenant_id)
 
     def brought(self, task: TaskRecord, context_id: int) -> None:
         """Count that this client is given the task's result or error, if it has one."""

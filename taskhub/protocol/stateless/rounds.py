@@ -22,7 +22,6 @@ from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError, o
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
-from taskhub.protocol.owned import store_answers
 from taskhub.protocol.stateless.request import (
     META_LOG_LEVEL,
     Request,
@@ -156,7 +155,7 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
         raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
-    await store_answers(hub, request.incoming, task, responses)
+    await calls.store_answers(hub, request.incoming, task, responses)
     return await calls.fresh(hub, task)
 
 

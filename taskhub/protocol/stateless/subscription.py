@@ -18,7 +18,6 @@ from taskhub.protocol import calls
 from taskhub.protocol.errors import INVALID_PARAMS, TOO_MANY, WireError
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.owned import known_task
 from taskhub.protocol.stateless.request import Request
 
 MAX_STREAMS: Final = 20
@@ -117,7 +116,7 @@ def check_texts(value: Any, name: str, most: int) -> None:
 
 async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str) -> dict[str, TaskRecord]:
     """Those of the ids that name tasks of the caller, made in this revision, by id (T26-51, T2557-20)."""
-    found = [await known_task(hub, request.principal, public_id, revision) for public_id in dict.fromkeys(ids)]
+    found = [await calls.known_task(hub, request.principal, public_id, revision) for public_id in dict.fromkeys(ids)]
     return {task.public_id: task for task in found if task is not None}
 
 

@@ -10,7 +10,7 @@ them; a definition under the name we expose; the signs that a list changed.
 
 What only the wires without sessions share, `resultType` and what comes with it, is in `protocol.stateless`, which
 may use this and not the other way round. How a call is made and waited for is no shape and stands beside these
-packages: `calls`, `owned`, `relays`, `lines`.
+packages: `calls`, `relays`, `lines`.
 
 This is no place for what merely looks alike. The published revisions will not change any more, but the next one will
 differ in something: what it says otherwise stays in its folder, on top of what is here or instead of it. Nothing here

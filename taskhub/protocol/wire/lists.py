@@ -9,7 +9,6 @@ from typing import Any, Final
 from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.domain.catalogue.view import Catalogue
 from taskhub.lib import jsonx
-from taskhub.protocol import calls
 from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
@@ -44,7 +43,7 @@ def listing(
     asks. `purpose` names the list, and is what its cursors are good for."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
-        found, version = await calls.tools_of(hub, request.principal.tenant_id), request.version
+        found, version = await hub.catalogue(request.principal.tenant_id), request.version
         start = cursors.opened(hub, purpose, found.tenant_id, request.params.get("cursor")) or 0
         page = hub.pages.page(version, purpose, found, start, lambda: encoded(hub, found, start, version))
         return result_reply(request.id, page)

@@ -16,7 +16,6 @@ from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.owned import known_task, store_answers, task_id
 from taskhub.protocol.revisions.sep_2557 import VERSION
 from taskhub.protocol.stateless import shapes
 from taskhub.protocol.stateless.request import Request, input_responses
@@ -62,9 +61,9 @@ def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T2557-05, T2557-22)."""
-    public_id = task_id(request.params)
+    public_id = calls.task_id(request.params)
     _check_state(hub, request, public_id)
-    task = await known_task(hub, request.principal, public_id, VERSION)
+    task = await calls.known_task(hub, request.principal, public_id, VERSION)
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
     return task
@@ -91,7 +90,7 @@ async def get(hub: Hub, request: Request) -> Reply:
         calls.need_scope(request.principal, "tasks:answer")
     task = await _owned(hub, request)
     if responses:
-        await store_answers(hub, request.incoming, task, responses)
+        await calls.store_answers(hub, request.incoming, task, responses)
         task = await calls.fresh(hub, task)
     hub.polled[task.id] = time.time()
     hub.brought(task, request.principal.context_id)

@@ -30,7 +30,6 @@ from taskhub.protocol.envelope import notification_message, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.owned import known_task
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request
 from taskhub.protocol.wire import tasks
 
@@ -79,7 +78,7 @@ async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRec
     """The call as a task under the client's id; `details` are those of `calls.created` that every
     call of a session has. Raises -32602 for an id that was used before (T1686-05)."""
     client_task_id, keep = _wanted(request.meta[META_TASK])
-    if await known_task(hub, request.principal, client_task_id, VERSION) is not None:
+    if await calls.known_task(hub, request.principal, client_task_id, VERSION) is not None:
         raise _exists(client_task_id)  # an id names one task of its caller: the new one would hide the other
     try:
         made = await calls.created(

@@ -351,7 +351,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
 
 async def _lists(served: _Served) -> dict[str, str]:
     """The state of each list."""
-    return digests(await calls.tools_of(served.hub, served.incoming.principal.tenant_id))
+    return digests(await served.hub.catalogue(served.incoming.principal.tenant_id))
 
 
 class _Resources:
@@ -379,7 +379,7 @@ class _Resources:
             await self._stop()
             self._uris = wanted
             if wanted:
-                found = await calls.tools_of(hub, self._served.incoming.principal.tenant_id)
+                found = await hub.catalogue(self._served.incoming.principal.tenant_id)
                 self._following = Following(hub, found, wanted)
                 self._watching.enter_context(hub.hints.watch(*self._following.topics, bell=self._bell))
                 await self._following.start(self._bell)

@@ -16,7 +16,6 @@ from taskhub.protocol.envelope import error_reply, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream
-from taskhub.protocol.owned import known_task, task_id
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
@@ -27,7 +26,7 @@ PAGE: Final = 50
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task of this revision. Foreign, expired and unknown ids answer alike (T25-34, T25-35)."""
-    task = await known_task(hub, request.principal, task_id(request.params), VERSION)
+    task = await calls.known_task(hub, request.principal, calls.task_id(request.params), VERSION)
     if task is None or not task.handle:
         raise _not_found()
     return task

@@ -19,7 +19,6 @@ from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
-from taskhub.protocol.owned import known_task, store_answers, task_id
 from taskhub.protocol.revisions.v2026_07_28 import VERSION
 from taskhub.protocol.stateless import shapes
 from taskhub.protocol.stateless.request import Request, missing_capability
@@ -87,7 +86,7 @@ async def get(hub: Hub, request: Request) -> Reply:
     if (task := await _earlier_task(hub, request)) is not None:
         return _shown_as_earlier(hub, request, task)
     need_tasks(request.capabilities)
-    with hub.hints.watch(task_id(request.params)) as bell:
+    with hub.hints.watch(calls.task_id(request.params)) as bell:
         task = await _owned(hub, request)
         if task.state in RUNNING and time.time() - task.created_at.timestamp() < YOUNG_SECONDS:
             task = await _ended_soon(hub, request, task, bell)
@@ -98,7 +97,7 @@ async def get(hub: Hub, request: Request) -> Reply:
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
     """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
-    task = await known_task(hub, request.principal, task_id(request.params), VERSION)
+    task = await calls.known_task(hub, request.principal, calls.task_id(request.params), VERSION)
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
     return task
@@ -121,11 +120,11 @@ async def update(hub: Hub, request: Request) -> Reply:
     calls.need_scope(request.principal, "tasks:answer")
     need_tasks(request.capabilities)
     responses = request.params.get("inputResponses")
-    task_id(request.params)
+    calls.task_id(request.params)
     if not isinstance(responses, dict):
         raise WireError(INVALID_PARAMS, "inputResponses must be an object")
     task = await _owned(hub, request)
-    await store_answers(hub, request.incoming, task, responses)
+    await calls.store_answers(hub, request.incoming, task, responses)
     return reply(hub, request, {})
 
 
@@ -147,7 +146,7 @@ async def _earlier_task(hub: Hub, request: Request) -> TaskRecord | None:
     public_id = request.params.get("taskId")
     if not isinstance(request.capabilities.get("tasks"), dict) or not isinstance(public_id, str):
         return None
-    task = await known_task(hub, request.principal, public_id, EARLIER)
+    task = await calls.known_task(hub, request.principal, public_id, EARLIER)
     return task if task is not None and task.handle else None
 
 

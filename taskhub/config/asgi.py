@@ -40,8 +40,7 @@ from taskhub.core.errors import Invalid, TaskHubError, Unavailable
 from taskhub.core.names import HINT_SOCKET
 from taskhub.domain.clients import issuers as outside
 from taskhub.domain.sessions.writes import store_seen
-from taskhub.domain.tasks.polls import store_polls
-from taskhub.domain.tasks.result_reads import store_reads
+from taskhub.domain.tasks.reads import store_polls, store_reads
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Crowded, Lanes, Unanswered
 from taskhub.lib.signing import Signer

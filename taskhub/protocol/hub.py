@@ -15,8 +15,7 @@ from taskhub.core.records import Actor, Created, NewTask, Principal, Session, Ta
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.tasks.create import create_tasks
-from taskhub.domain.tasks.reads import owned_tasks
-from taskhub.domain.tasks.result_reads import Reads
+from taskhub.domain.tasks.reads import Reads, owned_tasks
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from taskhub.core.states import Role
-from taskhub.domain.tasks.result_reads import Read, store_reads
+from taskhub.domain.tasks.reads import Read, store_reads
 from tests.console.conftest import Login
 from tests.factories import make_context, make_person, make_server, make_task, make_tool
 

@@ -16,7 +16,7 @@ import taskhub.lib
 import taskhub.protocol
 
 CHANGED = {
-    "taskhub.domain.tasks.result_reads.Read",
+    "taskhub.domain.tasks.reads.Read",
     "taskhub.protocol.hub.Hub",
     "taskhub.protocol.revisions.v2025_11_25.streams._Position",
     "taskhub.protocol.revisions.v2025_11_25.streams._Served",

@@ -1,8 +1,13 @@
-"""Reads of single tasks, as the wire needs them."""
+"""Single tasks as clients read them, and the record that they did: when they last asked for a task, and to whom its
+result was given. Web processes count both in memory and write them in batches, so that a read does not cost a write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.store import statements
@@ -10,12 +15,17 @@ from taskhub.store import statements
 PAGE = 100
 """Log lines read at once."""
 
+MOST_READS: Final = 20_000
+"""Pairs of task and client counted between two batches. Further pairs are not counted."""
+
 _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])
 _VERSIONS = statements.many("task_versions", tuple[str, int])
 _BY_ID = statements.maybe("task_by_id", TaskRecord)
 _ID_IN = statements.maybe("task_id_in", int)
 _LINES = statements.many("lines_after", StoredLine)
+_STORE_POLLS = statements.none("store_polls")
+_STORE_READS = statements.none("store_reads")
 
 
 def owned_task(context_id: int, public_id: str) -> TaskRecord | None:
@@ -52,3 +62,63 @@ def task_id_in(tenant_id: int, public_id: str) -> int | None:
 def lines_after(task_id: int, line_id: int, limit: int = PAGE) -> list[StoredLine]:
     """Log lines of a task with ids above `line_id`, oldest first."""
     return _LINES(task=task_id, line=line_id, most=limit)
+
+
+def store_polls(polled: Mapping[int, float]) -> None:
+    """Record the latest poll of each live task; `polled` maps task ids to Unix times."""
+    _STORE_POLLS(tasks=list(polled), polled=list(polled.values()))
+
+
+@dataclass
+class Read:
+    """How often a client was given the result of a task, and when first and last, as Unix times."""
+
+    first: float
+    last: float
+    count: int = 1
+
+
+Batch = dict[tuple[int, int], Read]
+"""By task id and context id."""
+
+
+class Reads:
+    """The results that were given to clients since the last batch."""
+
+    def __init__(self, most: int = MOST_READS) -> None:
+        self._most = most
+        self._found: Batch = {}
+
+    def note(self, task_id: int, context_id: int) -> None:
+        """The client was given the result of the task, now."""
+        now = time.time()
+        self._add((task_id, context_id), Read(now, now))
+
+    def take(self) -> Batch:
+        """All of them, to be stored."""
+        found, self._found = self._found, {}
+        return found
+
+    def put_back(self, batch: Batch) -> None:
+        """A batch that could not be stored: it is added to the next one."""
+        for key, read in batch.items():
+            self._add(key, read)
+
+    def _add(self, key: tuple[int, int], read: Read) -> None:
+        known = self._found.get(key)
+        if known is not None:
+            known.first, known.last = min(known.first, read.first), max(known.last, read.last)
+            known.count += read.count
+        elif len(self._found) < self._most:
+            self._found[key] = read
+
+
+def store_reads(batch: Mapping[tuple[int, int], Read]) -> None:
+    """Add a batch to what is on record. Tasks that are gone are left out."""
+    _STORE_READS(
+        tasks=[task for task, _ in batch],
+        contexts=[context for _, context in batch],
+        firsts=[read.first for read in batch.values()],
+        lasts=[read.last for read in batch.values()],
+        counts=[read.count for read in batch.values()],
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskhub.domain.tasks.polls import store_polls
+from taskhub.domain.tasks.reads import store_polls
 from taskhub.store.models import Task
 from tests.domain import kit
 from tests.domain.kit import World

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from taskhub.domain.tasks.result_reads import Batch, Read, Reads, store_reads
+from taskhub.domain.tasks.reads import Batch, Read, Reads, store_reads
 from taskhub.domain.tasks.sweep import purge
 from taskhub.store.models import ResultRead
 from tests.domain import kit

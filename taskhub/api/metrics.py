@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from taskhub.api.away import later
 from taskhub.core.timings import BOUNDS, ServerTiming, TimingKind
 from taskhub.domain.health.checks import backlog
-from taskhub.domain.tasks.timing_reads import server_timings
+from taskhub.domain.tasks.timings import server_timings
 from taskhub.protocol import errors
 from taskhub.store.call import LACKING, lacking
 

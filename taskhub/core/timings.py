@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -48,8 +47,3 @@ class ServerTiming:
     kind: TimingKind
     counts: tuple[int, ...]
     seconds: float
-
-
-def bucket(seconds: float) -> int:
-    """The place of what took so long among the counts."""
-    return bisect_left(BOUNDS, seconds)

@@ -1,9 +1,11 @@
-"""How long calls took and waited: counted here, and added now and then to what all workers counted."""
+"""How long calls took and waited: counted in this worker, and added now and then to the sums of all workers."""
 
 from __future__ import annotations
 
-from taskhub.core.timings import BOUNDS, Timing, TimingKind, bucket
-from taskhub.domain.tasks.timing_writes import store_timings
+from bisect import bisect_left
+
+from taskhub.core.timings import BOUNDS, Timing, TimingKind
+from taskhub.domain.tasks.timings import store_timings
 from taskhub.lib.lanes import Lanes
 
 
@@ -16,14 +18,14 @@ class _Counted:
 
 
 class Timings:
-    """Counts that are not stored yet, one for each server and kind. Only the worker's own loop uses it."""
+    """Counts that are not stored yet, for each server and kind. Only the worker's own loop uses them."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._counted: dict[tuple[int, TimingKind], _Counted] = {}
 
     def add(self, server_id: int, kind: TimingKind, seconds: float) -> None:
-        """Count one more call or wait of this kind, which took `seconds`."""
+        """Count a call or wait of this kind, which took `seconds`."""
         counted = self._counted.get((server_id, kind))
         if counted is None:
             counted = self._counted[server_id, kind] = _Counted()
@@ -31,7 +33,7 @@ class Timings:
         counted.seconds += seconds
 
     async def store(self) -> None:
-        """Add it to what is stored. What cannot be stored now is kept for the next time; raises `Unavailable`."""
+        """Add the counts to the sums. Raises `Unavailable`, and then keeps them for the next time."""
         taken, self._counted = self._counted, {}
         if not taken:
             return
@@ -45,3 +47,8 @@ class Timings:
                 before.seconds += found.seconds
             self._counted = taken
             raise
+
+
+def bucket(seconds: float) -> int:
+    """The place of such a time among the counts."""
+    return bisect_left(BOUNDS, seconds)

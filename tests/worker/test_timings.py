@@ -12,10 +12,10 @@ from taskhub.core.states import State
 from taskhub.core.timings import BOUNDS, TimingKind
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.domain.tasks.timing_reads import server_timings
+from taskhub.domain.tasks.timings import server_timings
 from taskhub.lib.lanes import Lanes
 from taskhub.worker import timings as module
-from taskhub.worker.timings import Timings
+from taskhub.worker.timings import Timings, bucket
 from tests.domain import kit
 from tests.upstream.servers import gates
 from tests.worker.kit import Hall, call, ended, in_state, wait_until
@@ -23,6 +23,13 @@ from tests.worker.kit import Hall, call, ended, in_state, wait_until
 
 def counted(server: str = "server-1") -> dict[str, int]:
     return {each.kind.value: sum(each.counts) for each in server_timings() if each.server == server}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "place"), [(0.0, 0), (0.005, 0), (0.0051, 1), (1.0, 7), (3600.0, 15), (3600.1, 16)]
+)
+def test_a_bucket_holds_what_took_up_to_its_end(seconds: float, place: int) -> None:
+    assert bucket(seconds) == place
 
 
 def test_each_call_is_counted_by_how_it_ended_and_each_wait(hall: Hall) -> None:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from taskhub.core.timings import BOUNDS, ServerTiming, Timing, TimingKind, bucket
-from taskhub.domain.tasks.timing_reads import server_timings
-from taskhub.domain.tasks.timing_writes import store_timings
+from taskhub.core.timings import BOUNDS, ServerTiming, Timing, TimingKind
+from taskhub.domain.tasks.timings import server_timings, store_timings
 from taskhub.store.models import Server
 from tests.domain.kit import Crew
 from tests.factories import make_server, make_tenant
@@ -25,13 +24,6 @@ def counts(**at: int) -> tuple[int, ...]:
 
 def timing(server: Server, kind: TimingKind = TimingKind.FINISHED, seconds: float = 0.5, **at: int) -> Timing:
     return Timing(server.pk, kind, counts(**at), seconds)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "place"), [(0.0, 0), (0.005, 0), (0.0051, 1), (1.0, 7), (3600.0, 15), (3600.1, 16)]
-)
-def test_a_bucket_holds_what_took_up_to_its_end(seconds: float, place: int) -> None:
-    assert bucket(seconds) == place
 
 
 def test_what_is_stored_again_is_added(db: None) -> None:

@@ -5,8 +5,7 @@ took from SEP-1686 and the later ones kept; the members a `Task` begins with; pa
 them; a definition under the name we expose; the signs that a list changed.
 
 - `tasks`: a task's status, its first members, the questions that are its client's.
-- `cursors`: signed places in a list, each good for one list and one owner.
-- `lists`: a page of the catalogue as a method, encoded once.
+- `lists`: pages of lists: their cursors, and the lists of the catalogue.
 
 What only the wires without sessions share, `resultType` and what comes with it, is in `protocol.stateless`, which
 may use this and not the other way round. How a call is made and waited for is no shape and stands beside these

@@ -1,5 +1,8 @@
-"""The lists of the catalogue, in pages. No query while it is cached: a page is encoded once for each version and kept
-until the catalogue changes (B25-27, B26-44..47)."""
+"""Lists in pages: the cursors between pages, and the lists of the catalogue.
+
+A cursor is signed, and good for an hour for one list of one owner. While the catalogue is cached its lists need no
+query: a page is encoded once for each version and kept until the catalogue changes (B25-27, B26-44..47).
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,34 @@ from typing import Any, Final
 from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.domain.catalogue.view import Catalogue
 from taskhub.lib import jsonx
+from taskhub.lib.signing import InvalidToken
 from taskhub.protocol.envelope import result_reply
+from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revision import Request
-from taskhub.protocol.wire import cursors
 
 PAGE: Final = 100
+CURSOR_SECONDS: Final = 3_600
+
+
+def open_cursor(hub: Hub, purpose: str, owner: int, cursor: Any) -> int | None:
+    """The place in the list that a client's `cursor` stands for; `None` for the first page. Raises -32602 if it was not
+    made for this list and owner, or has expired (B26-46, B25-27, T25-26, T1686-14)."""
+    if cursor is None:
+        return None
+    try:
+        whose, place = hub.signer.verify(purpose, cursor) if isinstance(cursor, str) else (None, 0)
+    except InvalidToken:
+        whose, place = None, 0
+    if whose != owner:
+        raise WireError(INVALID_PARAMS, "Invalid cursor: list again from the first page")
+    return int(place)
+
+
+def sign_cursor(hub: Hub, purpose: str, owner: int, place: int) -> str:
+    """The cursor that stands for a place in the list."""
+    return hub.signer.sign(purpose, [owner, place], seconds=CURSOR_SECONDS)
 
 
 def described(item: ToolRecord | OfferRecord, without: Collection[str] = ()) -> dict[str, Any]:
@@ -24,7 +48,7 @@ def described(item: ToolRecord | OfferRecord, without: Collection[str] = ()) -> 
 
 
 def digests(found: Catalogue) -> dict[str, str]:
-    """By the notification that tells of its changes, the state of each list (B25-28, B26-70)."""
+    """The digest of each list, by the notification of its changes (B25-28, B26-70)."""
     return {
         "notifications/tools/list_changed": found.digest,
         "notifications/prompts/list_changed": found.prompts_digest,
@@ -39,12 +63,12 @@ def listing(
     shape: Callable[[Any, str], dict[str, Any]],
     head: Callable[[Hub], dict[str, Any]] = lambda hub: {},
 ) -> Callable[[Hub, Request], Awaitable[Reply]]:
-    """A list method: its result is `head` with a page of `items` in `member`, each in the `shape` of the version that
-    asks. `purpose` names the list, and is what its cursors are good for."""
+    """The handler of a list method. Its result is `head` with a page of `items` in `member`, each in the `shape` of the
+    client's version. `purpose` names the list: its cursors are good for no other."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
         found, version = await hub.catalogue(request.principal.tenant_id), request.version
-        start = cursors.opened(hub, purpose, found.tenant_id, request.params.get("cursor")) or 0
+        start = open_cursor(hub, purpose, found.tenant_id, request.params.get("cursor")) or 0
         page = hub.pages.page(version, purpose, found, start, lambda: encoded(hub, found, start, version))
         return result_reply(request.id, page)
 
@@ -52,7 +76,7 @@ def listing(
         everything, end = items(found), start + PAGE
         result = {**head(hub), member: [shape(item, version) for item in everything[start:end]]}
         if len(everything) > end:
-            result["nextCursor"] = cursors.signed(hub, purpose, found.tenant_id, end)
+            result["nextCursor"] = sign_cursor(hub, purpose, found.tenant_id, end)
         return jsonx.encode(result)
 
     return answer

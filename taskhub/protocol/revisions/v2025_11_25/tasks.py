@@ -19,7 +19,7 @@ from taskhub.protocol.incoming import Reply, Stream
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.sep_1686 import PROFILE
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION, Request, status_of
-from taskhub.protocol.wire import cursors
+from taskhub.protocol.wire.lists import open_cursor, sign_cursor
 
 PAGE: Final = 50
 
@@ -106,7 +106,7 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
         handed_out,
         context_id,
         revisions,
-        cursors.opened(hub, request.method, context_id, request.params.get("cursor")),
+        open_cursor(hub, request.method, context_id, request.params.get("cursor")),
         PAGE + 1,
         session_id=request.on.id if anonymous else None,
     )
@@ -114,7 +114,7 @@ async def list_tasks(hub: Hub, request: Request) -> Reply:
         raise _unknown_method(request)
     page: dict[str, Any] = {"tasks": [_listed(task) for _, task in found[:PAGE]]}
     if len(found) > PAGE:
-        page["nextCursor"] = cursors.signed(hub, request.method, context_id, found[PAGE - 1][0])
+        page["nextCursor"] = sign_cursor(hub, request.method, context_id, found[PAGE - 1][0])
     return result_reply(request.id, jsonx.encode(page))
 
 

@@ -1,12 +1,21 @@
-"""The end of a process that must come, whatever still runs in it."""
+"""When a process ends though nothing in it ends it: after too long a shutdown, when its event loop hangs, when its
+supervisor is gone. Compose and systemd start a process again only once it has ended, and do not see that it hangs.
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
+import signal
+import sys
 import threading
+import time
 
 logger = logging.getLogger(__name__)
+
+STUCK_SECONDS = 60.0
+"""A process ends if its event loop has not made a turn for so long."""
 
 _armed = threading.Lock()
 
@@ -24,3 +33,28 @@ def end_within(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, end)
     timer.daemon = True
     timer.start()
+
+
+def still_going() -> None:
+    """To be called at every turn of the event loop, or often. After `STUCK_SECONDS` without a call the process writes
+    the traceback of each thread to standard error and ends with exit code 1. That needs neither the loop nor the
+    interpreter, which a tool's code may hold for ever. Does nothing where standard error is not a file."""
+    try:
+        sys.stderr.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+
+
+def follow_supervisor() -> None:
+    """Send this process SIGTERM once the `up` that started it is gone, which may have been killed."""
+    supervisor = os.environ.get("TASKHUB_SUPERVISOR")
+    if not supervisor:
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(supervisor):
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="supervisor-watch", daemon=True).start()

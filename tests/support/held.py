@@ -24,9 +24,9 @@ class Held(AppConfig):
 
     def ready(self) -> None:
         """Before the command runs."""
-        from taskhub.lib import stuck
+        from taskhub.lib import ending
 
-        stuck.STUCK_SECONDS = 20.0
+        ending.STUCK_SECONDS = 20.0
         threading.Thread(target=_hold, args=(Path(os.environ["HOLD"]),), daemon=True).start()
 
 

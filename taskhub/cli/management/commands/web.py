@@ -23,9 +23,7 @@ from taskhub.cli.database import refuse_newer
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
 from taskhub.lib.descriptors import raise_open_files
-from taskhub.lib.ending import end_within
-from taskhub.lib.stuck import still_going
-from taskhub.lib.supervised import follow_supervisor
+from taskhub.lib.ending import end_within, follow_supervisor, still_going
 
 logger = logging.getLogger(__name__)
 

@@ -22,10 +22,8 @@ from procrastinate.exceptions import ConnectorException
 from taskhub.core.errors import Unavailable
 from taskhub.domain.health.checks import ALIVE, live_workers
 from taskhub.lib.descriptors import raise_open_files
-from taskhub.lib.ending import end_within
+from taskhub.lib.ending import end_within, follow_supervisor, still_going
 from taskhub.lib.loops import run
-from taskhub.lib.stuck import still_going
-from taskhub.lib.supervised import follow_supervisor
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
 

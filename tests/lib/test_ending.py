@@ -11,7 +11,7 @@ import pytest
 
 FOLLOWER = """
 import os, sys
-from taskhub.lib.supervised import follow_supervisor
+from taskhub.lib.ending import follow_supervisor
 os.environ["TASKHUB_SUPERVISOR"] = str(os.getppid())
 follow_supervisor()
 print(os.getpid(), flush=True)

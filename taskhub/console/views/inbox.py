@@ -27,9 +27,9 @@ from taskhub.core.states import TERMINAL, QuestionKind, QuestionState
 from taskhub.domain.foreign import Foreign
 from taskhub.domain.questions import inbox as queries
 from taskhub.domain.questions.answer import AnswerOutcome
-from taskhub.domain.questions.approvals import approved_call
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.kinds import KINDS
+from taskhub.domain.questions.reads import approved_call
 from taskhub.domain.tasks.detail import task_detail
 
 logger = logging.getLogger(__name__)

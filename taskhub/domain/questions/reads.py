@@ -1,4 +1,4 @@
-"""Reads of single questions."""
+"""Reads of single questions: the answer to one, and the call that an approval is about."""
 
 from __future__ import annotations
 
@@ -18,7 +18,23 @@ class _Stored:
     response: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ApprovedCall:
+    """The call that an approval is about, besides its arguments. `definition` is the tool's when the approval was asked
+    for, and `before` the tool's when the call was last approved, by `approved_by`; each is `None` where there is none.
+    Digests are SHA-256 in hex, empty where they were not kept."""
+
+    definition: dict[str, Any] | None
+    definition_digest: str
+    arguments_digest: str
+    came_along: dict[str, Any]
+    """Answers that came with the call, by the key of their question."""
+    before: dict[str, Any] | None
+    approved_by: tuple[str, ...]
+
+
 _RESPONSE = statements.maybe("response_to", _Stored)
+_APPROVED = statements.maybe("approved_call", ApprovedCall)
 
 
 def response_to(task_id: int, key: str) -> dict[str, Any] | None:
@@ -31,3 +47,8 @@ def response_to(task_id: int, key: str) -> dict[str, Any] | None:
         return None
     answer: dict[str, Any] = jsonx.decode(found.response.encode())
     return answer
+
+
+def approved_call(question_id: int) -> ApprovedCall | None:
+    """The call that an approval is about, open or not; `None` for any other question."""
+    return _APPROVED(question=question_id)

@@ -47,7 +47,7 @@ class Lean:
         """Serve a request to `path` or a mount; pass on every other one, sockets too."""
         mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
         if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
-            # Not there, and said in JSON: a client of /mcp must never meet HTML.
+            # 404 in JSON: a client of /mcp must never get HTML.
             await _send_whole(HttpResponse(refusal("Not found"), status=404, content_type="application/json"), send)
             return
         if mount is None:
@@ -118,7 +118,7 @@ class Lean:
                 if self._throttle():
                     logger.warning("a stream and others ended early: %s", error)
             except Exception:
-                # The status line is out: all that can be done is to end the stream and say so here.
+                # The status line is sent: all that is left is to end the stream and log it.
                 logger.exception("a stream failed")
 
 

@@ -34,7 +34,7 @@ class Unauthorized(Exception):
 async def authenticate(
     authorization: str | None, *, request: HttpRequest, lanes: Lanes, anonymous: bool, repeated: bool = False
 ) -> Principal:
-    """The caller. Raises `Unauthorized`; why a token is not good is told to nobody."""
+    """The caller. Raises `Unauthorized`, which does not tell why a token is not valid."""
     if repeated:
         raise Unauthorized("invalid_request")
     if authorization is None:
@@ -43,7 +43,7 @@ async def authenticate(
         raise Unauthorized
     scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer":
-        raise Unauthorized  # another method is no attempt with a token (RFC 6750, 3.1)
+        raise Unauthorized  # another scheme, so no token was sent (RFC 6750, 3.1)
     token = token.strip()
     if not _TOKEN.fullmatch(token):
         raise Unauthorized("invalid_request")
@@ -60,7 +60,7 @@ async def authenticate(
     if principal.audiences and resource_of(request) not in principal.audiences:
         if outside.looks_like_jwt(token):
             outside.tell_refusal(token, "its audience is not the address called", called=resource_of(request))
-        raise Unauthorized("invalid_token")  # made for somebody else (AU-07)
+        raise Unauthorized("invalid_token")  # made for another resource (AU-07)
     return principal
 
 

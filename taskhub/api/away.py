@@ -1,4 +1,4 @@
-"""What programs are told while the database is away; people get the page of `console/later.py`."""
+"""The answers to programs while the database is away; people get the page of `console/later.py`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def reason(error: Exception) -> str:
 
 
 def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpResponse:
-    """`response`, which is a 503, with when to come back. On the log once in a while, in one line."""
+    """`response`, a 503, with `Retry-After`. Logged in one line, at most every ten seconds."""
     if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response["Retry-After"] = str(RETRY_SECONDS)

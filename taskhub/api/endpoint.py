@@ -61,13 +61,13 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return response_of(not_spoken())  # whoever asks: nobody is authenticated for it
+        return response_of(not_spoken())  # for any caller, so none is authenticated
     try:
         principal = await caller()
         lean.hub.admit(principal, address, len(lean.body_bytes))
     except Unauthorized as error:
         return challenge(error, lean)
-    except TaskHubError as error:  # too much of it, or nobody can tell who it is: the database is away
+    except TaskHubError as error:  # over its rates, or unknown because the database is away
         return response_of(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
     incoming = Incoming(
         body=lean.body_bytes,
@@ -96,7 +96,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
 
 async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
-    """A client that asks in a loop is on record once a minute."""
+    """Record the refusal, once a minute for each client and scope."""
     principal = incoming.principal
     if cache.add(f"denied:{principal.context_id}:{scope}", True, timeout=60):
         what = f"{incoming.verb} {lean.path}"
@@ -109,7 +109,7 @@ async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> N
 
 
 def response_of(reply: Reply) -> HttpResponse:
-    """The reply in Django's words."""
+    """The reply as a response of Django."""
     response = HttpResponse(reply.body, status=reply.status, headers=reply.headers or None)
     if not reply.headers:
         del response["Content-Type"]
@@ -117,7 +117,7 @@ def response_of(reply: Reply) -> HttpResponse:
 
 
 def headers_of(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[str]]:
-    """Lower-case names to trimmed values, and the names that came twice (B26-23)."""
+    """The headers, lower-case names to trimmed values, and the names that came twice (B26-23)."""
     found: dict[str, str] = {}
     repeated: set[str] = set()
     for name_bytes, value in raw:

@@ -1,11 +1,11 @@
-"""The outermost ASGI wrapper: what is refused before anything else runs.
+"""The outermost ASGI wrapper, which refuses requests before anything else runs.
 
 Host and Origin for HTTP and WebSocket alike (Django checks Host only where `get_host` is
-called, Channels never), header and body limits before a byte of body reaches Django (which reads
-all of it before anybody is asked), and time limits for slow senders (uvicorn has none).
+called, Channels never), header and body limits before a byte of body reaches Django (which reads all of it before a
+view runs), and time limits for slow senders (uvicorn has none).
 
 A refused body is read all the same, and thrown away: a connection that is closed while its peer still
-sends is reset, and the peer never reads why.
+sends is reset, and the peer never reads the answer.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16_384
 BODY_SECONDS = 30.0
 DRAIN_BYTES = 67_108_864
-"""So much of a refused body is read. The connection of a larger one is closed on its sender."""
+"""How much of a refused body is read. If it is larger, the connection is closed while the peer sends."""
 EDGE_BYTES = 4_096
-"""So much is kept of each end of a body that is too large, to tell whose id the answer must carry."""
+"""How much of each end of a body that is too large is kept, to find the id that the answer must carry."""
 
 
 def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
@@ -43,12 +43,12 @@ def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | N
 class Guard:
     """Wraps the whole application.
 
-    `origins` are the full origins (scheme, host, port) that browsers may come from besides the
-    address the request itself was sent to. `clients` are further ones for `/mcp` and below, where no
-    cookie counts. `open_paths` are the exact paths that take any origin, because what answers there
-    looks at no cookie and tells nothing that is not public. `probed` are the exact paths that answer to any
-    Host: behind the guard they are asked by one of ours. `too_large` makes the answer to a body over
-    `max_body` from its two ends (the last is empty if it did not come whole); `None` leaves it to the guard.
+    `origins` are the full origins (scheme, host, port) that browsers may come from besides the address the request
+    itself was sent to. `clients` are further ones for `/mcp` and below, where no cookie counts. `open_paths` are the
+    exact paths that take any origin, because their views look at no cookie and tell nothing that is not public.
+    `probed` are the exact paths that answer to any Host: behind the guard such a request has one of our hosts.
+    `too_large` makes the answer to a body over `max_body` from its two ends (the last is empty if it did not come
+    whole); `None` leaves it to the guard.
 
     A WebSocket needs an `Origin`, with the scheme that it came by: Django asks that of a page's POST, too.
     """
@@ -79,7 +79,7 @@ class Guard:
         self.too_large = too_large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is acceptable; answer the rest here."""
+        """Pass on requests that are allowed; answer the others here."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -135,7 +135,7 @@ class Guard:
             scope["headers"].append((b"host", self.own_host))
             host = self.own_host.decode()
         if origin is None:
-            # Every browser names its page's origin when it opens a socket, and nothing else has use for one here.
+            # Every browser sends an Origin when it opens a socket, and only pages of the console open one here.
             return (403, "A WebSocket must name its Origin") if scope["type"] == "websocket" else None
         if not self._origin_allowed(scope, origin, host):
             return 403, "Origin not allowed"
@@ -156,7 +156,8 @@ class Guard:
         return parts.scheme in schemes and parts.netloc.lower() == host.lower()
 
     def _scheme(self, scope: Scope) -> str:
-        """That of the page whose socket this is: as Django tells it of requests (SECURE_PROXY_SSL_HEADER)."""
+        """The scheme of the page that opened the socket, found as Django does for requests
+        (SECURE_PROXY_SSL_HEADER)."""
         told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"] if self.proxies else []
         if told:
             return "https" if told[0].partition(b",")[0].strip() == b"https" else "http"
@@ -188,13 +189,13 @@ class _Body:
             self._chunks.clear()
 
     def content(self) -> bytes:
-        """What is kept of it: nothing, once it is too large."""
+        """The part that is kept: nothing, once the body is too large."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 
 async def _read(receive: Receive, body: _Body) -> bool:
-    """Read to the end of the body, or as much of it as comes in time and anybody would send. `False` when
-    the peer left."""
+    """Read the body to its end, or as much as comes within `BODY_SECONDS` and `DRAIN_BYTES`. `False` if the peer
+    left."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while not body.over or body.size <= DRAIN_BYTES:
@@ -250,7 +251,7 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4403, "reason": why})
         return
-    # In JSON on every path: a client of /mcp must never meet HTML.
+    # In JSON on every path: a client of /mcp must never get HTML.
     await _close_with(send, status, refusal(why))
 
 

@@ -24,7 +24,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
     """200 when this process can serve: the database answers and is migrated. With `?full`, when a worker is alive
-    and every server was contacted too. 503 says what is not so."""
+    and every server was contacted too. 503 lists what is missing."""
     try:
         problems = all_ready() if "full" in request.GET else ready()
     except Exception as error:  # noqa: BLE001 - raised again unless it is of the kind expected
@@ -37,7 +37,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def unanswered(request: HttpRequest) -> HttpResponse:
-    """503: nobody can tell in time whether this process is ready. Asks nobody."""
+    """503: whether this process is ready was not found out in time. Makes no check itself."""
     return _not_ready(request, ["no answer in time: the database is frozen or slow, or all page lanes are busy"])
 
 

@@ -33,7 +33,7 @@ _SERVED: Final = Histogram(
     registry=_REGISTRY,
 )
 _series: Final[dict[tuple[str, str], Histogram]] = {}
-"""Of `_SERVED`, which takes a lock to find them."""
+"""The series of `_SERVED`, which takes a lock to find one."""
 _FAILED: Final = Counter(
     "taskhub_request_errors", "Answers to clients that were errors, in this process", ("code",), registry=_REGISTRY
 )
@@ -54,7 +54,7 @@ def failed(code: int) -> None:
 
 
 Gauge = tuple[str, str, Mapping[str, str], Callable[[], float]]
-"""Name, help, labels, and where to look when somebody scrapes."""
+"""Name, help, labels, and the function that gives the value at each scrape."""
 
 
 class _OfProcess(Collector):
@@ -74,12 +74,12 @@ _of_process: Final = _OfProcess()
 
 
 def show(gauges: Iterable[Gauge]) -> None:
-    """Have these beside what is counted, instead of those that were given before."""
+    """Set the gauges of this process, in place of those that were set before."""
     _of_process.gauges = tuple(gauges)
 
 
 class _Stored(Collector):
-    """Read at the scrape, so that all processes tell the same."""
+    """Read from the database at each scrape, so that all processes tell the same."""
 
     def collect(self) -> Iterable[Metric]:
         for name, about, rows in backlog():
@@ -90,7 +90,7 @@ class _Stored(Collector):
 
 
 class _Timed(Collector):
-    """How long calls waited and ran, by server: only for whoever brings `METRICS_TOKEN`."""
+    """How long calls waited and ran, by server: only for requests with `METRICS_TOKEN`."""
 
     def collect(self) -> Iterable[Metric]:
         waits = HistogramMetricFamily(
@@ -124,8 +124,9 @@ class _All(Collector):
 
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """In Prometheus' text format. With `METRICS_TOKEN` set, for whoever brings it, and with what names servers; else
-    for everybody, without. 401 where the token is missing, 503 where the database cannot tell."""
+    """Metrics in the text format of Prometheus. If `METRICS_TOKEN` is set, a request needs it, and gets the metrics
+    that name servers too; otherwise no request needs a token, and these are left out. 401 without the token, 503 if the
+    database cannot be read."""
     collectors: list[Collector] = [_Stored(), _of_process]
     if settings.METRICS_TOKEN:
         given = request.headers.get("authorization", "").encode()

@@ -44,14 +44,14 @@ REFUSED: Final = "oauth_refused"
 REGISTERED: Final = "oauth_registered"
 """Names of rate limits; how many is in the settings."""
 GRANTS: Final = ("authorization_code", "refresh_token")
-"""What the token endpoint takes; the toolkit would look at device codes before anything else."""
+"""The grants that the token endpoint takes; the toolkit would look up device codes before any check."""
 
 View = Callable[..., Any]
 
 
 def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> Callable[[View], View]:
     """A view that any page's script may call: it sees no session, answers preflights, and its
-    answers are readable everywhere. Not there at all unless `when`."""
+    answers are readable everywhere. 404 unless `when()`."""
 
     def decorate(view: View) -> View:
         @csrf_exempt
@@ -167,7 +167,7 @@ def _repeated(request: HttpRequest) -> bool:
 
 
 def _plain(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """What the toolkit answers, with the headers it leaves out or gets wrong; a refusal is counted."""
+    """The toolkit's response, with headers that it leaves out or gets wrong; a refusal is counted."""
     response["Content-Type"] = "application/json"
     if response.status_code == 401 and request.headers.get("Authorization", "")[:6].lower() == "basic ":
         response["WWW-Authenticate"] = 'Basic realm="TaskHub"'  # the scheme that was tried (RFC 6749, 5.2)
@@ -177,8 +177,8 @@ def _plain(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def _limited(request: HttpRequest) -> HttpResponse | None:
-    """The refusal of an address that was refused too often in the last minute. Who has a good code or
-    token is never counted, however many of them share an address."""
+    """The refusal of an address that was refused too often in the last minute. Requests with a valid code or token are
+    never counted, however many come from one address."""
     if request.method != "POST" or ratelimit.consume(request, action=REFUSED, dry_run=True):
         return None
     return _later("Too many refusals.", seconds=60)

@@ -33,7 +33,7 @@ MOST_WAITING = 1_000
 PATIENCE_SECONDS = 15.0
 """How long a request waits for a lane."""
 HURRY_SECONDS = 1.5
-"""How long whoever asks whether this process is ready waits for an answer, in line and in a lane."""
+"""How long a probe of readiness waits for its answer, in line and in a lane."""
 BLOCK_BYTES = 65_536
 """A streamed answer is made and sent in parts of about this size."""
 
@@ -55,7 +55,7 @@ class Pages(BaseHandler):
 
     `at_once` are views that need neither the database nor Django's middleware: they answer in the
     loop, however busy the lanes are. `hurried` are views that answer for a path whose own answer did not
-    come within `HURRY_SECONDS`. `refused` answers where no lane began it, and gets what the lanes say.
+    come within `HURRY_SECONDS`. `refused` answers a request that no lane has begun, and gets the error of the lanes.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Pages(BaseHandler):
             response = self.at_once[scope["path"]](request)
             await _send(_Answer(response, response.content, None), send)
             return
-        # A copy of the context for each: what a request leaves in a context variable is nobody else's.
+        # Each request has a copy of the context, so that no other sees the context variables that it sets.
         call = partial(contextvars.copy_context().run, self._answer, scope, request)
         answering = asyncio.ensure_future(self.lanes.run_soon(call, seconds=PATIENCE_SECONDS, most=MOST_WAITING))
         leaving = asyncio.ensure_future(_gone(receive))
@@ -100,7 +100,7 @@ class Pages(BaseHandler):
                 answer = _Answer(response, response.content, None)
             await self._stream(request, answer, leaving, send)
         finally:
-            answering.cancel()  # nobody reads it any more; what has begun runs to its end
+            answering.cancel()  # its answer is not read any more; a view that has begun runs to its end
             leaving.cancel()
             request.close()
 
@@ -113,7 +113,7 @@ class Pages(BaseHandler):
                 await send({"type": "http.response.body", "body": block, "more_body": not over})
                 more = None if over else more
         except Unavailable as error:
-            # The status line is out: the connection ends short, and its reader can tell.
+            # The status line is sent: the connection ends early, which its reader can tell.
             logger.warning("%s ended in the middle: %s", request.path, error)
         finally:
             if answer.more is not None:
@@ -124,7 +124,7 @@ class Pages(BaseHandler):
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         response: HttpResponseBase = self.get_response(request)
-        response._handler_class = self.__class__  # type: ignore[attr-defined]  # whom request_finished names
+        response._handler_class = self.__class__  # type: ignore[attr-defined]  # the sender of request_finished
         if isinstance(response, StreamingHttpResponse):
             parts: Iterator[bytes] = iter(response)
             body, over = _block(parts)

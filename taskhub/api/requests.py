@@ -16,7 +16,7 @@ _FIT = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 class Identified:
     """Wraps the whole application. A request that comes with an id, from a proxy or a client, keeps it if it is 1 to 64
-    letters, digits, dots, dashes or underscores; anything else is nobody's to write into our log."""
+    letters, digits, dots, dashes or underscores; any other is replaced, since it would get into the log."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -50,5 +50,5 @@ _numbers: Final = itertools.count(secrets.randbelow(1 << 24))
 
 
 def _made() -> bytes:
-    # A number of this process: nobody needs to be kept from guessing it, and a call of the kernel costs ten times this.
+    # A number of this process: it may be guessed, and random bytes from the kernel cost ten times as much.
     return b"%b%08x" % (_PROCESS, next(_numbers) & 0xFFFFFFFF)

@@ -30,12 +30,12 @@ from taskhub.protocol.revision import Revision
 logger = logging.getLogger(__name__)
 
 _END = 4_096
-"""Bytes of each end of a body that is no JSON."""
+"""How many bytes of each end of a body are read if it is not JSON."""
 
 
 async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
-    """Answer one request to an MCP endpoint. Raises `ScopeMissing` and nothing else for what a client
-    sent: its challenge header is the entry room's affair."""
+    """Answer one request to an MCP endpoint. Whatever the client sent, it raises nothing but `ScopeMissing`, for which
+    `api` adds a challenge header."""
     message: Envelope | Response | None = None
     revision: Revision[Any] | None = None
     try:
@@ -57,8 +57,9 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
 
 
 def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
-    """The error for a body that is no JSON-RPC message. With status 200 and under the id of the request where the
-    beginning and end of the body tell it, and its revision sends errors so: its clients survive no other status."""
+    """The error for a body that is not a JSON-RPC message. If the ends of the body tell the id of the request, and its
+    revision sends errors with status 200, the answer has both: clients of that revision end their session at any
+    other."""
     message = None if error.id is not None else from_ends(incoming.body[:_END], incoming.body[-_END:])
     revision = None if message is None else _revision(hub, message, incoming.headers, incoming.mount)
     if message is None or revision is None or not revision.statuses_sent_as_200:
@@ -67,7 +68,7 @@ def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
 
 
 def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, str], mount: str) -> Reply:
-    """What a client is answered whose request never got as far as `handle`."""
+    """The answer to a request that failed before it reached `handle`."""
     try:
         message = read_envelope(body)
     except BadEnvelope:
@@ -76,8 +77,8 @@ def failure(hub: Hub, error: Exception, *, body: bytes, headers: Mapping[str, st
 
 
 def too_large(hub: Hub, why: str, *, head: bytes, tail: bytes, headers: Mapping[str, str], mount: str) -> Reply:
-    """The answer to a body of which only the two ends were kept: 413, and where the wire wants no such
-    status and the id of the request can be told, the error alone."""
+    """The answer to a body that was too large, so that only its two ends were kept: 413, or 200 with the error if the
+    revision replaces that status and the ends tell the id of the request."""
     error = WireError(errors.INVALID_REQUEST, why, status=413)
     message = from_ends(head, tail)
     return _failed(hub, None if message is None else _revision(hub, message, headers, mount), message, error)
@@ -105,10 +106,10 @@ def _failed(hub: Hub, revision: Revision[Any] | None, message: Envelope | Respon
 
 
 def _downgrade_status(revision: Revision[Any], message: Envelope | Response, reply: Reply) -> Reply:
-    """`reply` with a status that a client of this wire survives.
+    """`reply` with a status that clients of this revision can handle.
 
-    A notification promises nothing, and its sender can do nothing about it: it counts as received. A response
-    keeps the status: nothing else could tell its sender that the answer was not taken.
+    The sender of a notification expects no answer and can do nothing about an error, so it gets 202. A response keeps
+    the status, the only sign to its sender that the answer was not taken.
     """
     if reply.status not in revision.statuses_sent_as_200 or isinstance(message, Response):
         return reply

@@ -52,7 +52,7 @@ NAMED: Final = frozenset(
         UNAVAILABLE,
     }
 )
-"""All that are ours to speak."""
+"""All codes that the hub itself uses."""
 
 _STATUS: Final = {
     PARSE_ERROR: 400,
@@ -68,7 +68,8 @@ _STATUS: Final = {
 
 
 def http_status(code: int) -> int:
-    """The status of a code on the modern wire; 200 for what handlers say, where the text leaves it open."""
+    """The HTTP status of an error code on the wires of 2026; 200 for codes of handlers, for which the text leaves it
+    open."""
     return _STATUS.get(code, 200)
 
 
@@ -76,13 +77,13 @@ OUR_OWN: Final = range(-32768, -31999)
 """Codes that belong to JSON-RPC and the protocol."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
-"""Those of them that a server behind us may speak through us. Any other would be read as ours: "method
-not found" as ours to have no such method, "unsupported version" as an invitation to try another (B26-33)."""
+"""The codes among them that are passed on from servers. Any other would be taken for an error of the hub: "method not
+found" as if the hub had no such method, "unsupported version" as an invitation to try another (B26-33)."""
 
 
 def of_server(code: int, message: str, data: Any = None) -> WireError:
     """The error of a server behind us, on the wires of 2026: under its own code if that code can only be
-    the server's, and never with a status that speaks of us."""
+    the server's, and never with a status that would be about the hub."""
     status = 0 if code == MISSING_CAPABILITY else 200
     if code not in OUR_OWN or code in PASSED_ON:
         return WireError(code, message, data, status=status)

@@ -15,7 +15,7 @@ from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.relays import servers_of
 
 FOLLOW_SECONDS = 2.0
-"""How long a stream waits, before it says that it follows, until a server has agreed."""
+"""How long a stream waits for a server to agree before it acknowledges."""
 
 
 class Following:
@@ -42,7 +42,7 @@ class Following:
 
     @property
     def topics(self) -> list[str]:
-        """What rings for it."""
+        """The topics that ring for it."""
         return [follow_topic(self._holder), *self._by_topic] if self._wanted else []
 
     async def start(self, bell: Bell) -> None:
@@ -67,8 +67,8 @@ class Following:
             await self._hub.lanes.run(follow, self._holder, self._wanted)
 
     async def changed(self, rung: Collection[str]) -> list[str]:
-        """The resources among what rang. Also those that a server agreed to only now: what happened to
-        them in between, nobody heard."""
+        """The resources whose topics rang, and those that a server has only now agreed to follow, since changes before
+        that were not heard."""
         found = [uri for topic, uri in self._by_topic.items() if topic in rung]
         if self._late and follow_topic(self._holder) in rung:
             late, self._late = self._late, await self._hub.lanes.run(unconfirmed, self._holder)
@@ -76,7 +76,7 @@ class Following:
         return found
 
     async def stop(self) -> None:
-        """Nobody listens any more."""
+        """End the interest."""
         if self._wanted:
             await self._hub.lanes.run(unfollow, self._holder)
 

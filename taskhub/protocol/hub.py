@@ -25,7 +25,7 @@ from taskhub.lib.signing import Signer
 
 
 class Bell(asyncio.Event):
-    """Set by a ring. It also knows which topics rang, for who watches several and must tell them apart."""
+    """An event that a ring sets. It also knows which topics rang, for callers that watch several."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,8 +43,8 @@ class Bell(asyncio.Event):
 
 
 class Hints:
-    """Who waits for news of what, in this process. A ring says "look again", never what is new;
-    after a gap in the listener everybody is rung, so a lost hint costs one look."""
+    """The requests of this process that wait for news, by topic. A ring says "look again", never what is new. After a
+    gap in the listener all are rung, so a lost hint costs one look."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
@@ -70,7 +70,8 @@ class Hints:
             bell.ring(topic)
 
     def ring_all(self, *, lost: bool = False) -> None:
-        """Whoever waits looks whether it may stay (`STANDING`); `lost`: hints may be lost, of any topic."""
+        """Ring all waiters with `STANDING`, so that each checks whether it may stay. `lost`: hints of any topic may
+        have been lost, so ring their own topics too."""
         for topic, bells in self._waiting.items():
             for bell in bells:
                 bell.ring(STANDING)
@@ -78,22 +79,22 @@ class Hints:
                     bell.ring(topic)
 
     def watched(self, topic: str) -> bool:
-        """Whether anybody waits for it."""
+        """Whether a request waits for the topic."""
         return topic in self._waiting
 
 
 class KeptPages:
-    """Pages of lists as they go out: they depend on nothing but the catalogue. Emptied when it changes."""
+    """Encoded pages of lists. They depend on nothing but the catalogue, and are dropped when it changes."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, int, int], tuple[Catalogue, bytes]] = {}
 
     def page(self, version: str, name: str, of: Catalogue, start: int, encode: Callable[[], bytes]) -> bytes:
-        """The page of the list `name` that starts there; made by `encode` if it is not there yet."""
+        """The page of the list `name` that starts at `start`; made by `encode` if it is not kept yet."""
         key = (version, name, of.tenant_id, start)
         kept = self._kept.get(key)
         if kept is None or kept[0] is not of:
-            # Kept beside the very catalogue it shows: a fresh catalogue never meets an old page.
+            # Kept with the catalogue it was made from, so that a new catalogue never gets an old page.
             kept = self._kept[key] = (of, encode())
         return kept[1]
 
@@ -113,15 +114,16 @@ class Hub:
     versions: tuple[str, ...]
     """Those that `/mcp` speaks, newest first."""
     profiles: frozenset[str] = frozenset()
-    """What else is switched on that is no protocol version."""
+    """The profiles that are switched on (`registry.PROFILES`)."""
     mounts: frozenset[str] = frozenset()
     """The places below `/mcp` that are open."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
-    """A task as its own revision shows it: `registry.shown`, which imports what imports this."""
+    """A task as its own revision shows it: `registry.shown`, passed in because `registry` imports this module."""
     served: Callable[[str, str, float], None] = lambda method, version, seconds: None
-    """Told of each request that was answered: its method and version, which are known names, and how long it took."""
+    """Called for each request that was answered, with its method and version, both known names, and how long it
+    took."""
     failed: Callable[[int], None] = lambda code: None
-    """Told of each that was answered with an error, and its code."""
+    """Called with the code of each answer that was an error."""
     requests: Buckets | None = None
     """By client: how many requests a second."""
     received: Buckets | None = None
@@ -132,15 +134,16 @@ class Hub:
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
-    """By public id the version that streams of this process have told of a task. A hint may be lost: who tells of
-    tasks compares these now and then (`push.listener`)."""
+    """By public id, the version of a task that streams of this process last sent. Since a hint may be lost,
+    `push.listener` compares these with the database now and then."""
     reauth_limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    """Of the streams that were rung together some look at a time whether they may stay; calls go on beside them."""
+    """How many of the streams that were rung together check at a time whether they may stay, so that calls are not held
+    up."""
     polled: dict[int, float] = field(default_factory=dict)
     seen: dict[int, float] = field(default_factory=dict)
     """When sessions were last used, to be stored in batches as `polled` is."""
     outcomes: Reads = field(default_factory=Reads)
-    """Who was given what came of a task, to be stored in batches as `polled` is."""
+    """The clients that were given the result of a task, to be stored in batches as `polled` is."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
     """`domain.tasks.reads.owned_task` by context id and public id."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
@@ -150,8 +153,8 @@ class Hub:
     pages: KeptPages = field(default_factory=KeptPages)
 
     def admit(self, principal: Principal, address: str, size: int) -> None:
-        """Count a request of so many bytes. Raises `LimitReached` where its client sends more than its rates.
-        Callers without a token share one context: of these each network counts for itself."""
+        """Count a request of `size` bytes. Raises `LimitReached` if its client exceeds its rates. Callers without a
+        token share one context, so each network of them counts as a client."""
         client: Hashable = principal.context_id
         if principal.anonymous:
             client = (principal.context_id, network(address))
@@ -170,7 +173,7 @@ class Hub:
             self.outcomes.note(task.id, context_id)
 
     def __post_init__(self) -> None:
-        """What goes through the hub's lanes together."""
+        """Make the batches, which run in the hub's lanes."""
         self.reads = Batches(self.lanes, owned_tasks)
         self.sessions = Batches(self.lanes, live_sessions)
         self.creations = Batches(self.lanes, create_tasks)

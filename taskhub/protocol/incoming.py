@@ -1,4 +1,4 @@
-"""What an entry room hands to the protocol, and what it gets back. No HTTP library in sight."""
+"""What `api` passes to the protocol, and what it gets back. Neither uses an HTTP library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Incoming:
     """One request to an MCP endpoint. `headers` maps lower-case names to trimmed values; `repeated`
     names the headers that came more than once. `gone` returns when the peer has left; `valid` tells
     whether the token it came with is still good, for streams that outlive the first check.
-    `mount` is what follows `/mcp/` in the path: the revisions that are served there and nowhere else."""
+    `mount` is the part of the path after `/mcp/`, which selects the revisions that are served there."""
 
     body: bytes
     headers: Mapping[str, str]

@@ -1,5 +1,5 @@
-"""What a waiting caller is told, as notifications: what the tool says while it runs, and whom its call waits for.
-Progress and log lines have one shape in all revisions."""
+"""Notifications for a caller that waits: progress and log lines of the tool, and whom the call waits for. They have the
+same shape in all revisions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from taskhub.protocol.wire.tasks import for_client
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 SYNTHETIC_STEP: Final = 1e-9
-"""What a second adds to the number of a progress that is none of the tool's: numbers must go up (B26-80), in
-whichever process a stream is taken up, and a day must stay small beside a tool that counts from 0 to 1."""
+"""How much the number of progress that the hub makes up grows in a second. Numbers must go up (B26-80), whichever
+process resumes a stream, and those of a day must stay small beside a tool that counts from 0 to 1."""
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:

@@ -20,25 +20,26 @@ from taskhub.protocol.revisions.v2026_07_28 import methods as v2026_07_28
 _Some = tuple[Revision[Any], ...]
 
 IN_ORDER: Final[_Some] = (v2025_11_25.REVISION, v2026_07_28.REVISION, sep_2557.REVISION)
-"""Oldest first on each mount. There the newest takes whatever no other speaks, and says what is wrong with it."""
+"""Oldest first on each mount. A message that no revision of the mount speaks goes to the newest, which answers what is
+wrong."""
 
 MOUNTS: Final = tuple(dict.fromkeys(revision.mount for revision in IN_ORDER if revision.mount))
-"""The places below `/mcp` where a revision that may not be met by accident is served alone."""
+"""The places below `/mcp` that serve one revision each, which a client chooses by the address."""
 
 VERSIONS: Final = tuple(version for one in reversed(IN_ORDER) if not one.mount for version in one.methods)
 """All that `/mcp` speaks, newest first."""
 
 PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revision.profiles)
-"""Ways of a version that are none themselves, and are switched on and off like one."""
+"""Variants of a version that have no version of their own, and are switched on and off like one."""
 
 REVISIONS: Final[Mapping[str, Revision[Any]]] = MappingProxyType(
     {name: revision for revision in reversed(IN_ORDER) for name in (*revision.methods, *revision.profiles)}
 )
-"""Every revision that a task can be of, and who serves it."""
+"""Each revision by all names that a task's `revision` may have."""
 
 
 def check_named(revisions: Collection[str]) -> None:
-    """Raises `Invalid` where these, to be switched on, are none or not all ours."""
+    """Raises `Invalid` if `revisions`, which are to be switched on, are empty or not all known."""
     unknown = [name for name in revisions if name not in REVISIONS]
     if unknown or not revisions:
         raise Invalid(
@@ -49,7 +50,7 @@ def check_named(revisions: Collection[str]) -> None:
 
 def open_revisions(mount: str, versions: tuple[str, ...]) -> Iterator[Revision[Any]]:
     """The revisions on this mount that serve at least one of `versions`, the versions of `/mcp` that are
-    switched on. A mount of its own is only reached while it is."""
+    switched on. A revision with a mount of its own is not checked: while it is switched off, its mount is not there."""
     on_mount = (revision for revision in IN_ORDER if mount == revision.mount)
     return (revision for revision in on_mount if mount or any(version in versions for version in revision.methods))
 
@@ -64,8 +65,8 @@ def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[A
 def revision_of(
     message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]
 ) -> Revision[Any]:
-    """The revision this message speaks, of those on its mount. A client whose
-    revision is switched off learns which there are instead of being left to guess."""
+    """The revision this message speaks, of those on its mount. An `initialize` for a revision that is switched off
+    raises the error that names those that are served."""
     older, newest, served = _revisions(mount, versions)
     revision = next((one for one in older if one.speaks(message, headers)), newest)
     if revision in served:
@@ -81,7 +82,7 @@ def revision_of(
 
 
 def shown(task: TaskRecord) -> Mapping[str, object] | None:
-    """What `tasks/get` answers the task's owner now, in the words of its own revision; `None` when
-    its caller has no handle to ask with, or the revision is gone. For the console's wire view."""
+    """What `tasks/get` answers the task's owner now, in the words of its own revision; `None` if the caller has no
+    handle, or the revision does not exist any more. For the console's wire view."""
     revision = REVISIONS.get(task.revision)
     return None if revision is None else revision.shown(task)

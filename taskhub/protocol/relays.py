@@ -37,11 +37,11 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 
 SCOPE: Final = "tasks:call"
-"""What a token must carry to have a server asked, whether by a tool call or by one of these."""
+"""The scope that a token needs for a request to a server, by a tool call or by one of these methods."""
 
 STATE_SECONDS = 86_400
 MAX_SERVERS_ASKED = 3
-"""Servers that are asked in turn for a resource that nobody lists."""
+"""Servers that are asked in turn for a resource that no server lists."""
 
 MAX_VALUES = 100
 """Values that a completion may have (B26-51)."""
@@ -49,8 +49,8 @@ MAX_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a caller sends with a request that may ask back. `capabilities` are what it declared, for
-    as long as it is asked about; `responses` and `state` belong to an earlier `NeedsInput`."""
+    """What a caller sends with a request that may be answered by questions. `capabilities` are those it declared, which
+    decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`."""
 
     capabilities: dict[str, Any]
     responses: dict[str, Any] | None = None
@@ -143,10 +143,10 @@ async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answ
 
 
 def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
-    """Who may have the resource, most likely first: the server that lists it; those with a template
-    that fits. A uri that nobody lists may still be good, because tools hand out links to such: then
-    those that have anything of the same scheme, or the only server with resources. No other server
-    is asked, since a uri may say more than its owner would tell strangers; nor for what a disabled server has."""
+    """The servers that may have the resource, most likely first: the one that lists it, else those with a template that
+    matches. A uri that no server lists may still be valid, because tools return links to such resources: then it is the
+    servers with resources of the same scheme, or the only server with resources. No other is asked, since a uri may
+    tell a stranger more than its owner wants. Empty for a resource of a disabled server."""
     listed = found.resource(uri)
     if listed is not None:
         ids = [listed.server_id]
@@ -197,7 +197,7 @@ def _server_of(offer: OfferRecord) -> Upstream:
 
 @dataclass(frozen=True, slots=True)
 class _Continued:
-    """What an earlier round ended with: who asked, its own state, and what it asked, by key."""
+    """The end of an earlier round: the server that asked, its own state, and its questions by key."""
 
     server_id: int
     state: str | None
@@ -205,7 +205,7 @@ class _Continued:
 
 
 def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> dict[str, Any]:
-    """What the server gets of this round. Raises `ScopeMissing` for answers that the token may not give."""
+    """The part of a round that is sent to the server. Raises `ScopeMissing` for answers that the token may not give."""
     if round_.responses:
         calls.need_scope(incoming.principal, "tasks:answer")
     given = {} if asked is None else _counting(round_, asked.requests)
@@ -217,8 +217,8 @@ def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> di
 
 
 def _counting(round_: Round, requests: dict[str, Any]) -> dict[str, Any]:
-    """The answers to what was asked, reduced to it, as far as this client may give them; the server asks
-    again for the others (B26-65)."""
+    """The answers that fit a question of the earlier round and that this client may give, without members that were not
+    asked for. The server asks again for the rest (B26-65)."""
     found: dict[str, Any] = {}
     for key, response in (round_.responses or {}).items():
         request = requests.get(key)
@@ -237,7 +237,7 @@ def _digest(request: list[Any]) -> str:
 
 def _signed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
     """A `NeedsInput` whose state is ours: bound to the caller and the request (B26-64), with the server's
-    own state inside, which the server itself protects as far as it cares."""
+    own state inside, which the server protects if it needs to."""
     if not isinstance(outcome, NeedsInput):
         return outcome
     bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
@@ -245,7 +245,7 @@ def _signed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, ou
 
 
 def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Continued | None:
-    """What was asked, by whom. Raises -32602 for a state of another caller or request."""
+    """The earlier round that `state` names. Raises -32602 for a state of another caller or request."""
     if state is None:
         return None
     try:
@@ -261,7 +261,7 @@ def _opened(hub: Hub, incoming: Incoming, request: list[Any], state: Any) -> _Co
 async def _relayed(
     hub: Hub, incoming: Incoming, server: Upstream, method: str, params: dict[str, Any], capabilities: dict[str, Any]
 ) -> RelayOutcome:
-    """Have a worker make the request, and wait. A caller that leaves takes it back."""
+    """Have a worker make the request, and wait for the outcome. If the caller leaves, the request is withdrawn."""
     relay_id = secrets.randbits(62)
     new = NewRelay(relay_id, incoming.principal.context_id, server.id, method, params, capabilities)
     outcome: RelayOutcome | None = None
@@ -280,7 +280,7 @@ async def _relayed(
 async def _outcome(hub: Hub, relay_id: int, bell: asyncio.Event) -> RelayOutcome | None:
     """The outcome, as soon as it is there; `None` when it does not come in time."""
     loop = asyncio.get_running_loop()
-    # The worker's own time runs out first: it knows better what was missing.
+    # The worker's own limit comes first: it can tell what was missing.
     deadline = loop.time() + RELAY_SECONDS + 1.0
     while (left := deadline - loop.time()) > 0:
         await calls.rung(bell, min(calls.RECHECK_SECONDS, left))

@@ -15,10 +15,10 @@ from taskhub.protocol.incoming import Incoming, Reply, Stream
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request that passed the checks of its revision; each adds what its own wire says besides."""
+    """A request that passed the checks of its revision. Revisions add fields of their own."""
 
     version: str
-    """The table of methods that serves it."""
+    """The version whose table of methods serves it."""
     id: str | int
     method: str
     params: dict[str, Any]
@@ -33,7 +33,7 @@ Handler = Callable[[Hub, R], Awaitable[Reply | Stream]]
 """Answers the requests of one method."""
 
 Methods = Mapping[str, Mapping[str, Handler[R]]]
-"""Each version of a revision, and what answers the methods of that version."""
+"""For each version of a revision, the handlers of its methods."""
 
 Verb = Callable[[Hub, Incoming], Awaitable[Reply | Stream]]
 """Answers requests without a body."""
@@ -52,16 +52,17 @@ class Revision(Generic[R]):
     responded: Callable[[Hub, Incoming, Response], Awaitable[None]]
     """Takes a response of the client."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None]
-    """A task of this revision as its owner would be shown it; `None` without a handle."""
+    """A task of this revision as `tasks/get` would show it; `None` without a handle."""
     speaks: Callable[[Envelope | Response, Mapping[str, str]], bool] = lambda message, headers: True
-    """Whether the message is of this revision. The newest on a mount takes what no other speaks, and is not asked."""
+    """Whether the message is of this revision. Not called for the newest on a mount, which gets all that no other
+    speaks."""
     verbs: Mapping[str, Verb] = field(default_factory=dict)
-    """What it does without a body."""
+    """Its handlers of requests without a body, by HTTP method."""
     status_of: Callable[[int], int] = http_status
     """Its HTTP status of an error code."""
     statuses_sent_as_200: frozenset[int] = frozenset()
-    """Statuses that a request is not answered with on this wire, only the error itself."""
+    """Statuses that this revision replaces by 200; the error in the body stays."""
     mount: str = ""
-    """The place below `/mcp` where alone it is served; empty for `/mcp` itself."""
+    """The place below `/mcp` where it is served, and nowhere else; empty for `/mcp` itself."""
     profiles: tuple[str, ...] = ()
-    """Ways of its versions that have no version of their own."""
+    """Variants of its versions that have no version of their own."""

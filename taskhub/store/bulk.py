@@ -1,4 +1,4 @@
-"""What only whoever makes up a whole history may do: write past a guard, and tidy up after many rows."""
+"""For the made-up history of a demo alone: inserting tasks past their guards, and vacuuming after many rows."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _FILLED: Final = ("task", "event", "attempt", "question", "decision", "task_log"
 def tasks_as_given() -> Iterator[None]:
     """A transaction that inserts tasks as they are given, and writes their events itself.
 
-    The guards are off for nobody else: until the commit, which finds them on again, others can read tasks and not
-    write them."""
+    The guards are off for no other transaction: until the commit, when they are on again, others can read tasks but
+    not write them."""
     with transaction.atomic(), connection.cursor() as cursor:
         for guard in _GUARDS:
             cursor.execute(f"ALTER TABLE task DISABLE TRIGGER {guard}")
         yield
-        # Now, not at the commit: a table with checks to come cannot be altered.
+        # Now, not at the commit: a table with pending checks cannot be altered.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for guard in _GUARDS:
             cursor.execute(f"ALTER TABLE task ENABLE TRIGGER {guard}")
 
 
 def tidy() -> None:
-    """What autovacuum would do in its own time: what is planned from now on knows of all the rows."""
+    """Vacuum and analyze, as autovacuum would do later, so that plans made from now on are for all the rows."""
     with unhurried(connection), connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         try:

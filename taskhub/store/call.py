@@ -1,4 +1,4 @@
-"""One round trip to a statement of ours, past the ORM: its one way to the database.
+"""Runs a statement of ours in one round trip, without the ORM. All of them pass here.
 
 Runs on Django's own connection (so it joins an open transaction, and a lane keeps its
 statements prepared) but without the ORM's and the cursor wrapper's work, which cost more
@@ -28,17 +28,17 @@ _PLACE = re.compile(rb"\$(\d+)")
 
 
 def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, again: bool, prepare: bool) -> R:
-    """What `fetch` reads of it. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
-    connection is gone; the next call opens a new one. Not to `prepare` it means to plan it for these values.
+    """The result of `fetch`. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
+    connection is gone; the next call opens a new one. Without `prepare` it is planned for these values.
 
-    A connection that ended while it was idle is replaced before. One that is lost with the statement is replaced
-    once: with `again`, so that a restarted database costs a reader nothing, and for a write where Postgres said that
-    it undid it. Whether any other lost write committed is unknown."""
+    A connection that was closed while it was idle is replaced first. If it is lost during the statement, that is run
+    once more on a new one: if `again`, so that a restart of the database costs a reader nothing, and for a write if
+    Postgres said that it was undone. Whether any other write that was lost has committed is unknown."""
     _connect()
     try:
         return _run(sql, params, fetch, prepare)
     except Unavailable as error:
-        # One that took too long would take as long again, whether or not it still has its connection.
+        # A statement that took too long would take as long again, whether or not its connection is lost.
         late = connection.connection is not None or isinstance(error.__cause__, Overdue)
         if connection.in_atomic_block or late or not (again or _undone(error.__cause__)):
             raise
@@ -47,9 +47,9 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
 
 
 def _undone(error: BaseException | None) -> bool:
-    """Whether a session was told to end, before the statement came or while it ran. Postgres says so to its client
-    only if nothing was committed: after a commit of what is prepared it would first answer it. What a pooler says
-    names no place in the source of Postgres, and proves nothing."""
+    """Whether a session was told to end, before the statement came or while it ran. Postgres sends that error only if
+    nothing was committed: a commit would have been answered first. The error of a pooler names no place in the source
+    of Postgres, and proves nothing."""
     if not isinstance(error, (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)):
         return False
     return error.diag.source_function is not None
@@ -72,7 +72,7 @@ def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], pre
             else:
                 cursor.execute(_with_literals(sql, params, cursor), prepare=False)
             found = fetch(cursor)
-            if connection.queries_logged:  # as by Django's own cursor, for whoever counts or looks
+            if connection.queries_logged:  # as Django's own cursor does, for tests and debugging
                 took = f"{time.monotonic() - started:.3f}"
                 connection.queries_log.append({"sql": _with_literals(sql, params, cursor).decode(), "time": took})
     except Exception as error:
@@ -82,7 +82,7 @@ def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], pre
 
 
 def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -> bytes:
-    """With its parameters written into it: our connections plan all others for any values."""
+    """The statement with its parameters as literals, so that it is planned for these values."""
     quoted = [quote(param, cursor).encode() for param in params]
     return _PLACE.sub(lambda place: quoted[int(place[1]) - 1], statement)
 
@@ -90,7 +90,7 @@ def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -
 def raise_for(error: Exception) -> None:
     """Turn a lost connection into `Unavailable` and drop it; anything else is left to the caller."""
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    # Kinds of OperationalError that leave the connection as good as it was.
+    # Kinds of OperationalError after which the connection is still usable.
     if isinstance(cause, psycopg.errors.DiskFull):
         room.note_full()
         raise DiskFull(f"{room.FULL} Try again later.", retry_after=room.RETRY_SECONDS) from error
@@ -105,7 +105,7 @@ def raise_for(error: Exception) -> None:
         if not connection.in_atomic_block:
             connection.close()
         raise Unavailable(f"{room.ONLY_READS} Try again later.", retry_after=room.RETRY_SECONDS) from error
-    if lost or isinstance(error, InterfaceError):  # Django's own knows no cause
+    if lost or isinstance(error, InterfaceError):  # Django's own has no cause
         if not connection.in_atomic_block:
             connection.close()
         silent = isinstance(cause, (Overdue, psycopg.errors.ConnectionTimeout))
@@ -115,7 +115,7 @@ def raise_for(error: Exception) -> None:
 
 
 def lacking(error: BaseException) -> bool:
-    """Whether what was asked for is not there: a table, a column, a function. No retry mends that."""
+    """Whether the error is a missing table, column or function. Trying again does not help."""
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
     missing = psycopg.errors
     return isinstance(cause, (missing.UndefinedTable, missing.UndefinedColumn, missing.UndefinedFunction))

@@ -24,7 +24,8 @@ from taskhub.core.words import WORDS
 from taskhub.store.backend.base import unhurried
 
 VERSION: Final = 1
-"""Of the whole schema. Counts up with every release that changes what processes call or what tables hold."""
+"""The version of the whole schema. It counts up with every release that changes functions that processes call, or
+tables."""
 
 WORKS_WITH: Final = 1
 """The oldest code that works on a database of this version: that of the release before."""
@@ -35,7 +36,7 @@ _STATEMENTS: Final = "statements.sql"
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
 _LOCK: Final = 7_225_941_807_011_217
-"""Of the two that migrate at once, the second waits, and finds everything done."""
+"""The lock of `load`: if two processes migrate at once, the second waits and finds everything done."""
 
 
 class NewerSchemaError(Exception):
@@ -59,7 +60,7 @@ def load() -> bool:
         version, *loaded = cursor.fetchone() or (0, "", "")
         if version > VERSION or (version, *loaded) == (VERSION, functions, triggers):
             return False
-        # What refers to what is settled when all of it is there.
+        # Not checked yet: a function may call one that is created after it.
         cursor.execute("SET LOCAL check_function_bodies = off")
         cursor.execute("SET LOCAL statement_timeout = 0")
         cursor.execute(_functions())
@@ -122,7 +123,7 @@ def _live(cursor: Any) -> str:
 
 
 def _drop_triggers(cursor: Any) -> None:
-    """All that call a function of ours, those that no file names any more included."""
+    """Drop all triggers that call a function of ours, including those that no file names any more."""
     cursor.execute(
         "SELECT format('DROP TRIGGER %%I ON %%s', t.tgname, t.tgrelid::regclass) FROM pg_trigger t"
         " JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND p.proname = ANY (%s)",

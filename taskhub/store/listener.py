@@ -1,7 +1,7 @@
-"""One LISTEN connection that comes back by itself.
+"""One LISTEN connection, which reconnects by itself.
 
-Postgres drops notifications for a listener that is away, so every (re)connection is
-announced as a gap: the owner must look at the truth again. A hint is never the data.
+Postgres drops notifications for a listener that is away, so every (re)connection is reported as a gap: the owner must
+read the database again. A hint never carries data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskhub.store.session import begin_async
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""A silent connection is asked for a sign of life this often: a half-dead one is noticed."""
+"""How often a silent connection is tested, to notice one that is broken without an error."""
 
 
 async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL) -> None:
@@ -73,7 +73,7 @@ async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str
     broken: asyncio.Future[None] = loop.create_future()
     # A descriptor of our own for the same socket. libpq closes its own as soon as it sees the end of the
     # connection, and the loop may hand that number to the next client at once: a reader left on it, or
-    # taken off it too late, would silence a stranger for good.
+    # taken off it too late, would cut off another connection for good.
     watched = os.dup(connection.fileno())
 
     def read() -> None:

@@ -1,7 +1,7 @@
-"""Whether the database takes what is written, as far as this process knows: its disk may be full, or it only reads.
+"""Whether the database accepts writes, as far as this process knows: its disk may be full, or it may be read-only.
 
-Postgres cannot be asked how much room there is. A write that found none is noted here; whether that is still so, a
-read finds out that needs a temporary file of its own, of a megabyte (`domain.health.checks.disk_is_full`).
+Postgres cannot be asked how much room there is. A write that found none is noted here. Whether that is still so is
+found out by a read that needs a temporary file of a megabyte (`domain.health.checks.disk_is_full`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ logger = logging.getLogger(__name__)
 
 FULL: Final = "The database's disk is full: nothing new can be stored."
 RETRY_SECONDS: Final = 10
-"""When whoever wanted to store something is told to come back."""
+"""The `Retry-After` of a write that was refused."""
 LOOK_SECONDS: Final = 5.0
-"""Between two looks whether there is room again, while somebody wants to know."""
+"""The least time between two checks whether there is room again."""
 
 ONLY_READS: Final = "The database only reads: nothing new can be stored."
 """A standby, or one that was told so (`default_transaction_read_only`), as providers do when a disk is full."""
@@ -51,7 +51,7 @@ def note_only_reads() -> None:
 
 
 def note_writes() -> None:
-    """A session began that takes writes."""
+    """A session began that accepts writes."""
     global _only_reads
     if _only_reads:
         logger.warning("The database takes what is written again.")
@@ -64,7 +64,7 @@ def full() -> bool:
 
 
 def due() -> bool:
-    """Whether it is full, and time to look whether it still is. For one caller in `LOOK_SECONDS`."""
+    """Whether the disk was full and it is time to check again. True for one caller in `LOOK_SECONDS`."""
     global _looked_at
     now = time.monotonic()
     if not _full or now - _looked_at < LOOK_SECONDS:

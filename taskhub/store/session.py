@@ -36,7 +36,7 @@ async def begin_async(raw: psycopg.AsyncConnection[Any]) -> None:
 
 
 def begun() -> Mapping[str, str]:
-    """What was set in this session, as Postgres spells it."""
+    """Our settings in this session, as Postgres spells them."""
     connection.ensure_connection()
     session: Mapping[str, str] = connection.connection.session
     return session
@@ -48,7 +48,7 @@ def _setting(session: Mapping[str, str]) -> tuple[bytes, list[str]]:
 
 
 def found(names: list[str]) -> dict[str, str]:
-    """What holds in this session, by name; empty where the setting is not known."""
+    """The settings of this session by name; empty for one that is not known."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT n.name, coalesce(current_setting(n.name, true), '') FROM unnest(%s::text[]) AS n (name)", [names]
@@ -57,8 +57,8 @@ def found(names: list[str]) -> dict[str, str]:
 
 
 def is_shared() -> bool:
-    """Whether something between us and Postgres gives our transactions whatever session is free, as PgBouncer does
-    unless it pools sessions: settings, prepared statements and `LISTEN` then belong to somebody else at any time."""
+    """Whether a pooler between us and Postgres gives each transaction any free session, as PgBouncer does unless it
+    pools sessions: settings, prepared statements and `LISTEN` would then get into sessions of others."""
     other = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
         pids = [(_pid(connection), _pid(other)) for _ in range(3)]
@@ -69,7 +69,7 @@ def is_shared() -> bool:
 
 
 def _pid(wrapper: BaseDatabaseWrapper) -> int:
-    # Asked of the server: what the driver knows is PgBouncer's own word.
+    # Asked of the server: the driver knows only what PgBouncer told it.
     with wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         return int(cursor.fetchone()[0])

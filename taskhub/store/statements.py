@@ -38,7 +38,7 @@ _PACKAGE: Final = Path(__file__).resolve().parents[1]
 R = TypeVar("R")
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
-"""From what the driver reads in a column that is not NULL to what the record holds."""
+"""Converts the driver's value of a column that is not NULL to the value in the record."""
 
 NOTHING: Final[Mapping[str, Convert]] = types.MappingProxyType({})
 
@@ -64,8 +64,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as what is read from it expects it; `name` is empty where any will do. `converted`: how it is read
-    is said where the statement is used."""
+    """A column that a result needs, with the type in the record; `name` is empty if the column may have any.
+    `converted`: the place that uses the statement says how it is read."""
 
     name: str
     type: Any
@@ -174,12 +174,12 @@ class Statement(Generic[R]):
 
 
 def none(name: str) -> Statement[None]:
-    """A statement whose rows, if it has any, interest nobody."""
+    """A statement whose rows, if it has any, are not read."""
     return Statement(name, "None", (), lambda cursor: None)
 
 
 def rowcount(name: str) -> Statement[int]:
-    """A statement of which only is known how many rows it changed."""
+    """A statement that gives the number of rows it changed."""
     return Statement(name, "rowcount", (), lambda cursor: cursor.rowcount)
 
 
@@ -324,7 +324,7 @@ def _converter(hint: Any) -> Convert | None:
 
 
 def _records(record: Any) -> Convert:
-    """Of a JSON array of objects, a record each; of NULL none."""
+    """Reads a JSON array of objects as a tuple of records, and NULL as an empty one."""
     todo = [(name, change) for name, hint in get_type_hints(record).items() if (change := _converter(hint))]
 
     def read(value: Any) -> tuple[Any, ...]:

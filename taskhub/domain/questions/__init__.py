@@ -4,5 +4,5 @@ open -> answered | superseded | expired; a question never opens again. An approv
 quorum says, each once, and its first rejection ends it. Who may answer is its audience (the client, people, either) and
 its group. An answer is checked against what was asked before it counts (decision 4).
 
-`answer` changes, `reads` is for the wire, `inbox` and `approvals` for people.
+`answer` changes questions, `reads` reads single ones, `inbox` lists them for people.
 """

@@ -38,16 +38,16 @@ STATE_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """How a revision says it."""
+    """What differs between the revisions of this wire."""
 
     revision: str
-    """Whose tasks these are."""
+    """The revision of its tasks."""
     round: str
     """The `resultType` of a round of questions."""
     handle: Callable[[Hub, Request, TaskRecord], Reply]
     """The answer that hands out a task."""
     asks_in_task: bool
-    """Whether a caller that may get a handle gets it rather than a round."""
+    """Whether a caller that may get a handle gets it, rather than a round, when the tool asks something."""
 
 
 async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
@@ -81,7 +81,7 @@ async def answered(
         def settled(now: TaskRecord) -> bool:
             return bool(for_client(now)) or (talks and now.progress is not None)
 
-        # Until it has its handle, a caller that goes away takes its call with it (T26-48).
+        # A caller that leaves before it has its handle cancels its call (T26-48).
         leaves = request.meta.get(IDEMPOTENCY_KEY) is None
         seconds = 0.05 if talks else hub.inline_wait_seconds
         task = await calls.fresh(hub, task)

@@ -30,7 +30,8 @@ def reply(hub: Hub, request: Request, fields: Mapping[str, Any], kind: str = "co
 
 
 def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
-    """A tool without any word on tasks, whichever of them it is shown in (T26-56, T2557-03)."""
+    """A tool as its server describes it, without `execution`: lists of these wires say nothing of tasks (T26-56,
+    T2557-03)."""
     return described(tool, ("execution",))
 
 
@@ -60,7 +61,7 @@ def complete_result(task: TaskRecord) -> bytes:
     assert task.result_json is not None  # CHECK task_result_iff_finished
     body = task.result_json.encode()
     if META_SERVER.encode() in body:
-        # Of the server behind us: our own replies say whose they are.
+        # It names the server behind us, where our replies name the hub.
         found = json.loads(body)
         if isinstance(meta := found.get("_meta"), dict) and meta.pop(META_SERVER, None) is not None:
             if not meta:

@@ -1,5 +1,5 @@
-"""What every `subscriptions/listen` does, whatever it tells: its place among the caller's streams, what it hears, and
-its end."""
+"""What `subscriptions/listen` does in every revision: it counts among the caller's streams, waits until topics ring,
+and ends."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ MAX_TASKS: Final = 100
 MAX_AGE_SECONDS: Final = 1_800.0
 KEEP_ALIVE_SECONDS: Final = 15.0
 AGAIN_SECONDS: Final = 2.0
-"""When what could not be looked at is tried again, at the soonest; half as much later at the latest."""
+"""How long until a topic that could not be looked at is tried again; at most half as much is added."""
 
 
 class Subscription:
     """An open stream of one caller; ends after `MAX_AGE_SECONDS`, with its token, or with the server.
 
-    Of what it watches it looks at what has rung, and at nothing else: ten thousand streams that hear nothing ask
-    the database nothing.
+    It looks only at topics that have rung: ten thousand streams without news ask the database nothing.
     """
 
     def __init__(self, hub: Hub, incoming: Incoming, bell: Bell, first: Iterable[str]) -> None:
@@ -47,8 +46,8 @@ class Subscription:
             self._until = min(self._until, self._loop.time() + left)
 
     async def rung(self) -> set[str] | None:
-        """What is to be looked at: first what it began with, then what rang. None of them where only a keep-alive
-        is due; `None` when the stream is to end."""
+        """The topics to look at: at first those it began with, then those that rang. Empty if only a keep-alive is due;
+        `None` if the stream is to end."""
         rung, self._first = self._first, set()
         left = self._until - self._loop.time()
         if not rung and left > 0:
@@ -61,7 +60,7 @@ class Subscription:
             if rung and not await self._may_stay(together=STANDING in rung):
                 return None
         except Unavailable:
-            self.later(rung)  # as long as nobody can tell whether it may stay, nothing is told
+            self.later(rung)  # until it is known whether it may stay, nothing is sent
             return set()
         return rung - {STANDING, self._standing}
 
@@ -70,7 +69,7 @@ class Subscription:
             return await self._incoming.valid()
 
     def later(self, topics: Iterable[str]) -> None:
-        """The database is away: these are to be looked at again in a moment."""
+        """Look at these topics again in a moment, because the database is away now."""
         for topic in topics:
             seconds = AGAIN_SECONDS * random.uniform(1, 1.5)  # noqa: S311 - so that not all come at once
             self._loop.call_later(seconds, self.bell.ring, topic)
@@ -80,9 +79,9 @@ class Subscription:
 def subscribed(
     hub: Hub, incoming: Incoming, tasks: Iterable[str], others: Iterable[str] = ()
 ) -> Iterator[Subscription]:
-    """A place among the caller's streams, given back at the end, that hears of the tasks, which are told from where
-    they stand, and of changes of the others. Raises 429 above `MAX_STREAMS`, checked and counted in one step, so that
-    streams opened at once cannot slip past the limit together."""
+    """A stream of the caller that watches these tasks, whose state it looks at first, and the other topics, of which it
+    looks only at changes. Raises 429 above `MAX_STREAMS`: checked and counted in one step, so that streams opened at
+    once cannot exceed the limit together."""
     context_id, tasks = incoming.principal.context_id, tuple(tasks)
     held = hub.streams.get(context_id, 0)
     if held >= MAX_STREAMS:
@@ -123,8 +122,8 @@ async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str
 async def changed_tasks(
     hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int], rung: Collection[str]
 ) -> list[TaskRecord]:
-    """Of the tasks that rang those that differ from what was `shown`, which is brought up to date; ended ones leave
-    `mine`. Raises `Unavailable`, and then none is taken for shown."""
+    """The tasks that rang and have changed since they were `shown`, which is updated. Ended ones are removed from
+    `mine`. Raises `Unavailable`, and then changes neither."""
     ids = [public_id for public_id in mine if public_id in rung]
     read = await asyncio.gather(*(hub.reads.run((context_id, public_id)) for public_id in ids))
     found = []
@@ -141,7 +140,7 @@ async def changed_tasks(
 
 
 async def begun(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """The same frames, of which the first was made now: what it raises is an answer and no stream yet."""
+    """The same frames, with the first made now: an error in it is raised here, before there is a stream."""
     return _after(await anext(frames), frames)
 
 

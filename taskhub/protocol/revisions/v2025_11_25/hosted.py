@@ -19,7 +19,7 @@ from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 
 TTL_MS: Final = 86_400_000
-"""As long as a question stays open."""
+"""How long a question stays open."""
 POLL_MS: Final = 1_000
 POLL_RANGE_MS: Final = (100, 60_000)
 _HOSTS: Final = {
@@ -48,7 +48,7 @@ def _tasks(session: Session) -> dict[str, Any]:
 
 
 def augmentation() -> dict[str, Any]:
-    """What makes a request of ours a task at the client (CH-03)."""
+    """The parameter `task`, which makes a request of ours a task at the client (CH-03)."""
     return {"ttl": TTL_MS}
 
 
@@ -61,14 +61,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The client's error, or its broken promise."""
+    """The client's error, or ours where its task breaks the protocol."""
 
     error: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Further:
-    """Not there yet: ask this in so many seconds."""
+    """There is no answer yet: send this request after `seconds`."""
 
     method: str
     params: dict[str, Any]
@@ -100,7 +100,7 @@ def _polled(task_id: str, task: dict[str, Any]) -> Refusal | Further:
             wait = min(max(given, POLL_RANGE_MS[0]), POLL_RANGE_MS[1])
             return Further("tasks/get", {"taskId": task_id}, wait / 1_000)
         case "completed" | "failed" | "input_required":
-            # Asked early, the client answers when it is done (CH-08, CH-09).
+            # Where the task has not ended, the client answers `tasks/result` when it does (CH-08, CH-09).
             return Further("tasks/result", {"taskId": task_id}, 0.0)
         case "cancelled":
             return Refusal({"code": INTERNAL_ERROR, "message": "The client cancelled its own task"})
@@ -109,7 +109,7 @@ def _polled(task_id: str, task: dict[str, Any]) -> Refusal | Further:
 
 
 def _error(sent: dict[str, Any], *, lost: bool) -> dict[str, Any]:
-    """The client's error, as far as it is one."""
+    """The client's error, with parts that are not valid replaced."""
     code, message = sent.get("code"), sent.get("message")
     text = message if isinstance(message, str) and message else "The client refused to answer"
     found: dict[str, Any] = {

@@ -16,7 +16,7 @@ LATER: Final[dict[str, frozenset[str]]] = {
     Version.MCP_2025_03_26: frozenset({"title", "_meta", "icons"}),
     Version.MCP_2025_06_18: frozenset({"icons"}),
 }
-"""Members of prompts and resources that a version does not have yet."""
+"""Members of prompts and resources that came after a version."""
 
 
 def wire_prompt(prompt: OfferRecord, version: str) -> dict[str, Any]:
@@ -35,7 +35,8 @@ _plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_to
 
 
 async def list_tools(hub: Hub, request: Request) -> Reply:
-    """The tools that this session's client can call: those that require a task only if it declares tasks."""
+    """The tools that this session's client can call. Tools that require a task are included only if it declares
+    tasks."""
     declared = mapping.declares_tasks(request.on.client_capabilities, request.version)
     return await (_all_tools if declared else _plain_tools)(hub, request)
 

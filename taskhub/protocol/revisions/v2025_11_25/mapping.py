@@ -16,13 +16,14 @@ SUPPORT: Final[dict[TaskMode, str]] = {
     TaskMode.NEVER: "forbidden",
     TaskMode.REQUIRED: "required",
 }
-"""What we offer (T25-04). Every caller may wait for a tool that is `always`, so that is `optional`: some SDKs
-refuse a plain call of a `required` one themselves."""
+"""The `taskSupport` of a tool, by its mode (T25-04). `always` is shown as `optional`, since every caller may wait for
+such a tool, and some SDKs refuse plain calls of a `required` one themselves."""
 
 MAX_MESSAGE: Final = 4_000
 """Characters of a `statusMessage`."""
 READ_MOST: Final = 65_536
-"""Characters of a failed result that are read for it; of a larger one its beginning is told, as it was stored."""
+"""The largest failed result, in characters, that is read for it. Of a larger one the beginning is shown, which was
+stored as the task's message."""
 
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
@@ -46,7 +47,8 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
 
 
 def _message(task: TaskRecord) -> str:
-    """Of a failed task the whole text of its error: some clients show their model that and never ask for the result."""
+    """The whole text of the error of a failed task: some clients show it to their model and never ask for the
+    result."""
     said = ""
     if task.state is State.FAULTED and task.error_json is not None:
         said = str(json.loads(task.error_json).get("message", ""))
@@ -58,13 +60,13 @@ def _message(task: TaskRecord) -> str:
 
 
 def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:
-    """Whether the session's client says that it knows tasks. It need not, to create one; but a client that says
-    nothing may be one that only ever makes plain calls."""
+    """Whether the session's client declares tasks. It can create them without, but a client that does not declare them
+    may make plain calls only."""
     return version == VERSION and isinstance(capabilities.get("tasks"), dict)
 
 
 def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
-    """What of a client's capabilities its version has: asking anything else would be out of its protocol."""
+    """The client's capabilities that its version has. A request that needs any other would break the protocol."""
     if version == VERSION:
         return capabilities
     found = {name: capabilities[name] for name in ("roots", "sampling") if isinstance(capabilities.get(name), dict)}

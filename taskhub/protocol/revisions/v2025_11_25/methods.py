@@ -43,7 +43,7 @@ async def ping(hub: Hub, request: Request) -> Reply:
 
 
 async def set_level(hub: Hub, request: Request) -> Reply:
-    """From which level on this session gets log lines (B25-24)."""
+    """Set the lowest level of the log lines that this session gets (B25-24)."""
     level = request.params.get("level")
     if level not in LOG_LEVELS:
         raise WireError(INVALID_PARAMS, f"level must be one of {', '.join(LOG_LEVELS)}")

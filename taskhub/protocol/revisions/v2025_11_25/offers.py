@@ -17,16 +17,16 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""Of this era alone (B25-26)."""
+"""Only these revisions have this code (B25-26)."""
 MAX_RESOURCES: Final = 100
 """Resources that one session may follow."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
-"""Codes of the protocol that a server behind us may speak through us: any other would be read as ours."""
+"""The protocol's codes that are passed on from servers. Any other would be taken for an error of the hub."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
-    """The resource from its server; -32002 with the uri when nobody has it (B25-26)."""
+    """The resource from its server; -32002 with the uri if no server has it (B25-26)."""
     return _shown(request, await relays.read_resource(hub, request.incoming, request.params, _round(request)))
 
 
@@ -41,7 +41,7 @@ async def complete(hub: Hub, request: Request) -> Reply:
 
 
 async def subscribe(hub: Hub, request: Request) -> Reply:
-    """From now on the session's own stream tells when the resource changed (B25-23, B25-28)."""
+    """Have the session's own stream tell when the resource changes (B25-23, B25-28)."""
     calls.need_scope(request.principal, relays.SCOPE)
     uri = _uri(request)
     found = await hub.catalogue(request.principal.tenant_id)
@@ -53,7 +53,7 @@ async def subscribe(hub: Hub, request: Request) -> Reply:
 
 
 async def unsubscribe(hub: Hub, request: Request) -> Reply:
-    """No more of it; harmless for one that was not followed."""
+    """End that; without effect for a resource that is not followed."""
     uri = _uri(request)
     await hub.lanes.run(unfollow_resource, request.on.id, request.on.public_id, uri)
     return result_reply(request.id, b"{}")
@@ -67,7 +67,7 @@ def _uri(request: Request) -> str:
 
 
 def _round(request: Request) -> relays.Round:
-    """Nobody can be asked in the middle of these here, so nothing is declared."""
+    """In these revisions such a request cannot be answered by questions, so no capabilities are passed on."""
     return relays.Round(capabilities={}, trace=calls.trace_of(request.meta))
 
 

@@ -1,5 +1,5 @@
-"""`initialize`, the session it makes, and what a client says without asking: notifications, and
-responses to our requests."""
+"""`initialize`, the session it makes, and the messages of a client that are no requests: notifications, and responses
+to requests of ours."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: 
             try:
                 await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
-                # Nothing can be answered to a response: the call learns of it, as it would without us.
+                # A response gets no answer, so the tool is sent the error, as it would be without the hub.
                 where = invalid.data.get("pointer", "")
                 at = f" at {where}" if where else ""
                 text = f"The client's answer does not fit the question{at}: {invalid.message}"

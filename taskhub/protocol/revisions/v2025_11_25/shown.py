@@ -30,7 +30,7 @@ def wire_view(task: TaskRecord) -> dict[str, Any] | None:
 
 
 def opening(task: TaskRecord) -> bytes | None:
-    """What the stream of the call says first."""
+    """The first message on the stream of a call, which only SEP-1686 has."""
     return sep_1686.created(task) if task.revision == sep_1686.PROFILE else None
 
 
@@ -69,8 +69,8 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
 def question(
     task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None
 ) -> tuple[int, str, dict[str, Any]]:
-    """A question as a request to the client: its id, method and params. Those of a task the client
-    has a handle of name the task (T25-36); with `augmentation` it becomes a task at the client (CH-03, CH-04)."""
+    """A question as a request to the client: its id, method and params. It names its task if the client has a handle of
+    it (T25-36). With `augmentation` it becomes a task at the client (CH-03, CH-04)."""
     params = dict(question.params)
     if augmentation is not None:
         params["task"] = augmentation

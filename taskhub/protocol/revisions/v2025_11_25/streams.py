@@ -53,21 +53,21 @@ from taskhub.protocol.wire.tasks import for_client
 KEEP_ALIVE_SECONDS: Final = 10.0
 """Well within what th_served allows a stream to be silent (domain/sessions/functions.sql)."""
 RETRY_MS: Final = 4_000
-"""When a client may come back whose stream ended. The SDKs try twice and then give up for good: within that a web
-process that was killed is there again, or another is found."""
+"""How long a client waits before it resumes a stream that ended. The SDKs try twice and then give up: in that time a
+web process that was killed is started again, or another is reached."""
 LOOK_SECONDS: Final = 0.1
 """A session's own stream looks at most this often, however fast its context's tasks move."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 200
 """Streams one context may hold open in a process."""
 MOST_LISTENING: Final = 100
-"""With so many of them open a session's own stream is refused, so that room is left for calls."""
+"""How many may be open before a session's own stream is refused, so that room is left for calls."""
 
 
 @dataclass
 class _Position:
     """Where a stream is: the last line and the last request it sent. Every event has an id of its own.
-    A session's own stream has no lines; there `line` is when the task it told of last had changed."""
+    A session's own stream has no lines; there `line` is the time of the last change that was told."""
 
     place: Place
     line: int = 0
@@ -85,17 +85,17 @@ class _Position:
         return f"{self.place.id}-{self.place.attach}-{self.count}-{self.line}-{self.request}-{mark}"
 
     def priming(self, *, last: bool = False) -> bytes:
-        """An id before there is anything to say, so that a client can always come back (B25-12)."""
+        """An event that has only an id, sent first, so that a client can always resume the stream (B25-12)."""
         return f"id: {self.next(last=last)}\nretry: {RETRY_MS}\ndata: \n\n".encode("ascii")
 
 
 def microseconds(at: datetime) -> int:
-    """As a number, exactly."""
+    """The time as an exact number."""
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def moment(number: int) -> datetime:
-    """The other way. Raises 400 for no time of ours."""
+    """The time that such a number stands for. Raises 400 if it is out of range."""
     try:
         return EPOCH + timedelta(microseconds=number)
     except OverflowError:
@@ -104,7 +104,7 @@ def moment(number: int) -> datetime:
 
 def _parsed(event_id: str) -> tuple[int, int, int, str]:
     """Stream, last line, last request, and what had been sent: `p` nothing yet, `m` something, `e` all.
-    Raises 400 for an id that is not of our making."""
+    Raises 400 for an id that the hub did not make."""
     parts = event_id.split("-")
     numbers = [number for part in parts[:5] if (number := whole(part)) is not None]
     if len(parts) != 6 or len(numbers) != 5:
@@ -115,8 +115,8 @@ def _parsed(event_id: str) -> tuple[int, int, int, str]:
 async def serve_task(
     hub: Hub, incoming: Incoming, session: Session, task: TaskRecord, *, kind: str, request_id: str, token: str | None
 ) -> Stream:
-    """The stream of a request that waits for `task`: `kind` is `call` or `result`. Whether there is room for
-    one is asked before (`need_room`): a call must not be refused once it runs."""
+    """The stream of a request that waits for `task`: `kind` is `call` or `result`. Callers check first whether there is
+    room for it (`need_room`): a call must not be refused once it runs."""
     place = await hub.lanes.run(
         open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
     )
@@ -153,8 +153,8 @@ def need_room(hub: Hub, session: Session, most: int = MAX_STREAMS) -> None:
 
 @dataclass
 class _Served:
-    """A stream in this process's hands. As a context manager it counts among its context's streams,
-    and is left behind however its generator ends."""
+    """A stream that this process serves. As a context manager it counts among the streams of its context, and is
+    released however its generator ends."""
 
     hub: Hub
     incoming: Incoming
@@ -183,8 +183,8 @@ class _Served:
         return max(0.01, left if delivery.seconds is None else min(left, delivery.seconds))
 
     def silent(self) -> bool:
-        """Whether nothing was sent for so long that the other side may take the stream for dead, however
-        often it was woken for nothing. True once; then something is being sent."""
+        """Whether a keep-alive is due because nothing was sent for long, however often the stream was woken. True once:
+        the caller then sends one."""
         if time.monotonic() < self.at.spoke + KEEP_ALIVE_SECONDS:
             return False
         self.at.spoke = time.monotonic()
@@ -195,15 +195,15 @@ class _Served:
 
     @cached_property
     def methods(self) -> list[str]:
-        """What the session's client can be asked, whoever made the call."""
+        """The requests that the session's client can be sent, whichever session made the call."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
         methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
         return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHODS) else [])
 
     async def requests(self) -> Delivery | None:
-        """What the client is to be asked now. A stream that is new takes over what was asked on others;
-        one that is taken up again sends what came after its last event."""
+        """The requests to send to the client now. A new stream takes over those that were sent on others; a resumed one
+        sends those after its last event."""
         after = self.at.request if self.again else 0
         found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=self.methods, after=after)
         self.first = False
@@ -228,7 +228,7 @@ class _Served:
         return event(body, self.at.next(request=sent.id))
 
     async def withdrawn(self) -> list[bytes]:
-        """What the client need not answer any more."""
+        """Notifications of the requests that the client need not answer any more."""
         if not self.at.request:
             return []
         found = []
@@ -243,7 +243,7 @@ class _Served:
                     params["_meta"] = tied
                 found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
             if sent.method.startswith("tasks/") and hosted.cancels(self.session):
-                # Its answer matters to nobody: the id is no request's (CH-10).
+                # Its answer is not read: the id is that of no request (CH-10).
                 request = {"jsonrpc": "2.0", "id": f"{request_name(sent.id)}-cancel", "method": "tasks/cancel"}
                 found.append(event(jsonx.encode({**request, "params": json.loads(sent.params_json)}), self.at.next()))
         return found
@@ -252,7 +252,7 @@ class _Served:
 async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[bytes, None]:
     """Progress, log lines and questions as they come, keep-alives in between, then the answer."""
     hub, place = served.hub, served.at.place
-    own = task.session_id == served.session.id  # a token is its session's: another never issued it
+    own = task.session_id == served.session.id  # a progress token is valid in the session that issued it
     token = place.progress_token or (task.progress_token if place.kind == "result" and own else None)
     lines = Lines(
         task.id,
@@ -308,14 +308,14 @@ def _final(place: Place, task: TaskRecord) -> bytes:
 
 
 async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
-    """All of it was sent before."""
+    """The stream of a client that has all of its events."""
     async with served:
         served.done = True
         yield served.at.priming(last=True)
 
 
 async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[bytes, None]:
-    """Questions nobody waits for on another stream, changed tasks, changed lists (B25-28, T25-40)."""
+    """Questions that no other stream waits for, changed tasks, changed lists (B25-28, T25-40)."""
     hub, session = served.hub, served.session
     changes = _Changes(session, since)
     topics = (context_topic(session.context_id), CATALOGUE, session_topic(session.public_id))
@@ -355,7 +355,8 @@ async def _lists(served: _Served) -> dict[str, str]:
 
 
 class _Resources:
-    """The resources that the session follows, whichever process it said so to. Leaving lets go of them."""
+    """The resources that the session follows, whichever process it told so. At the end of the context they are let
+    go."""
 
     def __init__(self, served: _Served, bell: Bell) -> None:
         self._served = served
@@ -371,7 +372,7 @@ class _Resources:
         await asyncio.shield(self._stop())
 
     async def updated(self, active: bool) -> list[str]:
-        """Those that may have changed since the last time; none on a stream that is not to speak."""
+        """The resources that may have changed since the last call; none unless the stream is `active`."""
         hub, session = self._served.hub, self._served.session
         now = await hub.sessions.run((session.public_id, session.context_id)) if active else None
         wanted = list(now.resources) if now is not None else []
@@ -399,7 +400,7 @@ class _Resources:
 
 
 class _Changes:
-    """What the session's client has not heard of its tasks yet: how far they are, and where they stand."""
+    """Changes of the session's tasks that its client has not been told: their progress and their status."""
 
     def __init__(self, session: Session, since: datetime) -> None:
         self._session = session
@@ -409,8 +410,8 @@ class _Changes:
 
     async def told(self, hub: Hub) -> list[tuple[int, bytes]]:
         """Progress under the token of the call, unless another stream waits for the task and has told it
-        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40). With when the
-        task changed, in microseconds."""
+        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40). Each with the time of the
+        change, in microseconds."""
         found: list[tuple[int, bytes]] = []
         for task, waited in await hub.lanes.run(changed_tasks, self._session.id, self._since):
             self._since, stamp = task.updated_at, microseconds(task.updated_at)
@@ -421,13 +422,13 @@ class _Changes:
                 self._told[task.id] = shown_now
                 found.append((stamp, notification_message("notifications/tasks/status", mapping.task_fields(task))))
             if task.state in TERMINAL:
-                # Nothing more will be said of it.
+                # No more of it will be told.
                 self._told.pop(task.id, None)
                 self._furthest.pop(task.id, None)
         return found
 
     def _progress(self, task: TaskRecord) -> bytes | None:
-        """How far it is, if that is further than was said before."""
+        """Its progress, if it is further than was told."""
         if task.progress_token is None or task.progress is None or task.state in TERMINAL:
             return None
         if task.progress <= self._furthest.get(task.id, float("-inf")):

@@ -27,8 +27,8 @@ answers what it asks. Some clients count from the first `ttl` and give up when i
 TTL_MS = 86_400_000
 """Where the caller names none."""
 READ_MS = 3_600_000
-"""However a task ends, its result can be read for so long (store/sql/guards.sql). The least `ttl` has room
-for the longest run and for this, so that what is told first need not be lengthened when the task ends."""
+"""How long the result can be read after the task has ended (store/sql/guards.sql). The least `ttl` is the longest run
+and this together, so that the first `ttl` that the client is told need not be lengthened later."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -73,7 +73,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
 
 
 def _ttl(augmentation: Any) -> int | None:
-    """`params.task.ttl` in ms. Raises -32602 for what is no opt-in (T25-08)."""
+    """`params.task.ttl` in ms. Raises -32602 unless `params.task` is valid (T25-08)."""
     if not isinstance(augmentation, dict):
         raise WireError(INVALID_PARAMS, "task must be an object")
     ttl = augmentation.get("ttl")
@@ -85,7 +85,7 @@ def _ttl(augmentation: Any) -> int | None:
 
 
 def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What every task of a session has, for `calls.created`."""
+    """The arguments of `calls.created` that all calls of a session have."""
     session, token = request.on, progress_token(request.meta)
     return {
         "tool": tool,

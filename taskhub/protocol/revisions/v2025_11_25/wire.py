@@ -24,12 +24,12 @@ _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAIL
 
 
 STATUSES_SENT_AS_200: Final = frozenset({413, 429, 500, 503})
-"""Statuses that requests are not answered with: `mcp` 1.x ends its session for good at any HTTP error to a
-POST but 404, and what these say may have passed by the next request. The error in the JSON says the same (B25-20)."""
+"""Statuses that are sent as 200: `mcp` 1.x ends its session for good at any HTTP error to a POST but 404, and the cause
+of these may be over by the next request. The error in the JSON says the same (B25-20)."""
 
 
 def status_of(code: int) -> int:
-    """Errors travel with 200; above all never with 404, which says that the session is gone (B25-20)."""
+    """Errors are sent with 200, and never with 404, which would say that the session is gone (B25-20)."""
     return _STATUS.get(code, 200)
 
 
@@ -47,8 +47,8 @@ class Request(revision.Request):
 
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
-    """Whether this message is of the session era: by its version header, or by having neither that
-    nor the `_meta` of the later one."""
+    """Whether this message is of a version with sessions: its version header says so, or it has neither that nor the
+    `_meta` of the versions without."""
     header = headers.get("mcp-protocol-version")
     if header is not None and header not in WITH_SESSIONS:
         return False

@@ -44,7 +44,7 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a client asked to hear of, as far as it is honoured. `None`: not asked for."""
+    """The part of the client's filter that is honoured. `None`: not asked for."""
 
     lists: frozenset[str]
     """Keys of `LISTS`."""
@@ -52,7 +52,7 @@ class Wanted:
     resources: Following | None
 
     def acknowledged(self) -> dict[str, Any]:
-        """The filter as the client is told that it counts (B26-71)."""
+        """The filter as it is acknowledged to the client (B26-71)."""
         honoured: dict[str, Any] = dict.fromkeys((key for key in LISTS if key in self.lists), True)
         if self.resources is not None:
             honoured["resourceSubscriptions"] = self.resources.uris
@@ -123,7 +123,7 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
 
 
 async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]:
-    """The state of each list that is listened to, by what tells of it."""
+    """The digest of each list in the filter, by the notification of its changes."""
     if not wanted.lists:
         return {}
     found = digests(await hub.catalogue(request.principal.tenant_id))

@@ -35,7 +35,8 @@ _plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_to
 
 
 def list_tools(hub: Hub, request: Request) -> Awaitable[Reply]:
-    """The tools that this request could call: those that require a task only if it declares the extension."""
+    """The tools that this request could call. Tools that require a task are included only if it declares the
+    extension."""
     return (_all_tools if declares_tasks(request.capabilities) else _plain_tools)(hub, request)
 
 

@@ -22,7 +22,7 @@ async def read_resource(hub: Hub, request: Request) -> Reply:
     """The resource from its server, with how long it may be kept (B26-44, B26-50)."""
     outcome = await relays.read_resource(hub, request.incoming, request.params, _round(request))
     ttl = outcome.ttl_ms if isinstance(outcome, Answered) else None
-    # A server of before 2026 does not say how long it may be kept: not at all.
+    # A server of an earlier revision does not say how long it may be kept, so it may not be.
     return _shown(hub, request, outcome, {"ttlMs": ttl or 0, "cacheScope": "private"})
 
 
@@ -62,8 +62,8 @@ def _shown(hub: Hub, request: Request, outcome: RelayOutcome, cacheable: dict[st
 
 
 def _for_client(capabilities: dict[str, Any], requests: dict[str, Any]) -> dict[str, Any]:
-    """The questions this client said it can answer. Raises -32021 when it can answer none: nobody else
-    is asked about a read or a prompt (B26-62)."""
+    """The questions that this client declared it can answer. Raises -32021 if it can answer none: only the client is
+    asked about a read or a prompt (B26-62)."""
     found: dict[str, Any] = {}
     needed: dict[str, dict[str, Any]] = {}
     for key, asked in requests.items():

@@ -18,7 +18,7 @@ from taskhub.console.forms.questions import ReasonForm
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
 from taskhub.console.shared import shared
-from taskhub.console.templatetags.console import state_word
+from taskhub.console.templatetags.console import LOOKS, WAITING, state_word
 from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
@@ -30,18 +30,11 @@ from taskhub.lib.numbers import whole
 from taskhub.lib.signs import visible_json
 from taskhub.protocol import registry
 
-TAB_WORDS = {
-    "": "All",
-    "queued": "Queued",
-    "working": "Working",
-    "input_required": "Waiting",
-    "finished": "Finished",
-    "error": "Tool error",
-    "faulted": "Failed",
-    "cancelled": "Cancelled",
+TAB_WORDS = {"": "All"} | {
+    "error" if look == "finished-error" else str(look): word for look, (_, word) in LOOKS.items()
 }
-PART_WORDS = {"people": "Needs a person", "client": "Waiting for client", "failed": "Failed or tool error"}
-"""Of the tabs that are there only while they are shown: a link leads to them."""
+PART_WORDS = WAITING | {"failed": "Failed or tool error"}
+"""Words of the tabs that are shown only while they are open: links lead to them."""
 AGE_WORDS = {
     "1h": "Last hour",
     "24h": "Last 24 hours",

@@ -55,19 +55,19 @@ from taskhub.store.functions import NewerSchemaError
 logger = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
-"""So much of its rates may a client that was quiet use at once."""
+"""A client that was quiet may use at once what its rates allow in this time."""
 MOST_WAITING = 5_000
-"""Calls of /mcp in line for a lane, in one process, and of those that share their runs again as many of a kind."""
+"""Calls of /mcp that may wait for a lane, in one process; and as many again in each kind of batch."""
 PATIENCE_SECONDS = 7.0
 """How long one of them waits for a lane."""
 POLLS_SECONDS = 3.0
-"""How often the marks of who polled and read what are written."""
+"""How often it is written who polled tasks and who read results."""
 LAST_SECONDS = 2.0
 """How long an ending process tries to write the last of them."""
 
 
 def _close() -> None:
-    # Resolved in the lane that ends: each thread has a connection of its own behind this name.
+    # Runs in the lane that ends: behind this name each thread has a connection of its own.
     connection.close()
 
 
@@ -161,7 +161,7 @@ class Application:
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
         """Ends the process properly."""
         self.outgrown = ""
-        """Why this release cannot go on with its database, if so."""
+        """Why this release cannot go on with its database; empty while it can."""
         self.failed = False
         """Whether it ended because of an error that no retry can mend; the log has it."""
 
@@ -202,8 +202,8 @@ class Application:
         self.stop()
 
     async def _for_ever(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """What a process without it would only seem to live: an error that it does not know ends the process, and
-        whoever started it starts another, which may find things mended."""
+        """Run work without which the process would be of no use. An error that it does not know ends the process, and
+        whatever supervises the process starts another, for which things may be mended."""
         try:
             await work
         except Exception:
@@ -221,7 +221,7 @@ class Application:
         async with self._storing:
             polled, self.hub.polled = self.hub.polled, {}
             seen, self.hub.seen = self.hub.seen, {}
-            # Worth one try: the next use tells the same, later.
+            # Tried once: if it fails, the next poll or read is written instead, later.
             with contextlib.suppress(TaskHubError):
                 if polled:
                     await self.hub.lanes.run(store_polls, polled)

@@ -20,7 +20,7 @@ VARIABLES: dict[str, str] = {}
 _AUTHORITY = re.compile(r"([^/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?.*", re.DOTALL)
 _WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 KEY_CHARACTERS = 32
-"""No key is shorter."""
+"""The least length of a key."""
 
 SESSION: Final = {
     "lock_timeout": "2s",
@@ -30,12 +30,12 @@ SESSION: Final = {
     # than running them. A plan made on an empty table must already use the indexes.
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "1.1",
-    # Before Postgres 18 a sort that is switched off counts as so dear that each claim would be compiled first.
+    # Before Postgres 18 a plan with a disabled sort has so high a cost that each claim would be compiled first.
     "jit": "off",
     # See domain/hints/announce.py.
     "th.hints": "app",
 }
-"""What is set in each session at Postgres, once it has begun (`store/session.py`)."""
+"""Settings of each session at Postgres, made once it has begun (`store/session.py`)."""
 
 
 def text(name: str, default: str, about: str) -> str:
@@ -45,8 +45,8 @@ def text(name: str, default: str, about: str) -> str:
 
 
 def secret(name: str, about: str) -> str | None:
-    """The value of `name`, or the contents of the file that `{name}_FILE` names, without blanks around it. A
-    file that is named is meant: one that is empty or cannot be read is refused."""
+    """The value of `name`, or the contents of the file that `{name}_FILE` names, without blanks around it. Raises
+    `ImproperlyConfigured` for a named file that is empty or cannot be read."""
     VARIABLES[name] = about
     path = os.environ.get(f"{name}_FILE")
     if path:
@@ -68,8 +68,8 @@ def source(name: str) -> str:
 
 
 def key(value: str, where: str) -> str:
-    """`value`, if it is long enough to sign with: a short one can be guessed by whoever holds something
-    that it signed. `where` names its place, for who has to replace it."""
+    """`value`, if it is long enough to sign with: whoever holds something that a short key signed can guess the key.
+    `where` says in the error message where the key is set."""
     if len(value) < KEY_CHARACTERS:
         raise ImproperlyConfigured(
             f"{where} has {len(value)} characters, and needs at least {KEY_CHARACTERS}: openssl rand -hex 32 makes one"
@@ -108,7 +108,7 @@ def words(name: str, default: str, about: str) -> list[str]:
 
 def origin(name: str, value: str) -> str:
     """`value` as the address of a server, in its one spelling: scheme, host in lower case, and the port
-    where it is not the scheme's own. Raises `ImproperlyConfigured` for anything more or less."""
+    where it is not the scheme's own. Raises `ImproperlyConfigured` for anything else."""
     try:
         parts = urlsplit(value)
         port = parts.port
@@ -135,7 +135,7 @@ def _place(text: str) -> tuple[str, str]:
 
 
 def _asked(options: str) -> dict[str, str]:
-    """The settings that are asked for as libpq and psql take them: `-c name=value`, or `--name=value`."""
+    """The settings in the `options` of a URL, as libpq and psql accept them: `-c name=value`, or `--name=value`."""
     words = iter([re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL) for word in _WORD.findall(options)])
     found = {}
     for word in words:
@@ -150,9 +150,9 @@ def _asked(options: str) -> dict[str, str]:
 
 
 def database(url: str) -> dict[str, object]:
-    """Django's database settings for a `postgresql://` URL. Of several hosts, as libpq takes them, each is tried in
-    turn, and one that only reads is passed over. `SESSION` is ours: see there; what the URL asks for by `options=`
-    is in it, and wins.
+    """Django's database settings for a `postgresql://` URL. Several hosts are tried in turn, as by libpq, and those
+    that are read-only are passed over. `SESSION` in them is ours and not Django's: the constant of that name,
+    overridden by the `options=` of the URL.
 
     Raises `ImproperlyConfigured` for another scheme: Postgres is the only store.
     """
@@ -172,7 +172,7 @@ def database(url: str) -> dict[str, object]:
     port = ",".join(ports) if len(set(ports)) > 1 else ports[0]
     several = "," in host
     if several:
-        # A standby, or who was the primary before, would take no write.
+        # A standby, or a former primary, would refuse writes.
         options.setdefault("target_session_attrs", "read-write")
     return {
         "ENGINE": "taskhub.store.backend",
@@ -185,7 +185,8 @@ def database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 2 if several else 5,
-            # A peer that vanished without a word: what was sent to it, or awaited from it, ends within these.
+            # For a server that vanished without closing the connection: sending to it, or waiting for it, ends after
+            # these.
             "tcp_user_timeout": 10_000,
             "keepalives_idle": 5,
             "keepalives_interval": 5,

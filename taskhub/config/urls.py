@@ -11,7 +11,7 @@ from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
 from taskhub.domain.oauth.documents import AUTHORIZE_PATH
 
-# The toolkit finds its endpoints by these names; of its pages and endpoints no other is served.
+# The toolkit looks up its endpoints by these names. None of its other pages and endpoints is served.
 oauth_urls = [
     path(oauth.SERVER_METADATA.lstrip("/"), oauth.server_metadata, name="oauth-server-metadata"),
     path(oauth.RESOURCE_METADATA.lstrip("/"), oauth.resource_metadata, name="oauth-resource-metadata"),

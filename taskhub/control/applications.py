@@ -29,8 +29,8 @@ def add_application(caller: Caller, *, name: str, redirects: Sequence[str], conf
 
 
 def change_application(caller: Caller, application_id: int, *, name: str, redirects: Sequence[str]) -> bool:
-    """Another name, other addresses. `False`: nothing differed. Raises `Forbidden`, `NotFound`, or `Invalid` naming the
-    field."""
+    """Change the name and the addresses. `False`: nothing differed. Raises `Forbidden`, `NotFound`, or `Invalid` naming
+    the field."""
     caller.require("client.manage", f"change application {application_id}")
     return applications.change_application(
         tenant_id=caller.tenant_id,

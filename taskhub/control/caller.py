@@ -30,7 +30,7 @@ class Caller:
         return self.person is None or permissions.allows(self.person, permission)
 
     def require(self, permission: str, what: str) -> None:
-        """Raises `Forbidden` unless the caller has the permission; that they wanted `what` is on record then."""
+        """Raises `Forbidden` unless the caller has the permission; the audit log then has what they wanted, `what`."""
         if not self.may(permission):
             role = "" if self.person is None else self.person.role
             raise self.refused(what, f"Your role, {role}, does not include this.", permission)
@@ -52,5 +52,5 @@ def of_person(person: Person, *, door: Door, address: str = "") -> Caller:
 
 
 def of_shell(name: str = SHELL) -> Caller:
-    """A command, for the tenant of an installation that never made another."""
+    """The caller for a command, in the default tenant."""
     return Caller(default_tenant().pk, Actor(name=name, door=Door.CLI))

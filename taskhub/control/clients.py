@@ -15,7 +15,7 @@ from taskhub.domain.tasks.cancel import request_cancel
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token, which cannot be shown again, and what it is good for."""
+    """A new token, which cannot be shown again, with its scopes and its end."""
 
     text: str = field(repr=False)
     context_id: int
@@ -32,7 +32,7 @@ def find_client(caller: Caller, context_id: int) -> ClientRow:
 
 
 def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:
-    """A new token for a client that is there, or of this name: made on first use.
+    """A new token for a client. A client given by name is made on first use.
 
     Raises `Forbidden`; `Invalid` naming the field, also for a client whose tokens come from elsewhere; `LimitReached`
     when it holds as many tokens as it may.

@@ -12,8 +12,8 @@ from taskhub.domain.people import writes
 def add_person(
     caller: Caller, *, username: str, role: str, groups: Sequence[str] = (), password_due: bool = True
 ) -> tuple[int, str]:
-    """A new person: the user's id and the password made for them, which cannot be shown again. With `password_due` it
-    is good for choosing another only.
+    """A new person: the user's id and the password made for them, which cannot be shown again. With `password_due` the
+    password only lets them choose another.
 
     Raises `Forbidden`, `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -35,7 +35,7 @@ def find_person(caller: Caller, username: str) -> int:
 
 
 def set_role(caller: Caller, user_id: int, role: str, groups: Sequence[str] | None = None) -> bool:
-    """Another role, and other groups unless `groups` is `None`, from the person's next request. `False`: nothing
+    """Set the role, and the groups unless `groups` is `None`, from the person's next request. `False`: nothing
     differed.
 
     Raises `Forbidden`, `NotFound`, `Invalid`, or `Refused` when the tenant would be left without an admin.
@@ -61,8 +61,8 @@ def enable_person(caller: Caller, user_id: int) -> bool:
 
 
 def remove_person(caller: Caller, user_id: int) -> str:
-    """Take a person's role for good, with all they allowed programs; what they did stays on record under their name,
-    which is returned.
+    """Take away a person's role for good, with all that they allowed programs. What they did stays on record under
+    their name, which is returned.
 
     Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -71,8 +71,8 @@ def remove_person(caller: Caller, user_id: int) -> str:
 
 
 def set_password(caller: Caller, user_id: int, password: str = "") -> tuple[str, str]:
-    """Give a person another password, made where none is given: their name and the password. It ends all their
-    sessions, and they choose their own at the next sign-in.
+    """Give a person another password, generated where `password` is empty. Returns their name and the password. Ends
+    all their sessions; they choose their own password at the next sign-in.
 
     Raises `Forbidden`, `NotFound`, or `Invalid` saying what is wrong with the password.
     """

@@ -26,8 +26,8 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
     """Approve or reject the call that the question is about. Below the quorum an approval is `COUNTED`; one rejection
     ends the task. `LATE` or `TWICE` where somebody else, or the caller, has decided already.
 
-    Raises `Forbidden` for whom the question does not ask, and `Invalid` for a rejection without a reason: the agent
-    reads it.
+    Raises `Forbidden` where the question is not for the caller, and `Invalid` for a rejection without a reason, which
+    the agent reads.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -40,7 +40,7 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
 def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:
     """Give the tool an answer. `LATE` where somebody else was first.
 
-    Raises `Forbidden` for whom the question does not ask, and `Invalid` for an answer that is none to it.
+    Raises `Forbidden` where the question is not for the caller, and `Invalid` for an answer that does not fit it.
     """
     assert item.kind is not QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -49,8 +49,8 @@ def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -
 
 
 def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:
-    """What becomes of any answer of the caller's to a question that is closed, or that they decided; `None` where
-    they may answer. Raises `Forbidden` for whom it does not ask."""
+    """The outcome of any answer of the caller's to a question that is closed (`LATE`) or that they decided (`TWICE`);
+    `None` where they may answer. Raises `Forbidden` where the question is not for them."""
     what = f"answer question {item.id} of task {item.public_id}"
     caller.require(KINDS[item.kind].permission, what)
     match item.obstacle:

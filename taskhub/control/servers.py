@@ -37,8 +37,7 @@ def refresh_server(caller: Caller, server_id: int) -> None:
 
 
 def try_server(caller: Caller, server_id: int) -> bool:
-    """Let the next call try a server whose calls wait. `False`: calls go to it as they come. Raises `Forbidden` or
-    `NotFound`."""
+    """Let the next call try a server whose breaker is open. `False`: it is closed. Raises `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"try server {server_id}")
     return breakers.request_probe(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
@@ -51,7 +50,7 @@ def set_server_token(caller: Caller, server_id: int, token: str) -> None:
 
 
 def set_server_calls(caller: Caller, server_id: int, calls_at_once: int | None) -> None:
-    """Let so many calls at once of each worker go to the server; `None` for the default. Raises `Forbidden`,
+    """Set how many calls each worker may send to the server at once; `None` for the default. Raises `Forbidden`,
     `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"set the concurrent calls of server {server_id}")
     writes.set_server_calls(

@@ -1,4 +1,4 @@
-"""From a hint of the database to those who wait for it: requests and streams of this process, and browsers.
+"""Passes hints of the database on to what waits for them: requests and streams of this process, and browsers.
 
-It carries topics and never data: who hears one reads again by the ordinary way.
+Only topics are passed on, never data: the receiver reads again in the ordinary way.
 """

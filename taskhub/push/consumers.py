@@ -16,22 +16,22 @@ from taskhub.domain.clients.principals import person_of_session
 from taskhub.lib.lanes import Crowded, Lanes
 
 MOST_WAITING: Final = 1_000
-"""Sockets that wait to be let in, in one process."""
+"""How many sockets of one process may wait for the check of their session."""
 PATIENCE_SECONDS: Final = 15.0
 """How long one of them waits for a lane."""
 BEAT_SECONDS: Final = 0.5
 BEAT_SECONDS_EACH: Final = 0.02
 MOST_BEAT_SECONDS: Final = 15.0
-"""Between two looks of a page: half a second, and with more than 25 of them so much for each that all together look
-fifty times a second, whatever happens."""
+"""The least time between two fetches of a page: half a second; with more than 25 sockets 20 ms for each of them,
+so that all pages together fetch 50 times a second; 15 seconds at most."""
 STRANGER: Final = 4401
 LATER: Final = 1013
-"""Codes to close with: nobody we know, and "try again later" (RFC 6455, registry)."""
+"""Codes to close with: no session of a member, and "try again later" (RFC 6455, registry)."""
 
 
 class HintConsumer(AsyncJsonWebsocketConsumer):
-    """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting; where many look, with `beat`:
-    so many milliseconds are to lie between two looks of a page, which spreads its own over them."""
+    """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting. Where many are connected, with
+    `beat`: the milliseconds between two fetches of a page, which picks its own moment in them."""
 
     listening = 0
     """Sockets of this process that were let in."""
@@ -42,7 +42,7 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         self.lanes = lanes
 
     async def connect(self) -> None:
-        """Only people with a membership; others are closed with 4401, or 1013 while nobody can tell."""
+        """Accept people with a membership. Others are closed with 4401, or with 1013 while it cannot be looked up."""
         person = await self._person_or_close()
         if person is None:
             return
@@ -82,7 +82,7 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
     async def hints(self, message: dict[str, Any]) -> None:
         """Group message to socket."""
         topics = message["topics"]
-        # What was missed may have been that this session ended.
+        # One of the lost hints may have said that this session ended.
         if "resync" in topics and await self._person_or_close() is None:
             return
         await self._tell({"resync": True} if "resync" in topics else {"hints": topics})
@@ -93,13 +93,13 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
 
 
 def _person(session_key: str) -> Person | None:
-    close_old_connections()  # as each request begins: one that broke meanwhile is replaced
+    close_old_connections()  # as at the start of each request: a connection that broke meanwhile is replaced
     return person_of_session(session_key)
 
 
 class NoSuchSocket(AsyncJsonWebsocketConsumer):
-    """Refuses a path that is none of ours: anybody can ask for one, so it may not cost a traceback."""
+    """Closes sockets of any other path. Without it a request for one, which anybody can send, logs a traceback."""
 
     async def connect(self) -> None:
-        """Closes."""
+        """Close."""
         await self.close()

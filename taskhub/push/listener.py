@@ -30,7 +30,7 @@ from taskhub.store.listener import listen
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""How long a change whose hint was lost goes unnoticed by a stream, about."""
+"""About how long a stream does not notice a change whose hint was lost."""
 LOOKED_AT = 1_000
 """Tasks compared in one query."""
 COALESCE_SECONDS = 0.2
@@ -38,7 +38,7 @@ COALESCE_SECONDS = 0.2
 
 
 class Feeder:
-    """Turns hints into rings and console messages. `on_newer` is told, once, when a release has been at the
+    """Turns hints into rings and console messages. `on_newer` is called, once, when a release has changed the
     database that this one does not work beside."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Feeder:
                 self.hub.pages.clear()
             case StandingChanged():
                 forget_principals()
-                # Streams look whether their token is still good: revocation ends them at once.
+                # Streams check whether their token is still valid: revocation ends them at once.
                 self.hub.hints.ring_all()
             case ClientStandingChanged(context_id):
                 forget_principals(context_id)
@@ -108,8 +108,8 @@ class Feeder:
                 return
 
     async def _find_lost_hints(self) -> None:
-        """A process that was killed between a commit and its announcement told nobody. What streams tell of is
-        compared with what is stored, many tasks at a time, and rung where it differs."""
+        """A process that is killed between a commit and its announcement sends no hint. So the versions that streams
+        have told are compared with the stored ones, many tasks in one query, and each task that differs is rung."""
         told = self.hub.told
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -142,7 +142,7 @@ class Feeder:
             self._due.clear()
             left, self._left = self._left, set()
             news, self._news = self._news, defaultdict(set)
-            # First who may stay: whoever may not is told nothing more.
+            # First the check whether a socket may stay: one that may not is told nothing more.
             said = [(group, {"type": "standing"}) for group in sorted(left)] + [
                 ("consoles" if tenant == "*" else f"tenant.{tenant}", {"type": "hints", "topics": sorted(topics)})
                 for tenant, topics in news.items()

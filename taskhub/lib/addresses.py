@@ -1,9 +1,9 @@
-r"""Addresses of strangers, read as a browser reads them.
+r"""Web addresses from foreign text, parsed as a browser parses them.
 
-Python's `urlsplit` follows RFC 3986, browsers follow the URL standard of WHATWG, and between the two
-lies room to lie: of `https://evil.example\@github.com/` the one says github.com and the other goes to
-evil.example. Here the parser is the browsers' (Ada), what is read differently elsewhere is refused,
-and the address that is opened is written anew from its parsed parts.
+Python's `urlsplit` follows RFC 3986, browsers follow the URL standard of WHATWG, and where the two differ people
+can be misled: `https://evil.example\@github.com/` is at github.com for the one, and leads to evil.example in the
+other. So addresses are parsed by the parser of browsers (Ada), those that other parsers read differently are
+refused, and the address that is opened is built from the parsed parts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WebAddress:
 
 
 def web_address(text: str) -> WebAddress:
-    """The address, if a person may be led to it. Raises `BadAddress`."""
+    """The parsed address, if a person may follow it. Raises `BadAddress`."""
     why = deceit(text)
     if why:
         raise BadAddress(why)
@@ -61,8 +61,8 @@ def web_address(text: str) -> WebAddress:
 
 
 def deceit(text: str) -> str:
-    """Why this address, of whatever scheme, is not what it seems or cannot be read, as the end of a
-    sentence; empty when it is plain."""
+    """Why this address, of any scheme, is misleading or cannot be parsed, as the end of a sentence; empty when it is
+    neither."""
     if len(text) > MAX_ADDRESS:
         return f"it is longer than {MAX_ADDRESS:,} characters"
     hidden = invisible(text)

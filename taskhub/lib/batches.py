@@ -1,7 +1,7 @@
 """Calls that come at the same moment share one round trip.
 
 A thread hop, a query and a commit cost more than the row they move. While one batch is under
-way the next gathers; when nothing is under way a call starts at once, so nobody waits for company.
+way the next gathers; when nothing is under way a call starts at once, without waiting for others.
 (Two under way at a time were tried: smaller batches, and a tenth fewer `tasks/get`.)
 """
 
@@ -34,9 +34,9 @@ class Batches(Generic[A, R]):
         self._scheduled = False
 
     async def run(self, item: A) -> R:
-        """The result for this item. A caller that is cancelled stops waiting; the batch goes on. One that
-        waited longer than the lanes have patience is told so, and its item is not worked on; so is one that waited
-        for a batch which was left without an answer."""
+        """The result for this item. A caller that is cancelled stops waiting; the batch goes on. Raises what
+        `Lanes.vain` returns, and leaves the item alone, when it waited longer than the lanes' `patience`, or while
+        another batch was left without an answer."""
         if len(self._waiting) >= self._lanes.most:
             raise self._lanes.crowded()
         loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Batches(Generic[A, R]):
         self._waiting.append((item, future, time.monotonic()))
         if not self._scheduled and len(self._under_way) < self._allowed:
             self._scheduled = True
-            # After this turn of the loop: calls that arrived with this one come along.
+            # After this turn of the loop, so that calls which arrive in it join the batch.
             loop.call_soon(self._start)
         return await future
 
@@ -58,7 +58,7 @@ class Batches(Generic[A, R]):
             task.add_done_callback(self._finished)
 
     def _dismiss(self) -> None:
-        # In the order in which they came: who need not wait any more, then who may.
+        # Items are in the order of their arrival: those that waited for too long come first.
         while self._waiting and (why := self._lanes.vain(self._waiting[0][2])) is not None:
             _, future, _ = self._waiting.pop(0)
             if not future.done():

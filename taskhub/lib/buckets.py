@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 MOST_KEPT = 10_000
-"""Keys remembered. Beyond it the one that took least recently starts anew, with all it may take at once."""
+"""Keys remembered. Beyond it the least recently used is forgotten, and its next bucket begins full."""
 
 
 class Buckets:
@@ -22,7 +22,7 @@ class Buckets:
 
     def take(self, key: Hashable, amount: float = 1.0) -> float:
         """Take `amount` and return 0, or take nothing and return the seconds until something may be taken again.
-        Whatever is left allows any amount, and what was too much is waited for afterwards."""
+        While anything is left, any amount may be taken; the debt is waited for afterwards."""
         now = self._clock()
         level, at = self._levels.pop(key, (self._full, now))
         level = min(self._full, level + (now - at) * self._rate)

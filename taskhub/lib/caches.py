@@ -1,4 +1,4 @@
-"""What was read lately, kept in the process for a while."""
+"""A cache, in the process, of values that were read lately."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Up to `most` values, each for `seconds`; the oldest makes room. Looking something up takes no lock,
-    so that it may be done in a loop. What was read before a `forget` is not kept after it."""
+    """Holds up to `most` values for `seconds` each; a new one replaces the oldest. `get` takes no lock, so that an
+    event loop may call it. A value whose reading began before a `forget` is not kept after it."""
 
     def __init__(self, seconds: float, most: int) -> None:
         self.seconds = seconds
@@ -31,11 +31,11 @@ class ExpiringCache(Generic[K, V]):
         return entry[1] if entry is not None and entry[0] > time.monotonic() else None
 
     def since(self) -> int:
-        """To be taken before a value is read that `keep` is to get."""
+        """The mark for `keep`, to be taken before the value is read."""
         return self._forgotten
 
     def keep(self, key: K, value: V, since: int) -> None:
-        """Unless everything was forgotten while it was being read."""
+        """Keep the value, unless `forget` was called after `since` was taken."""
         with self._changing:
             if since != self._forgotten:
                 return
@@ -45,7 +45,7 @@ class ExpiringCache(Generic[K, V]):
             self._values[key] = (time.monotonic() + self.seconds, value)
 
     def forget(self, which: Callable[[V], bool] = lambda value: True) -> None:
-        """All of it, at once, or those values; and what is being read meanwhile, whatever it is."""
+        """Forget all values, or those for which `which` is true; no value that is being read meanwhile will be kept."""
         with self._changing:
             self._forgotten += 1
             for key in [key for key, (_, value) in self._values.items() if which(value)]:

@@ -1,5 +1,5 @@
-"""When a process ends though nothing in it ends it: after too long a shutdown, when its event loop hangs, when its
-supervisor is gone. Compose and systemd start a process again only once it has ended, and do not see that it hangs.
+"""Ends a process that does not end by itself: after too long a shutdown, when its event loop hangs, when its supervisor
+is gone. Compose and systemd start a process again only once it has ended, and do not see that it hangs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _armed = threading.Lock()
 
 def end_within(seconds: float, code: int) -> None:
     """End this process with this exit code if it has not ended by itself after so many seconds: a task that ignores
-    its cancellation, or a thread that never returns, would keep it for ever. The first call counts. From any thread."""
+    its cancellation, or a thread that never returns, would keep it for ever. Only the first call counts. Any thread
+    may call."""
     if not _armed.acquire(blocking=False):
         return
 

@@ -68,9 +68,9 @@ def decode(body: bytes) -> Any:
         raise JsonError(f"nested deeper than {MAX_DEPTH}") from None
     except json.JSONDecodeError as error:
         raise JsonError(str(error)) from None
-    except ValueError:  # Python says how its limit is set, which is nobody's business
+    except ValueError:  # Python's own message says how to change its limit
         raise JsonError(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
-    # Counting brackets bounds the depth from above; only suspects pay for the walk.
+    # The number of brackets bounds the depth from above: most documents need no walk.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH or len(body) > MAX_NODES:
         _check_shape(value)
     if b"\\u" in body:
@@ -79,8 +79,8 @@ def decode(body: bytes) -> Any:
 
 
 def check(value: Any) -> None:
-    """Raises `JsonError` where a value that is no longer bytes would not have been accepted, or cannot be
-    reckoned with: numbers beyond every float break whoever compares or prints them."""
+    """Raises `JsonError` for a decoded value that is too deep or too large for `decode`, or that has a number beyond
+    the range of floats, which code that compares or prints it cannot take."""
     _check_shape(value)
     stack = [value]
     while stack:
@@ -90,7 +90,7 @@ def check(value: Any) -> None:
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
         elif isinstance(item, (int, float)) and not -_MAX_NUMBER <= item <= _MAX_NUMBER:
-            raise JsonError("a number is out of range")  # not which: it may have more digits than are printed
+            raise JsonError("a number is out of range")  # without it: it may have more digits than are printed
 
 
 def _check_shape(value: Any) -> None:
@@ -167,8 +167,7 @@ def canonical(value: Any) -> bytes:
 
 
 def repaired(value: Any) -> Any:
-    """`value` with U+0000 and lone surrogates replaced by U+FFFD, so that finished work is
-    never lost to encoding."""
+    """`value` with U+0000 and lone surrogates replaced by U+FFFD, so that a finished result can always be stored."""
     return with_strings(value, _clean)
 
 

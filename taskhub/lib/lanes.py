@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 FRESH_SECONDS = 0.5
-"""Whoever has waited no longer than this tries by itself, although somebody else was left without an answer: that
-may be one broken connection, and others answer."""
+"""A call that has waited no longer than this is begun although another was left without an answer: that may be one
+broken connection only."""
 _thread = threading.local()
 
 
@@ -36,18 +36,18 @@ class Crowded(Exception):
 
 
 class Unanswered(Crowded):
-    """The same, and calls that were begun were left without an answer meanwhile: this one would have been too."""
+    """As `Crowded`, and calls that were begun meanwhile were left without an answer, as this one would have been."""
 
 
 def seconds_left() -> float:
-    """For how long the caller has patience with the call that this thread runs; without end outside of lanes."""
+    """Seconds until the caller of what this thread runs gives up; infinite outside of lanes."""
     until: float = getattr(_thread, "until", math.inf)
     return until - time.monotonic()
 
 
 class _Job:
-    """A call that waits for a lane. Whoever takes its ticket first decides what becomes of it: the
-    lane that begins it, or the caller that gives up."""
+    """A call that waits for a lane. The first to `take` its ticket decides what becomes of it: a lane, which begins it,
+    or its caller, which gives it up."""
 
     __slots__ = ("_ticket", "about", "asked", "call", "future", "loop", "until")
 
@@ -69,22 +69,21 @@ class _Job:
     def take(self) -> bool:
         """Whether the ticket was still there; it is now gone."""
         try:
-            self._ticket.pop()  # one step of the interpreter: never given to two threads
+            self._ticket.pop()  # atomic: no two threads get it
         except IndexError:
             return False
         return True
 
 
 class Lanes:
-    """`count` daemon threads named `{name}-{n}`; `after` runs in the lane after each call
-    (to drop a broken connection), `at_exit` when the lane ends. `explain` turns what a call raised into
-    what its caller is told. Of `run`, `most` calls wait here, and a lane that comes to one that waited longer
-    than `patience` seconds does not begin it; both are told what `explain` makes of `Crowded`.
+    """`count` daemon threads named `{name}-{n}`. `after` runs in the lane after each call (to drop a broken
+    connection), `at_exit` when the lane ends. `explain` turns what a call raised into what its caller gets. At most
+    `most` calls of `run` wait, and one that waited longer than `patience` seconds is not begun; the callers of both get
+    what `explain` makes of `Crowded`.
 
-    `unanswered` is the moment, by `time.monotonic`, when last a call was left without an answer for so long that
-    nobody need try who waited through it: where every lane waits for a server that hangs, each next caller would
-    begin as late as the one before has ended. Such calls are not begun either, and told what `explain` makes of
-    `Unanswered`."""
+    `unanswered` returns when, by `time.monotonic`, a call was last left without an answer for too long. Calls that were
+    waiting then are not begun either, and get what `explain` makes of `Unanswered`: where every lane waits for a server
+    that hangs, each would begin only when the one before has ended."""
 
     def __init__(
         self,
@@ -135,12 +134,12 @@ class Lanes:
             raise self.crowded()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        # Looked at by the lane that takes it: a timer for each call would cost more than the hop.
+        # The lane that takes the call checks how long it waited: a timer for each would cost more than the hop.
         self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop, self.patience))
         return await future
 
     async def run_surely(self, call: Callable[[], T]) -> T:
-        """`call()`, however long it waits: what cleans up is not given up."""
+        """`call()`, however long it has to wait, for cleaning up."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = _Job(call, future, loop, math.inf)
@@ -149,19 +148,19 @@ class Lanes:
         return await future
 
     def crowded(self) -> BaseException:
-        """What a caller is told for whom no lane was free in time."""
+        """The error for a caller for whom no lane was free in time."""
         return self._explain(Crowded())
 
     def vain(self, asked: float) -> BaseException | None:
-        """What a caller is told who asked then, by `time.monotonic`, and need not wait any more."""
+        """The error for a call of that moment, by `time.monotonic`, that is not to be begun; `None` where it is."""
         if asked + FRESH_SECONDS < self._unanswered():
             return self._explain(Unanswered())
         return self.crowded() if asked + self.patience < time.monotonic() else None
 
     async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
-        """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here.
-        Raises `Crowded`, what `explain` makes of `Unanswered`, and what the call raised. A caller that is
-        cancelled before it began takes the call with it; once begun it runs to its end."""
+        """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here. Raises
+        `Crowded`, what `explain` makes of `Unanswered`, and what the call raised. When the caller is cancelled, a call
+        that has not begun never does, and one that has runs to its end."""
         if self._in_line >= most:
             raise Crowded
         loop = asyncio.get_running_loop()

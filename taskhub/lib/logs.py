@@ -1,4 +1,4 @@
-"""What log lines tell beside their message: which request, task and server they are about."""
+"""The labels of log lines: which request, task and server a line is about."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
 
 class about:  # noqa: N801 - used as a function
     """`with about(labels)`: lines written meanwhile, in this task or thread and in what it starts, bear these labels as
-    well. On the way of every request, where a generator would cost as much again as all that is done here."""
+    well. A class, since every request uses it and a generator would double its cost."""
 
     __slots__ = ("_labels", "_token")
 
@@ -38,14 +38,14 @@ def current() -> Mapping[str, str]:
 
 
 def carry(labels: Mapping[str, str]) -> None:
-    """From now on lines of this thread bear the labels of whoever it works for, and no others."""
+    """From now on lines of this thread bear these labels, of the caller that it works for, and no others."""
     _ABOUT.set(labels)
 
 
 class TextLine(logging.Formatter):
-    """A line of text, whatever strangers put into its message: what would begin another line, or not be seen, is
-    spelled out (`lib.signs.spelled`). A traceback follows in lines of its own, each indented: an error's text, which
-    may be a stranger's, begins no line."""
+    """A line of text. Line breaks and invisible characters in its message, which may quote foreign text, are spelled
+    out (`lib.signs.spelled`). A traceback follows in lines of its own, each indented, so that the foreign text in an
+    error never begins a line."""
 
     def __init__(self) -> None:
         super().__init__("{asctime} {levelname:<7} {name}: {message}", style="{")
@@ -82,8 +82,8 @@ class WithoutQuery(logging.Filter):
 
 class JsonLine(JsonFormatter):
     """A line of JSON: `time` (RFC 3339), `level`, `logger`, `message`, the `pid` of the process, a traceback in
-    `exception`, and what the line is about, each label by its name. All in ASCII: half an emoji, which no UTF-8 holds,
-    must not lose its line."""
+    `exception`, and the labels, each by its name. All in ASCII: a lone surrogate has no UTF-8, and its line would be
+    lost."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -96,7 +96,7 @@ class JsonLine(JsonFormatter):
                 "stack_info": "stack",
             },
             timestamp="time",
-            # Django hands its request along, uvicorn its message with colours: neither is for a log.
+            # Not for a log: the request that Django adds, and the message with colours that uvicorn adds.
             reserved_attrs=[
                 *logging.makeLogRecord({}).__dict__,
                 *("message", "asctime", "request", "status_code", "color_message"),

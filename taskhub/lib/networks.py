@@ -6,8 +6,8 @@ import ipaddress
 
 
 def network(address: str) -> str:
-    """The address itself, and of one of IPv6 its network of 64 bits, in which whoever has one address has them all.
-    What is no address stays as it is."""
+    """The address itself, or of an IPv6 address its /64 network: whoever has one address of it has them all. Any other
+    text is returned as it is."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

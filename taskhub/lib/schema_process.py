@@ -17,14 +17,14 @@ from typing import Any, Final
 import jsonschema_rs
 
 CHECK_SECONDS: Final = 5.0
-"""Of one check."""
+"""The longest that one check may take."""
 CHECKER_IDLE_SECONDS: Final = 60
-"""After this without a check the process ends by itself."""
+"""The process ends by itself after so long without a check."""
 CHECKER_MEMORY: Final = 512 * 1_048_576
 BACKTRACK_LIMIT: Final = 100_000
-"""Steps of one pattern at one text."""
+"""Steps of one pattern over one text."""
 PATTERN_BYTES: Final = 1_048_576
-"""Of one compiled pattern."""
+"""The size of one compiled pattern."""
 MAX_COMPILED: Final = 200
 MAX_WORDS: Final = 300
 
@@ -52,14 +52,14 @@ def _refuse(uri: str) -> Any:
 
 
 def serve() -> None:
-    """Answer until nobody asks any more."""
+    """Answer until the input ends or nothing comes for `CHECKER_IDLE_SECONDS`."""
     import resource  # needed by this process only, and not there on every system
 
     resource.setrlimit(resource.RLIMIT_AS, (CHECKER_MEMORY, CHECKER_MEMORY))
     compiled: OrderedDict[bytes, Any] = OrderedDict()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while select.select([source], [], [], CHECKER_IDLE_SECONDS)[0] and len(head := source.read(HEAD.size)) == HEAD.size:
-        # Whoever asked may be gone by the time it would end.
+        # In case the process that asked, and would end this one, is gone.
         spent = resource.getrusage(resource.RUSAGE_SELF)
         seconds = int(spent.ru_utime + spent.ru_stime + CHECK_SECONDS + 1)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
@@ -84,12 +84,12 @@ def _looked(compiled: OrderedDict[bytes, Any], schema: bytes, body: bytes) -> It
         yield FITS
         return
     found = None
-    if b'"pattern' in schema:  # one that was given up counts as one that does not match
+    if b'"pattern' in schema:  # a pattern that was given up counts as one that does not match
         found = next(checks.iter_errors(value))
         if _exhausted(found):
             yield UNCHECKED + f"a pattern takes more than {BACKTRACK_LIMIT:,} steps\n".encode()
             return
-    # Said before the words are found: for alternatives that recurse they cost far more than the check.
+    # Sent before the message is made: for alternatives that recurse that costs far more than the check.
     yield MISFIT
     found = found or next(checks.iter_errors(value))
     where = "/".join(str(part) for part in found.instance_path)

@@ -1,9 +1,9 @@
 """Checking a value against a JSON Schema that a stranger wrote.
 
 Such a schema is a program: patterns that backtrack, references that double at every step, alternatives that recurse.
-A validator with bounded patterns still runs for minutes on 200 bytes of the last, and holds the interpreter all that
-time. So only what must be cheap by its sizes alone is checked here; all else in a process of its own, which is killed
-when its time is over (`lib.schema_process`).
+A validator with bounded patterns still runs for minutes on 200 bytes against such alternatives, and holds the
+interpreter all that time. So a check is made here only if sizes alone show that it is cheap, and else in a process of
+its own, which is killed when its time is over (`lib.schema_process`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from taskhub.lib.schema_process import CHECK_SECONDS, FITS, HEAD, MISFIT, short
 PLAIN_COST: Final = 2_000_000
 """Parts of a schema, references followed, times bytes of the value: up to here a check takes milliseconds."""
 MAX_KEPT: Final = 200
-"""Compiled schemas of a server, and those that proved impossible to check."""
+"""Compiled schemas of a server that are kept; and as many that could not be checked."""
 MAX_NESTING: Final = 64
 
 _SCHEMA: Final = frozenset({"additionalProperties", "items", "not"})
@@ -48,22 +48,22 @@ _UNKNOWN: Final = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`problem`: what does not fit, and where. `unchecked`: why nobody can tell. Neither: it fits."""
+    """`problem`: what does not fit, and where. `unchecked`: why it could not be checked. Both empty: it fits."""
 
     problem: str = ""
     unchecked: str = ""
 
 
 class Checker:
-    """Checks values against the schemas of one server; aside one at a time, so that a server whose checks take long
-    holds up only its own. Used in one event loop, until `close`."""
+    """Checks values against the schemas of one server. Checks in the other process take turns, so that a server whose
+    checks take long holds up only its own. For one event loop, until `close`."""
 
     def __init__(self) -> None:
         self._plain: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
         self._given_up: OrderedDict[bytes, str] = OrderedDict()
         self._turn = asyncio.Lock()
         self._hands = threading.Lock()
-        """Held by the thread that talks to the other process, which may outlive the task that waits for it."""
+        """Held by the thread that talks to the other process; the thread may outlive the task that waits for it."""
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
@@ -76,7 +76,7 @@ class Checker:
             return Checked(unchecked=short(str(error)))
         mark = hashlib.sha256(text).digest()
         cost, validator = self._compiled(mark, schema)
-        # What does not fit is looked at again aside: the words for it can cost more than any check.
+        # What does not fit is checked again in the other process: making the message can cost more than any check.
         if validator is not None and cost * len(body) <= PLAIN_COST and validator.is_valid(value):
             return Checked()
         if (why := self._given_up.get(mark)) is not None:
@@ -117,7 +117,7 @@ class Checker:
             if said == FITS:
                 return Checked()
             if not words:
-                self._end()  # it is still at it, or has ended for want of time or memory
+                self._end()  # it still checks, or has run out of time or memory
             if said == MISFIT:
                 return Checked(problem=words or "it does not fit")
             return Checked(unchecked=words or f"the check takes more than {CHECK_SECONDS:.0f} s, or too much memory")
@@ -130,7 +130,7 @@ class Checker:
             said = self._heard(end)
         except BrokenPipeError:
             said = b""
-        if not said and not fresh and time.monotonic() < end:  # it had ended, since nobody asked for long
+        if not said and not fresh and time.monotonic() < end:  # it had ended, idle for too long
             self._end()
             self._send(schema, value)
             said = self._heard(end)
@@ -149,14 +149,14 @@ class Checker:
                 start_new_session=True,
             )
         pipe = _open(self._process.stdin)
-        # It reads all of it before it begins, so this never waits for a check.
+        # The process reads everything before it checks, so writing never waits for a check.
         pipe.write(HEAD.pack(len(schema), len(value)))
         pipe.write(schema)
         pipe.write(value)
         pipe.flush()
 
     def _heard(self, end: float) -> bytes:
-        """The next byte it says; empty when it says none before `end`, or never will."""
+        """The next byte of its output; empty when none comes before `end`, or the output has ended."""
         assert self._process is not None
         number = _open(self._process.stdout).fileno()
         waiting = select.poll()  # not select(): descriptors may be beyond 1,024
@@ -182,7 +182,7 @@ class Checker:
 
 
 def surely_fits(schema: Any, value: Any) -> bool:
-    """Whether `value` fits, where telling is cheap; `False` also where it might not be. Never raises."""
+    """Whether `value` fits, where checking is cheap; `False` also where it is not. Never raises."""
     try:
         body = jsonx.encode(value)
         if plain_cost(schema) * len(body) > PLAIN_COST:
@@ -193,13 +193,13 @@ def surely_fits(schema: Any, value: Any) -> bool:
 
 
 def plain_cost(schema: Any) -> int:
-    """How many parts of the schema one part of a value can meet at most, references followed; more than any limit
-    where that depends on anything but sizes: patterns, recursion, words that are not known here."""
+    """How many parts of the schema one part of a value is checked against at most, references followed; above any limit
+    where the cost depends on more than sizes: patterns, recursion, keywords that are not known here."""
     tables = schema if isinstance(schema, dict) else {}
     costs = _Costs(tables)
     found = costs.of(schema, 0)
     for table in (tables.get(word) for word in _TABLES):
-        if isinstance(table, dict):  # what nothing refers to is compiled all the same
+        if isinstance(table, dict):  # definitions that nothing refers to are compiled too
             found += sum(part for part in (costs.of(entry, 1) for entry in table.values()) if part >= _UNKNOWN)
     return found
 
@@ -236,7 +236,7 @@ class _Costs:
         if len(parts) != 3 or parts[0] != "#" or parts[1] not in _TABLES:
             return _UNKNOWN
         if reference not in self._known:
-            self._known[reference] = _UNKNOWN  # where it leads back to itself
+            self._known[reference] = _UNKNOWN  # for a reference that leads back to itself
             table = self._tables.get(parts[1])
             self._known[reference] = self.of(table.get(parts[2]) if isinstance(table, dict) else None, 1)
         return self._known[reference]

@@ -1,8 +1,7 @@
-"""What others hold for us: strings handed to clients, and secrets that lie in the database.
+"""Signs strings that clients carry for us, and encrypts secrets that are stored in the database.
 
-`Signer` makes opaque, authenticated strings (cursors, `requestState`): the holder can neither
-read meaning into them nor change them. HMAC-SHA256 over the purpose and the payload; the payload
-itself is not secret, unless it is encrypted as well. `Vault` encrypts.
+`Signer` makes opaque, authenticated strings (cursors, `requestState`), which their holder cannot change: HMAC-SHA256
+over the purpose and the payload. The payload itself is not secret, unless it is encrypted as well. `Vault` encrypts.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Signer:
         return value
 
     def encrypt(self, purpose: str, value: Any, *, seconds: int) -> str:
-        """As `sign`, and the holder cannot read it either."""
+        """As `sign`, but the holder cannot read it."""
         return self._vault.encrypt(self.sign(purpose, value, seconds=seconds)).decode()
 
     def decrypt(self, purpose: str, text: str) -> Any:
@@ -83,7 +82,7 @@ class Vault:
         self._fernet = fernet.Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"taskhub.vault.v1" + key).digest()))
 
     def encrypt(self, secret: str) -> bytes:
-        """What may lie in the database."""
+        """The secret, encrypted, to be stored."""
         return self._fernet.encrypt(secret.encode())
 
     def decrypt(self, encrypted: bytes) -> str:

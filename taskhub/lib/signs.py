@@ -1,9 +1,8 @@
-"""Characters that nobody sees: what turns the direction of text, joins, fills or ends it without a mark.
+"""Invisible characters: those that change the direction of text, join, fill or end it, and show no sign.
 
-Text of strangers is stored as it came and shown with these made visible, so that what a person reads
-is what is there. The list is Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties), the
-controls but for tab and line feed, the separators of lines and paragraphs, and the blank braille
-cell. Spaces that look like spaces are left.
+Foreign text is stored as it came and shown with these made visible, so that a person reads all that is there. The list
+is Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties), the controls but for tab and line feed, the
+separators of lines and paragraphs, and the blank braille cell. Spaces that look like spaces are left.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _EMOJI_STYLE, _JOINER = "\ufe0f", "\u200d"
 
 
 def invisible(text: str) -> list[tuple[int, str]]:
-    """(position, character) of each invisible one. Those that hold an emoji together are part of
-    a picture that is seen, and are not counted; nor are tab and line feed."""
+    """(position, character) of each invisible one. Not counted are those within an emoji, which can be seen as part of
+    it, and tab and line feed."""
     return [(found.start(), found[0]) for found in _INVISIBLE.finditer(text) if not _in_emoji(text, found.start())]
 
 
@@ -84,12 +83,12 @@ def spelled(text: str) -> str:
 def visible_json(value: Any, *, indent: int | None = 2) -> str:
     """JSON of the value with text as it is, but invisible characters in it as escapes: still the same JSON."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
-    # Outside of strings there are line feeds and blanks only, so each of these stands in one.
+    # Outside of strings JSON has line feeds and blanks only, so each invisible character is in a string.
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _in_emoji(text: str, at: int) -> bool:
-    """One variation selector after a symbol, and a joiner between two."""
+    """Whether the character at `at` is a variation selector after a symbol, or a joiner between two."""
     before = text[at - 1] if at else ""
     if text[at] == _EMOJI_STYLE:
         return _symbol(before)

@@ -1,4 +1,4 @@
-"""What would be said for every request is said once in a while."""
+"""Limits what would be logged for every request to once in a while."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 class Throttle:
-    """Call it before saying something: true at most once in `seconds`."""
+    """Call it before logging: true at most once in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

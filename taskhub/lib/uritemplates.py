@@ -1,7 +1,7 @@
 """Whether a URI could have come from a URI template (RFC 6570).
 
-The RFC defines expansion only; this is its inverse without the values. A set of positions moves
-through the template, so no template and no URI, whoever sent them, can make it slow.
+The RFC defines expansion only; this is its inverse without the values. It moves a set of positions through the
+URI, so no template and no URI, whoever sent them, can make it slow.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _after(part: _Part, uri: str, at: set[int]) -> set[int]:
         end = start + 1 if part.lead else start
         if part.lead:
             found.add(end)
-        # Where an earlier start has been already, everything behind it is known.
+        # Positions before `reached` are known from an earlier start.
         end = max(end, reached)
         while end < len(uri) and uri[end] not in part.excluded:
             end += 1

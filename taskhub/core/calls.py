@@ -1,5 +1,4 @@
-"""What a call is called where many stand in a row: its arguments in a few words, so that two of one tool can be told
-apart."""
+"""The short name of a call in a list: its arguments in a few words, so that two calls of one tool can be told apart."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ LONGEST: Final = 80
 _SEARCHED: Final = 1_000
 """Characters of a text that are searched for secrets before it is cut to `LONGEST_VALUE`."""
 _CONSIDERED: Final = 200
-"""Arguments among which the shortest are sought."""
+"""How many arguments are looked through for the shortest."""
 _MEMBERS: Final = 5
-"""Values of an array or object that are written, and arguments beyond those of a rule."""
+"""How many values of an array or object are written, and how many arguments besides those of a rule."""
 _DEPTH: Final = 2
 _BETWEEN: Final = " · "
 _CUT: Final = "…"
@@ -29,8 +28,8 @@ _decoder = json.JSONDecoder()
 
 
 def begun(text: str) -> dict[str, Any]:
-    """The arguments of which `text` is the JSON, or its beginning: those that stand there whole, and what there is
-    of a text that does not."""
+    """The arguments in `text`, which is their JSON or its beginning: those that are complete, and the beginning of a
+    string that is cut off."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -41,8 +40,8 @@ def begun(text: str) -> dict[str, Any]:
 
 
 def settled(params: dict[str, Any]) -> dict[str, Any]:
-    """Of the arguments that the rule of an approval names, those that are what it names, given or by default.
-    `params` are those of the question."""
+    """The arguments whose value, given or by default, is the one that the rule of an approval names. `params` are those
+    of the question."""
     rule, because = (params.get(part) for part in ("rule", "because"))
     if not isinstance(rule, dict) or not isinstance(because, dict):
         return {}
@@ -50,9 +49,9 @@ def settled(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def short(arguments: dict[str, Any], rule: Iterable[str] = ()) -> str:
-    """The arguments on one line: those that `rule` names, then the shortest others, as long as there is room. A text
-    stands for itself, any other value behind its name. What sounds like a secret is hidden. It is text of strangers,
-    to be shown as such."""
+    """The arguments on one line: those that `rule` names, then the shortest others, as long as there is room. A string
+    stands alone, any other value behind its name. What sounds like a secret is hidden. It is foreign text, to be shown
+    as such."""
     first = [name for name in rule if name in arguments]
     words = [_word(name, arguments[name]) for name in first]
     others = [
@@ -71,7 +70,7 @@ def short(arguments: dict[str, Any], rule: Iterable[str] = ()) -> str:
 
 
 def _members(text: str) -> dict[str, Any]:
-    """Of an object whose JSON breaks off."""
+    """The members of an object whose JSON is cut off."""
     found: dict[str, Any] = {}
     at = _past(text, 0, "{")
     try:
@@ -92,7 +91,7 @@ def _members(text: str) -> dict[str, Any]:
 
 
 def _text(text: str, at: int) -> tuple[str, int]:
-    """The string that begins there, perhaps broken off: also in the middle of an escape."""
+    """The string that begins at `at`, and where it ends. It may be cut off, also in the middle of an escape."""
     try:
         return _decoder.raw_decode(text, at)
     except ValueError:
@@ -105,7 +104,7 @@ def _text(text: str, at: int) -> tuple[str, int]:
 
 
 def _past(text: str, at: int, sign: str) -> int:
-    """Behind the sign and what is blank around it; 0 where another stands there, or nothing."""
+    """The position after `sign` and the blanks around it; 0 where `sign` does not come next."""
     rest = text[at : at + 10].lstrip()
     if not rest.startswith(sign):
         return 0
@@ -148,7 +147,7 @@ def _shown(name: str, value: Any, depth: int) -> str:
 
 
 def _reads_like_another(text: str) -> bool:
-    """Whether it is JSON of something else, such as a number."""
+    """Whether the string, without quotes, would be taken for another JSON value, such as a number, or for nothing."""
     try:
         return not isinstance(json.loads(text[:_SEARCHED]), str)
     except (ValueError, RecursionError):

@@ -20,7 +20,7 @@ class TaskHubError(Exception):
 
 
 class NotFound(TaskHubError):
-    """Missing, or not yours: the two are told apart nowhere."""
+    """Missing, or somebody else's: a caller is never told which."""
 
     code = "not_found"
 

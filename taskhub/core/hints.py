@@ -22,36 +22,36 @@ CATALOGUE: Final = "catalogue"
 
 
 def context_topic(context_id: int) -> str:
-    """What rings when any task of the context changed."""
+    """The topic that rings when any task of the context changed."""
     return f"context:{context_id}"
 
 
 STANDING: Final = "standing"
-"""What rings for everybody when it may be anybody who may not stay."""
+"""The topic that rings when any client's or person's standing may have changed."""
 
 
 def standing_topic(context_id: int) -> str:
-    """What rings when what the context may do is not what it was."""
+    """The topic that rings when what the context may do has changed."""
     return f"standing:{context_id}"
 
 
 def session_topic(public_id: str) -> str:
-    """What rings when a session ended, or follows something else."""
+    """The topic that rings when a session ended, or follows other resources."""
     return f"session:{public_id}"
 
 
 def relay_topic(relay_id: int) -> str:
-    """What rings when a relayed request has its outcome."""
+    """The topic that rings when a relayed request has its outcome."""
     return f"relay:{relay_id}"
 
 
 def follow_topic(holder: str) -> str:
-    """What rings when a worker follows what a stream wants."""
+    """The topic that rings when a worker follows the resources that a stream wants."""
     return f"follow:{holder}"
 
 
 def resource_topic(server_id: int, uri: str) -> str:
-    """What rings when a resource has changed: hints carry no uris, which may hold anything."""
+    """The topic that rings when a resource has changed. A digest, since an uri may hold any character."""
     return f"resource:{server_id}:{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
@@ -81,7 +81,7 @@ class TaskHint(Hint):
     public_id: str
 
     def rings(self) -> tuple[str, ...]:
-        """Who waits for the task, and who for any task of its context."""
+        """The topic of the task, and that of its context."""
         return (self.public_id, context_topic(self.context_id))
 
     def in_tenant(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class TasksWaiting(Hint):
 
 
 class CatalogueChanged(Hint):
-    """A server, tool, offer or policy is not what it was."""
+    """A server, tool, offer or policy has changed."""
 
     letter = "c"
     everywhere = ("servers",)
@@ -126,14 +126,14 @@ class CatalogueChanged(Hint):
 
 @dataclass(frozen=True)
 class ServerStale(Hint):
-    """Somebody wants the server to be connected and read again."""
+    """A server is to be connected and read again."""
 
     letter = "s"
     server_id: int
 
 
 class StandingChanged(Hint):
-    """What some client or person may do is not what it was. Every stream looks whether it may stay."""
+    """What some client or person may do has changed. Every stream looks whether it may stay."""
 
     letter = "p"
     everywhere = ("clients",)
@@ -141,7 +141,7 @@ class StandingChanged(Hint):
 
 @dataclass(frozen=True)
 class ClientStandingChanged(Hint):
-    """The same of one client alone: its streams look whether they may stay."""
+    """What one client may do has changed: its streams look whether they may stay."""
 
     letter = "e"
     everywhere = ("clients",)
@@ -162,7 +162,7 @@ class SignedOut(Hint):
 
 @dataclass(frozen=True)
 class SessionChanged(Hint):
-    """A session of a client ended, or follows something else."""
+    """A session of a client ended, or follows other resources."""
 
     letter = "n"
     public_id: str
@@ -232,7 +232,7 @@ class ResourceChanged(Hint):
 
 
 class SchemaChanged(Hint):
-    """Another release has been at the database: every process looks whether it can go on."""
+    """Another release has changed the database: every process looks whether it can go on."""
 
     letter = "v"
 
@@ -274,7 +274,7 @@ _TABLE: Final = {kind.letter: (kind, _readers(kind)) for kind in KINDS}
 
 
 def encode(*hints: Hint) -> str:
-    """As one notification: Postgres takes less than 8,000 bytes."""
+    """The hints as one notification, of which Postgres takes less than 8,000 bytes."""
     return ";".join(map(str, hints))
 
 

@@ -20,12 +20,12 @@ META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 """In the `_meta` of every request since 2026-07-28: its presence tells that era from the one before."""
 
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
-"""In the `_meta` of results of that era: whose they are."""
+"""In the `_meta` of results of that era: which server made them."""
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
 TASK_HEADER: Final = "TaskHub-Task"
-"""Of an answer that keeps its caller waiting for a task: its id."""
+"""The header of an answer whose caller is kept waiting for a task: the task's id."""
 PROGRESS: Final = "io.taskhub/progress"
 """In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
 MODE_HINT: Final = "taskhub/task"
@@ -34,13 +34,13 @@ MODE_HINT: Final = "taskhub/task"
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
 
 OAUTH_ISSUER: Final = "taskhub/oauth"
-"""The issuer of contexts that come from our authorization server. A name and no address: who moves
-TaskHub to another address keeps its tasks."""
+"""The issuer of contexts that come from our authorization server. A name and no address, so that clients keep their
+tasks when TaskHub moves to another address."""
 
 MAX_URI: Final = 1_024
 """Characters of a resource's uri or a template that are kept."""
 
 
 def told_apart(server_name: str, name: str) -> str:
-    """The name instead of one that an earlier server has. It may be taken too: then this of it, and so on."""
+    """The name to use where an earlier server has `name`. If that is taken as well, it is called again with it."""
     return f"{server_name}.{name}"

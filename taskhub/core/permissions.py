@@ -38,8 +38,8 @@ SCOPE_NEEDS: Final[dict[str, str]] = {
     "tasks:answer": "question.answer",
     "tasks:cancel": "task.cancel",
 }
-"""Scope: the permission a person needs to hand it to a program. Nobody gives away what they may not
-do themselves; making a tool run is what `task.rerun` lets a person do."""
+"""Scope: the permission that a person needs to give it to a program, since nobody may give away what they may not do
+themselves. `tasks:call` needs `task.rerun`, which lets a person make a tool run."""
 
 
 def grantable(role: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What an operator lays down about a tool: one record, under the names of the tool's columns.
 
-Whatever knows a tool with its policy is a `Policy` too (`ToolRecord`, `domain.catalogue.reads.ToolRow`), so a new field
+Records of a tool with its policy are a `Policy` too (`ToolRecord`, `domain.catalogue.reads.ToolRow`), so a new field
 stands here, in the model, and in the console's form.
 """
 
@@ -41,7 +41,7 @@ class Policy:
         return TaskMode(self.policy_mode or hint or TaskMode.AUTO)
 
     def repeats(self, *, harmless: bool) -> bool:
-        """Whether a call is run again when its worker was lost; `harmless`: by the tool's own word."""
+        """Whether a call is run again when its worker was lost. `harmless`: whether the tool says that it may be."""
         return harmless if self.policy_at_least_once is None else self.policy_at_least_once
 
 

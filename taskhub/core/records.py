@@ -1,4 +1,4 @@
-"""Frozen records: the only shapes that cross a room's wall.
+"""Frozen records, the only data that rooms hand to each other.
 
 Times are timezone-aware UTC; durations carry their unit in the name; ids named `id` are
 internal, `public_id` is what the world sees. JSON payloads that are only passed on stay
@@ -129,9 +129,9 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """Everything `domain.tasks.create.create_task` needs. The last six are of the 2025 wires: the session,
-    the JSON of the request's id and of its progress token, whether the caller was given a handle, and
-    where the client chose the task's id, that id and how long the task is kept after its end."""
+    """Everything `domain.tasks.create.create_task` needs. The last six are for the 2025 wires: the session, the JSON of
+    the request's id and of its progress token, whether the caller was given a handle, and, where the client chose the
+    task's id, that id and how long the task is kept after its end."""
 
     tenant_id: int
     context_id: int
@@ -215,7 +215,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What creation answers; `existed` when an idempotency key found an earlier task."""
+    """The result of a creation; `existed` when an idempotency key found an earlier task."""
 
     task: TaskRecord
     existed: bool
@@ -225,8 +225,8 @@ class Created:
 class Claim:
     """A task a worker has taken: run it under `epoch`, which fences every later write.
 
-    `answers` were given to the tool's questions so far, by its own keys; `given` came with the call,
-    and counts for what the client may answer once it is asked."""
+    `answers` are those to the tool's questions so far, under the tool's own keys. `given` are answers that came with
+    the call, for questions that the client may answer, once they are asked."""
 
     task_id: int
     public_id: str

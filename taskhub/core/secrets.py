@@ -1,5 +1,5 @@
-"""What is a secret in the address or command of a server: pages do not show it, and the database has it encrypted.
-And what sounds like one in the arguments of a call: what a call is called does not tell it."""
+"""Finds what could be a secret in the address or command of a server, which pages hide and the database has
+encrypted; and in the arguments of a call, which the short name of the call hides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 HIDDEN: Final = "•••"
 _SECRET: Final = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
 _UNREADABLE: Final = re.compile(r"^$|[\s'\"\\]")
-"""In a word that stands in quotes."""
+"""A word that is shown in quotes."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(rf"(?:--env=)?{_ASSIGNMENT.pattern}", re.DOTALL)
 _SHORT: Final = 12
@@ -24,7 +24,7 @@ def redacted(transport: str, target: str) -> str:
     """`target` without what could be a secret: of a URL the user and password, the fragment, and the values of
     parameters that sound secret; of a command the values of all variables that it sets (`env NAME=value`,
     `-e NAME=value`, `--env=NAME=value`), `NAME=value`, `--name value`, `--name=value` and `Name: value` where the name
-    sounds secret, and the same of URLs in it. As it is where nothing could be.
+    sounds secret, and the same of URLs in it. Unchanged where nothing could be a secret.
     """
     if transport == "http":
         shown = _redacted_url(target)
@@ -36,21 +36,21 @@ def redacted(transport: str, target: str) -> str:
 
 
 def without_secrets(message: str, transport: str, target: str) -> str:
-    """A text that may quote `target`, whole or in parts."""
+    """`message`, which may quote `target`, whole or in parts, without its secrets."""
     shown = redacted(transport, target)
     if shown == target:
         return message
     message = message.replace(target, shown)
     for secret in sorted(_secrets(transport, target), key=len, reverse=True):
-        # Shorter ones would tear words apart; redacting the whole target has caught those.
+        # Shorter ones would be replaced within words; where the whole target is quoted, they are hidden already.
         if len(secret) >= 4:
             message = message.replace(secret, HIDDEN)
     return message
 
 
 def masked(name: str, text: str) -> str:
-    """The text of an argument without what could be a secret: all of it where the name sounds so, or the name of a
-    header that it is; else what `redacted` hides of a command."""
+    """The text of an argument without what could be a secret: nothing of it where `name` sounds secret; of a header
+    whose name does, without the value; else without what `redacted` hides of a command."""
     if _SECRET.search(name):
         return HIDDEN
     if (header := _HEADER.match(text)) and _SECRET.search(header[1]):
@@ -73,7 +73,7 @@ def _redacted_url(url: str) -> str:
 
 
 def _words(command: str) -> list[tuple[str, str]]:
-    """Each word of a command, and as it is shown: the same where it holds no secret."""
+    """Each word of a command, and how it is shown: the same where it holds no secret."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -70,7 +70,7 @@ class Role(StrEnum):
 
 
 class TaskMode(StrEnum):
-    """Whether a tool's caller gets a task handle. Who cannot have one waits, or is refused by `required`."""
+    """Whether a tool's caller gets a task handle. A caller that cannot have one waits, or is refused by `required`."""
 
     AUTO = "auto"
     """After a short wait."""

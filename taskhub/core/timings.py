@@ -31,7 +31,7 @@ class TimingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """So many took so long: `counts` by bucket, `seconds` in all."""
+    """How many took how long: `counts` by bucket, and all their seconds together in `seconds`."""
 
     server_id: int
     kind: TimingKind
@@ -41,7 +41,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ServerTiming:
-    """The sum of what all workers counted, of all servers of that name."""
+    """The sum of what all workers counted, for all servers of that name."""
 
     server: str
     kind: TimingKind

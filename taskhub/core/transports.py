@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 1, "http": 20})
-"""Of one worker at one server, by transport, where nobody has said otherwise. A command is one process, because its
-state is its own: its calls take turns."""
+"""Calls of one worker at one server at once, by transport, unless the server has a number of its own. A command is one
+process with its own state, so its calls take turns."""
 
 MOST_AT_ONCE: Final = 1_000
-"""What a person may say for one server."""
+"""The highest number that can be set for a server."""

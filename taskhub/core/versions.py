@@ -1,4 +1,4 @@
-"""The versions of the protocol, in one table. Others compare versions by what stands here, never by their text."""
+"""The versions of the protocol, in one table. Versions are compared by this table, never by their text."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Version(StrEnum):
 
 
 class Proposal(StrEnum):
-    """Proposals that are spoken as they stood. A task may be of one, as of a version."""
+    """Proposals that are served as they stood. A task may belong to one, as to a version."""
 
     SEP_1686 = "sep-1686"
     SEP_2557 = "sep-2557"
 
 
 STATELESS: Final = frozenset({Version.MCP_2026_07_28})
-"""Each request says everything, its version included."""
+"""Versions in which each request carries everything, its version included."""
 
 WITH_SESSIONS: Final = frozenset(Version) - STATELESS
-"""`initialize` agrees on the version, for a session."""
+"""Versions that `initialize` agrees on, for a session."""
 
 
 def is_stateless(version: str | None) -> bool:
-    """Whether it is of the wire without sessions. Not for what the table does not know."""
+    """Whether the version has no sessions; `False` for one that the table does not know."""
     return version in STATELESS

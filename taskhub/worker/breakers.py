@@ -21,24 +21,24 @@ from taskhub.lib.lanes import Lanes
 
 
 class Breakers:
-    """Says which servers' calls wait, and which one may try. All of it in the worker's loop; what it asks the database
-    is never part of a claim, and nothing while every server is reached."""
+    """Knows the servers whose breaker is open, and which of them this worker may probe. For the worker's loop only. Its
+    statements are never part of a claim, and there are none while every server can be reached."""
 
     def __init__(self, lanes: Lanes, soon: Callable[[str, Callable[[], Awaitable[object]]], None]) -> None:
-        """`soon(what, do)` does something that nobody waits for."""
+        """`soon(what, do)` runs `do` in the background."""
         self._lanes = lanes
         self._soon = soon
         self._turn = asyncio.Lock()
         self._troubled: set[int] = set()
-        """Servers whose last call, of any worker, could not connect: the next sign of life is worth telling."""
+        """Servers whose last call, of any worker, could not connect: their next sign of life is to be stored."""
         self._open: dict[int, float] = {}
-        """Of these, those whose calls wait, and when to ask for the next try."""
+        """Those of them whose breaker is open, and when to ask for the next probe."""
         self._ours: set[int] = set()
-        """Of these, those that it is for this worker to try, with the next call it gets."""
+        """Those of them that this worker is to probe, with the next call it gets."""
 
     async def refresh(self) -> list[int]:
-        """Look what is so. Returns the servers whose breaker is open and was not before."""
-        async with self._turn:  # what was read first is not applied last
+        """Read the breakers. Returns the servers whose breaker is open and was not before."""
+        async with self._turn:  # one at a time, so that an older reading never replaces a newer one
             found = await self._lanes.run(troubled_servers)
             now, before = time.monotonic(), self._open
             self._troubled = {each.server_id for each in found}
@@ -51,7 +51,7 @@ class Breakers:
         return [server_id for server_id in self._open if server_id not in before]
 
     async def ask(self) -> None:
-        """Get hold of every try that is due, where no other worker has."""
+        """Take every probe that is due, unless another worker has it."""
         if self.patience() > 0:
             return
         late = False
@@ -69,7 +69,7 @@ class Breakers:
             await self.refresh()
 
     def patience(self) -> float:
-        """So many seconds there is nothing to ask."""
+        """Seconds until the next probe is due."""
         return max(0.0, min(self._open.values(), default=math.inf) - time.monotonic())
 
     def rooms(self) -> dict[int, int]:
@@ -77,32 +77,32 @@ class Breakers:
         return {server_id: int(server_id in self._ours) for server_id in self._open}
 
     def begin(self, server_id: int) -> bool:
-        """A call of this server is about to begin. Whether it is the one to try it."""
+        """To be called before a call of this server begins. Returns whether the call is its probe."""
         if server_id in self._ours:
             self._ours.discard(server_id)
             return True
         return False
 
     async def failed(self, server_id: int, problem: str, *, probing: bool) -> bool:
-        """It could not connect. Whether it waits, since the breaker was open before."""
+        """A call could not connect. Returns whether it goes back to the queue, since the breaker was open already."""
         waits = await self._lanes.run(store_failure, server_id, problem, probing=probing)
-        with suppress(Unavailable):  # it is counted, and must not be again
+        with suppress(Unavailable):  # the failure is counted by now, and must not be counted twice
             await self.refresh()
         return waits
 
     def reached(self, server_id: int) -> None:
-        """The server has let somebody in, or answered."""
+        """The server has accepted a connection, or answered."""
         if server_id in self._troubled:
             self._troubled.discard(server_id)
             self._soon("breakers", lambda: self._lanes.run(store_reached, server_id))
 
     def leave(self, server_id: int) -> None:
-        """The call that was to try it has ended without telling whether it can be reached."""
+        """The call that was the probe has ended without telling whether the server can be reached."""
         if server_id in self._open:
             self._soon("breakers", lambda: self._leave(server_id))
 
     async def close(self) -> None:
-        """Leave every try to others."""
+        """Leave every probe to other workers."""
         with suppress(Unavailable):
             for server_id in self._ours:
                 await self._lanes.run(leave_probe, server_id)

@@ -1,5 +1,5 @@
-"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again; one without
-which there is no worker ends it, unless the database is only away."""
+"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again. A vital one, which
+the worker cannot be without, ends the worker, unless the database is only away."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from taskhub.lib.throttle import Throttle
 logger = logging.getLogger(__name__)
 
 FAILED_SECONDS: Final = 60.0
-"""A chore that fails again for the same reason is on the log once in this time."""
+"""A chore that fails again for the same reason is logged once in this time."""
 
 Chore = Callable[[], Awaitable[object]]
 
 
 _waiting: dict[str, str] = {}
-"""By chore why it was not done last."""
+"""By chore: why it last failed."""
 _failed: dict[tuple[str, type[Exception]], Throttle] = {}
 
 
@@ -31,14 +31,14 @@ class Chores:
     """The chores of one process, each a task of the running loop."""
 
     def __init__(self, on_failure: Callable[[str, Exception], None]) -> None:
-        """`on_failure(what, error)` is told when a vital chore meets an error that no retry can mend."""
+        """`on_failure(what, error)` is called when a vital chore meets an error that no retry can mend."""
         self._on_failure = on_failure
         self._loops: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[Exception | None]] = set()
 
     def every(self, what: str, seconds: float, do: Chore, *, vital: bool = False) -> None:
-        """Do it this often, the first time after `seconds`. Where it is `vital`, an error that no retry can mend
-        ends it, and `on_failure` is told."""
+        """Do it this often, the first time after `seconds`. Where it is `vital`, an error that no retry can mend ends
+        the chore, and `on_failure` is called."""
 
         async def loop() -> None:
             while True:
@@ -51,7 +51,7 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def forever(self, what: str, do: Chore) -> None:
-        """Do what is not meant to end, and again whenever it has."""
+        """Run what is not meant to end, and run it again when it has."""
 
         async def loop() -> None:
             while True:
@@ -61,20 +61,20 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def soon(self, what: str, do: Chore) -> None:
-        """Do it once, now, while nobody waits for it."""
+        """Run it once, now, in the background."""
         task = asyncio.create_task(_guarded(what, do))
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
     async def end(self) -> None:
-        """Stop what would go on for ever."""
+        """Stop the chores that repeat."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
 
 
 async def _guarded(what: str, do: Chore) -> Exception | None:
-    """The error, logged, if it is one that no retry can mend."""
+    """The logged error, if no retry can mend it."""
     try:
         await do()
     except asyncio.CancelledError:
@@ -85,7 +85,7 @@ async def _guarded(what: str, do: Chore) -> Exception | None:
             logger.warning("%s: %s", what, error)
         _waiting[what] = str(error)
     except Exception as error:
-        # Whoever waits for the chore is told each time; the log, which it would flood, is not.
+        # The log, which this would flood, has it once in a while; the caller is told each time.
         again = _failed.setdefault((what, type(error)), Throttle(FAILED_SECONDS))
         if again():
             logger.exception("%s failed", what)

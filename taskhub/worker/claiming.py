@@ -1,4 +1,4 @@
-"""The slots of a worker: what is claimed into them, what they hold, and the leases of that."""
+"""The slots of a worker: which tasks it claims, which it runs, and their leases."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from taskhub.worker.running import Runner, Running
 logger = logging.getLogger(__name__)
 
 WHOLE_SECONDS = 5.0
-"""How often at least a claim looks at the whole queue, not only at what came since the last one."""
+"""How often at least a claim looks at the whole queue, not only at tasks queued since the last claim."""
 SKIPPED_SECONDS = 0.05
-"""After this a task is looked at again whose lock somebody held at the moment of the claim."""
+"""When to look again at a task whose lock was held at the moment of the claim."""
 NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
 SHUT_SECONDS = 0.5
-"""After this it is asked again whether a server that let nobody in does so now."""
+"""When to ask again whether a server that accepted no connection does so now."""
 SHARE = 2
-"""One client gets at most this part of a worker's slots, also while nobody else waits: a tool that runs
-cannot be put aside for a newcomer, so the room must be there before."""
+"""One client gets at most this part of a worker's slots, even while nobody else waits: a running tool cannot be set
+aside for another client, so there must be slots before it comes."""
 
 
 class Slots:
@@ -51,9 +51,9 @@ class Slots:
         self._since: datetime | None = None
         self._whole_at = 0.0
         self._more = False
-        """Whether the last claim left tasks that could run once another ends: only then does an end wake us."""
+        """Whether the last claim left tasks that can run once another ends: only then does an ended task wake us."""
         self._held_up = False
-        """The same of tasks announced since, whose client has its share here already."""
+        """The same for tasks queued since whose client has its whole share of slots."""
         self._ended = 0
         self._stopping = False
 
@@ -63,16 +63,16 @@ class Slots:
         self.wake()
 
     def wake(self) -> None:
-        """There may be tasks to claim."""
+        """Tell that there may be tasks to claim."""
         self._awake.set()
 
     def wake_for_all(self) -> None:
-        """There may be tasks to claim that have waited while others were taken."""
+        """Tell that there may be tasks to claim that were passed over by earlier claims."""
         self._since = None
         self.wake()
 
     def offer(self, context_id: int) -> None:
-        """A task of that client was queued."""
+        """Tell that a task of this client was queued."""
         held = sum(running.claim.context_id == context_id for running in self.running.values())
         if held >= self.share:
             self._held_up = True  # nothing to claim until one of them ends
@@ -80,7 +80,7 @@ class Slots:
             self.wake()
 
     async def claim_until_stopped(self) -> None:
-        """Claim whenever a slot is free and something may be there for it."""
+        """Claim whenever a slot is free and there may be a task for it."""
         while not self._stopping:
             self._awake.clear()
             free = self.size - len(self.running)
@@ -129,7 +129,7 @@ class Slots:
                 pass
 
     def _scarce(self, free: int) -> dict[int, int]:
-        """The servers that take fewer than `free` calls more from here, and how many each takes."""
+        """The servers that take fewer than `free` more calls of this worker, and how many each takes."""
         narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._unreachable_servers(), 0)
         rooms = {}
         if narrow:
@@ -139,11 +139,11 @@ class Slots:
         return {server_id: room for server_id, room in rooms.items() if room < free}
 
     def _unreachable_servers(self) -> set[int]:
-        """The servers that let nobody in: whoever has waited there for some time goes on asking, for all."""
+        """The servers that accept no connection: a task that has waited there for some time goes on asking for all."""
         return {running.claim.server_id for running in self.running.values() if running.shut_out}
 
     def _is_prober(self, held: Running) -> bool:
-        """Whether it is the first of those that wait for its server, being the one that goes on asking."""
+        """Whether it is the first of the tasks that wait for its server: that one goes on asking."""
         return next(
             (
                 running is held
@@ -172,8 +172,7 @@ class Slots:
                 self.wake()
 
     async def renew(self, pulse: Lanes) -> None:
-        """Lengthen every lease. A task that is not ours any more is dropped at once: somebody else
-        may be running it."""
+        """Renew every lease. A task that is no longer ours is dropped at once: another worker may be running it."""
         held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
         if not held:
             return
@@ -188,14 +187,14 @@ class Slots:
             if running is None or running.claim.epoch != held[task_id]:
                 continue
             if task_id not in kept:
-                # It may also have just settled; then the work is past caring.
+                # Its outcome may have been stored just now: then there is nothing to stop.
                 if time.monotonic() - running.started > 1.0:
                     running.lose()
             elif kept[task_id]:
                 running.cancel()
 
     async def drain(self) -> int:
-        """Let running tools finish for a moment, then give their tasks back. Returns how many those are."""
+        """Let running tools go on for 3 seconds, then give their tasks back. Returns how many were given back."""
         work = [running.work for running in self.running.values() if running.work is not None]
         if work:
             await asyncio.wait(work, timeout=3.0)

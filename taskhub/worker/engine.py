@@ -73,8 +73,8 @@ class Engine:
         on_beat: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_beat` is called with each heartbeat, also while the database is away; `on_stop` when its end begins,
-        perhaps more than once."""
+        """`on_beat` is called with each heartbeat, also while the database is away; `on_stop`, perhaps more than once,
+        when the worker begins to end."""
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
         # Leases and heartbeats have a lane of their own: they must not queue behind results.
@@ -90,7 +90,7 @@ class Engine:
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
-        """Why this release cannot go on with its database, if so."""
+        """Why this release cannot go on with its database; empty while it can."""
         self.failed = False
         """Whether it ended because of an error that no retry can mend; the log has it."""
 
@@ -100,7 +100,7 @@ class Engine:
         self.slots.stop()
 
     def _fail(self, what: str, error: Exception) -> None:
-        """End as when stopped: whoever started this process starts another, which may find things mended."""
+        """End as `stop` does: whatever supervises the process starts another, for which things may be mended."""
         logger.critical("the worker ends, since %s met an error that it cannot go on with", what, exc_info=error)
         self.failed = True
         self.stop()
@@ -152,7 +152,7 @@ class Engine:
                 held.cancel()
         match hint:
             case TaskChanged():
-                return  # first, since most hints are this and ask for nothing more
+                return  # first, since most hints are of this kind and need nothing
             case TaskQueued():
                 self.slots.offer(hint.context_id)
             case TasksWaiting():
@@ -184,9 +184,9 @@ class Engine:
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
         for server_id in await self.breakers.refresh():
-            self.servers.look_again(server_id)  # whoever still reaches it closes the breaker for all
+            self.servers.look_again(server_id)  # if any worker still reaches it, that closes the breaker for all
         self.relays.wake()
-        self.slots.wake_for_all()  # a server that is enabled again may have had calls all the while
+        self.slots.wake_for_all()  # a server that is enabled again may have had queued calls all the while
 
     async def _look_at_schema(self) -> None:
         try:
@@ -196,7 +196,7 @@ class Engine:
             self.stop()
 
     async def _follow(self) -> None:
-        async with self._following:  # what was read first is not applied last
+        async with self._following:  # one at a time, so that an older reading never replaces a newer one
             await self.servers.follow(await self.lanes.run(followed_resources))
 
     async def _renew(self) -> None:
@@ -207,10 +207,10 @@ class Engine:
         try:
             await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
         finally:
-            self._on_beat()  # what the database makes it wait has its own deadlines
+            self._on_beat()  # also while the database is slow or away: that has deadlines of its own
 
     async def _seal(self) -> None:
-        # A batch may be cut short at the edge of a transaction; a lane has others to serve between two of them.
+        # A batch can only end between two transactions; the lane can serve others between two batches.
         while await self.lanes.run(seal_events) > seal.BATCH / 2:
             pass
 
@@ -220,8 +220,8 @@ class Engine:
 
 
 async def _run_jobs() -> None:
-    """procrastinate's own worker, for the durable wake-up and the chores, one of which may go on for hours. It gives up
-    when the database stays away, so it is started again."""
+    """procrastinate's own worker, for the durable wake-up and the scheduled jobs, one of which may take hours. It ends
+    when the database stays away; then it is started again."""
     async with jobs.app().open_async() as app:
         await app.run_worker_async(queues=[QUEUE], concurrency=3, install_signal_handlers=False)
 

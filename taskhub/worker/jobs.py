@@ -1,4 +1,4 @@
-"""procrastinate's side: the durable wake-up, the hourly chores and that of the night. A job is only a wake-up; the
+"""The jobs of procrastinate: the durable wake-up, and those of each hour and night. The wake-up only says "look": the
 truth is the task row, since a stalled worker can finish the job of another."""
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ from taskhub.store.session import begin_async
 logger = logging.getLogger(__name__)
 
 REST: Final = 3.0
-"""So many times as long as it read, a nightly verification then rests: it takes a quarter of one connection's time."""
+"""A nightly verification rests this many times as long as it read: it uses a quarter of one connection's time."""
 
 _wakers: list[Callable[[], None]] = []
 _stopping = threading.Event()
 
 
 def on_wake(call: Callable[[], None]) -> None:
-    """What to call when a wake-up job runs in this process."""
+    """`call` is called when a wake-up job runs in this process."""
     _wakers[:] = [call]
     _stopping.clear()
 
 
 def stop() -> None:
-    """Let what may take hours end soon."""
+    """Make jobs that may take hours end soon."""
     _stopping.set()
 
 
 def app() -> procrastinate.App:
     """procrastinate over Django's own database, with its async connector for a worker."""
-    # As Django's connector would make it for a worker, but for our settings.
+    # As Django's connector would make it for a worker, but with our settings.
     return django_app.with_connector(PsycopgConnector(kwargs=connector_params(), configure=begin_async))
 
 
@@ -78,7 +78,7 @@ def purge_old(timestamp: int) -> None:
             }
         )
     finally:
-        connection.close()  # the thread is procrastinate's, and so would be the open connection
+        connection.close()  # else the connection of procrastinate's thread would stay open
 
 
 def _all(batch: Callable[[], int]) -> None:
@@ -97,20 +97,20 @@ def turn_event_part(timestamp: int) -> None:
 
 
 class NotVerified(Exception):
-    """The log is not as it was sealed, or it cannot be told; says why. `doctor` and `/metrics` count the chore as
-    failed."""
+    """The log differs from its seals, or could not be verified; the message says why. `doctor` and `/metrics` count the
+    chore as failed."""
 
 
 class _Stopped(Exception):
-    """The worker ends."""
+    """The worker is ending."""
 
 
 @django_app.periodic(cron="23 2 * * *")
 @django_app.task(name="taskhub.verify_audit", queue=QUEUE, queueing_lock="verify-audit")
 def verify_log(timestamp: int) -> None:
     """Read the whole audit log and compare it with its seals, in one worker a night: a few thousand events at a time,
-    with rests, and no transaction from one read to the next. What came of it is on record. One that is interrupted
-    begins anew the next night."""
+    with rests, and no transaction from one read to the next. The verdict is on record. A verification that is
+    interrupted begins anew the next night."""
     read_since = time.monotonic()
 
     def rest(events: int, seals: int, part: float) -> None:
@@ -120,7 +120,7 @@ def verify_log(timestamp: int) -> None:
         read_since = time.monotonic()
 
     try:
-        while seal_events():  # what waited while no worker ran, as before a start at this very hour, is no fault
+        while seal_events():  # events not sealed yet, as after a time without workers, are no fault
             pass
         verdict = verify_audit(full=True, report=rest)
         record_verdict(verdict, actor=Actor(name="nightly verification", door=Door.WORKER))
@@ -147,7 +147,7 @@ async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
 @django_app.periodic(cron="17 * * * *")
 @django_app.task(name="taskhub.sweep_sign_ins", queue=QUEUE, queueing_lock="sign-ins")
 def sweep_sign_ins(timestamp: int) -> None:
-    """Delete what is left of sign-ins that ended, and programs that nobody ever let in."""
+    """Delete what is left of sign-ins that ended, and programs that nobody ever allowed anything."""
     try:
         applications.sweep()
     finally:

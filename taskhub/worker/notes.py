@@ -22,8 +22,8 @@ BUFFERED = 500
 
 
 class Notes:
-    """The lines of one task. Lines are kept in order; beyond 500 waiting ones the oldest progress
-    is dropped first, since the newest says it all."""
+    """The lines of one task, in order. Beyond 500 waiting lines the oldest progress is dropped first, since the newest
+    replaces it."""
 
     def __init__(self, claim: Claim, lanes: Lanes) -> None:
         self._claim = claim
@@ -46,8 +46,8 @@ class Notes:
             self._writer = asyncio.create_task(self._write())
 
     async def flush(self) -> None:
-        """Write everything now and take nothing more. Lines that cannot be stored are dropped: they
-        are worth less than the result that follows."""
+        """Write everything now and take nothing more. Lines that cannot be stored are dropped: the result that follows
+        is worth more."""
         # One turn of the loop lets lines that other threads have already handed over arrive.
         await asyncio.sleep(0)
         self._closed = True
@@ -72,6 +72,6 @@ class Notes:
                 await self._lanes.run(note, self._claim, lines)
             except TaskHubError as error:
                 logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)
-            except Exception:  # nobody else would hear of it, and what comes later may be stored again
+            except Exception:  # nothing else reports it, and later lines may be stored again
                 if _throttle():
                     logger.exception("task %s: %d lines lost, perhaps of others too", self._claim.public_id, len(lines))

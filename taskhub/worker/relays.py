@@ -19,10 +19,10 @@ from taskhub.worker.servers import Servers
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 16
-"""Requests to one server under way in this worker: one that is slow holds up nobody else's."""
+"""Requests to one server under way in this worker. Each server has its own, so a slow one does not delay others."""
 
 LOOK_SECONDS = 5.0
-"""How often at least it looks for requests whose hint was lost."""
+"""How often at least it looks for requests, in case a hint was lost."""
 
 
 class Relays:
@@ -36,18 +36,18 @@ class Relays:
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._at: dict[int, int] = {}
-        """The server of each that runs."""
+        """The server of each request that runs."""
         self._dropped: set[int] = set()
-        """Those that run and whose caller has left."""
+        """Running requests whose caller has left."""
         self._busy: Counter[int] = Counter()
 
     def wake(self) -> None:
-        """There may be requests to claim."""
+        """Tell that there may be requests to claim."""
         self._awake.set()
 
     def drop(self, relay_id: int) -> None:
-        """Nobody waits for it any more. A request at a command comes to its own end: the connection that
-        a cancelled one leaves behind is not used again, and a command is its connection."""
+        """The caller of this request has left. It is cancelled, but not at a command: the connection of a cancelled
+        request is not used again, and with a command's connection its process would end."""
         work, server_id = self._running.get(relay_id), self._at.get(relay_id)
         pool = None if server_id is None else self._servers.pool(server_id)
         if work is not None and (pool is None or pool.target.transport != "stdio"):
@@ -95,7 +95,7 @@ class Relays:
         self._at.pop(claim.id, None)
         self._busy[claim.server_id] -= 1
         if self._busy[claim.server_id] == AT_ONCE - 1:
-            self.wake()  # it was full: others may be waiting
+            self.wake()  # the server was full: further requests may be waiting for it
 
     async def _work(self, claim: RelayClaim) -> None:
         try:
@@ -117,7 +117,7 @@ class Relays:
             return Failed(INTERNAL_ERROR, f"Server {claim.server_name} was just disconnected; try again")
         calling = asyncio.ensure_future(pool.run(run_relay(pool, claim)))
         try:
-            # The request counts its own time; a server that blocks its thread does not let it.
+            # The request has a timeout of its own, which cannot fire while a server blocks its thread.
             async with asyncio.timeout(claim.seconds + 1.0):
                 return await asyncio.shield(calling)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""One task in hand: its tool is called, its questions are opened, what came of it is stored."""
+"""One claimed task: calls its tool, opens its questions, stores its outcome."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from taskhub.worker.timings import Timings
 logger = logging.getLogger(__name__)
 
 CONNECTION_SECONDS = 40.0
-"""How long a task in hand waits for a connection to its server (being made, or in use for lists and relays): more
-than two tries take. Then it goes back, and its slot to another."""
+"""How long a claimed task waits for a connection to its server (being made, or in use for lists and relays): more
+than two tries take. Then the task is given back, which frees its slot."""
 
 WAIT_SECONDS = 2.0
-"""How long a task waits in a slot for its server to let it in, unless it is the first of those that do: a server
-that lets nobody in keeps one slot."""
+"""How long a task waits in a slot for its server to accept a connection. The first that waits for a server stays
+longer, so that a server that accepts none takes up one slot."""
 
 TURN_SECONDS = 2.0
-"""How long a task that left its slot so waits at least."""
+"""The least time that a task given back for that reason waits."""
 
 STORE_SECONDS = 30.0
-"""For how long the database may refuse an outcome (an error that is not its being away) before it is dropped."""
+"""How long storing an outcome is tried before it is dropped, where the database is not away but refuses it."""
 
 RETRY_SECONDS = 10.0
 """How long a task waits when this worker is not connected to its server (yet)."""
@@ -58,7 +58,7 @@ class Running:
     notes: Notes
     started: float
     probing: bool = False
-    """Whether it is the one to try a server whose breaker is open."""
+    """Whether it is the probe of a server whose breaker is open."""
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
     cancelling: bool = False
@@ -72,37 +72,37 @@ class Running:
     _withdrawn: bool = False
 
     def cancel(self) -> None:
-        """Somebody asked for its cancellation: the tool is stopped, and the task ends as cancelled."""
+        """Its cancellation was requested: stop the tool; the task ends as cancelled."""
         if not self.cancelling and self.work is not None:
             self.cancelling = True
             self.work.cancel()
 
     def begin(self) -> bool:
-        """Its call has a connection: what it may run counts from the first one on. Whether it may still run: not
-        when it was withdrawn. From any thread."""
+        """Its call has a connection: its running time counts from the first one on. Returns whether it may still run,
+        `False` once it was withdrawn. From any thread."""
         with self._turn:
             if self.begun is None and not self._withdrawn:
                 self.begun = asyncio.get_running_loop().time()
             return not self._withdrawn
 
     def withdraw(self) -> bool:
-        """Whether its call has not begun, and from now on never will."""
+        """Keep the call from beginning. Returns `False` if it has begun."""
         with self._turn:
             self._withdrawn = self.begun is None
             return self._withdrawn
 
     @property
     def shut_out(self) -> bool:
-        """Whether it has waited for its server for as long as it should take."""
+        """Whether it has waited for its server for longer than `WAIT_SECONDS`."""
         return self.begun is None and time.monotonic() - self.started >= WAIT_SECONDS
 
     @property
     def limit(self) -> float:
-        """When it has run for as long as it may, the waiting for people apart."""
+        """When its running time is over, without the time it waits for people, by the loop's clock."""
         return math.inf if self.begun is None else self.begun + self.claim.run_seconds
 
     def lose(self) -> None:
-        """It is somebody else's now: the tool is stopped, and what came of it is dropped."""
+        """Another worker has the task: stop the tool and drop its outcome."""
         if self.work is not None:
             self.lost = True
             self.work.cancel()
@@ -124,8 +124,8 @@ class Runner:
         )
 
     async def run(self, held: Running, *, asks: Callable[[Running], bool] = lambda held: True) -> None:
-        """Until its outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
-        lets nobody in, it is given back soon unless `asks` says that it is the one to go on asking."""
+        """Run until the outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
+        accepts no connection, the task is given back soon, unless `asks` says that it is the one to go on asking."""
         claim = held.claim
         self.timings.add(claim.server_id, TimingKind.WAITED, claim.waited)
         try:
@@ -141,7 +141,7 @@ class Runner:
                 self.breakers.leave(held.claim.server_id)
 
     async def _outcome(self, held: Running, asks: Callable[[Running], bool]) -> Callable[[], Awaitable[bool]] | None:
-        """How to store what came of it; `None` when the lease is lost."""
+        """How to store the outcome; `None` when the lease is lost."""
         claim = held.claim
         pool = self.servers.pool(claim.server_id)
         if pool is None:
@@ -161,7 +161,7 @@ class Runner:
         except TimeoutError:
             if held.withdraw():
                 delay = RETRY_SECONDS if asks(held) else TURN_SECONDS
-                await _abandon(calling, seconds=1.0)  # it need not have stopped
+                await _abandon(calling, seconds=1.0)  # it may go on, but cannot begin any more
                 return self._give_back(claim, delay)
             await _abandon(calling)
             self._ended(held, TimingKind.TIMED_OUT)
@@ -208,13 +208,13 @@ class Runner:
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]
     ) -> Callable[[], Awaitable[bool]]:
-        """Its server could not be reached: it fails, or waits with the others where they wait."""
+        """The server could not be reached: the task fails, or waits if the server's other tasks wait."""
         claim = held.claim
         store: Callable[[], Awaitable[bool]] | None = None
 
         async def settle() -> bool:
             nonlocal store
-            if store is None:  # tried again, it is counted once
+            if store is None:  # counted once, however often storing is tried
                 waits = await self.breakers.failed(claim.server_id, problem, probing=held.probing)
                 held.probing = False
                 store = self._give_back(claim, 0.0, words("waiting_server")) if waits else fault
@@ -239,8 +239,8 @@ class Runner:
         return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
-        """Store the outcome, for as long as the lease could still be ours: a database that is away for a moment must
-        not cost a finished result, nor one that refuses it for a while."""
+        """Store the outcome, and try again for as long as the lease could still be ours: neither a database that is
+        away for a moment, nor one that refuses it for a while, may cost a finished result."""
         claim, pause = held.claim, 0.1
         give_up_at: float | None = None
         while not held.lost:
@@ -255,9 +255,9 @@ class Runner:
                     give_up_at = time.monotonic() + STORE_SECONDS
                     logger.exception("task %s: its outcome cannot be stored; tried again", claim.public_id)
                 elif time.monotonic() >= give_up_at:
-                    if held.begun is None:  # it may run: another worker takes it when the lease ends
+                    if held.begun is None:  # not run yet: another worker takes the task when the lease ends
                         raise
-                    # It has run, and need not run again to meet the same error.
+                    # The tool has run, and running it again would only meet the same error.
                     logger.exception("task %s: its outcome could not be stored and is dropped", claim.public_id)
                     await self._fault(claim, "The tool ran, but what came of it could not be stored")()
                     return
@@ -265,8 +265,8 @@ class Runner:
             pause = min(pause * 2, 2.0)
 
     async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
-        """Opens a question for an older server that waits in the middle of its call, and waits with
-        it. The lease is kept; a lost worker closes the question."""
+        """Open a question for an older server that waits in the middle of its call, and wait for the answer. The lease
+        is kept; when the worker is lost, the question is closed."""
         problem = question_problem(kind, params)
         if problem:
             raise ValueError(problem)
@@ -293,7 +293,7 @@ class Runner:
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()
         due = held.clock.when() if held.clock is not None else None
-        # Never the end of its patience for a connection, which it has.
+        # Not the time limit for getting a connection, which the call has by now.
         limit = None if due is None else max(due, held.limit)
         while True:
             # The tool's time stands still while it waits for an answer.
@@ -313,7 +313,7 @@ class Runner:
 
 
 async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Callable[[Running], bool]) -> CallOutcome:
-    """What came of the call. Raises `TimeoutError` when it has run for too long, or not got to run."""
+    """The outcome of the call. Raises `TimeoutError` when it ran for too long, or could not begin in time."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS
     limit = now() + min(WAIT_SECONDS, may_run)
@@ -329,7 +329,7 @@ async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Ca
 
 
 async def _abandon(calling: asyncio.Future[Any], seconds: float = CANCEL_GRACE_SECONDS / 2) -> bool:
-    """Cancel a call and wait so long for it; whether it really stopped."""
+    """Cancel a call and wait at most `seconds` for its end. Returns whether it has ended."""
     calling.cancel()
     done, _ = await asyncio.wait({calling}, timeout=seconds)
     if not done:

@@ -20,21 +20,21 @@ from taskhub.upstream.pool import Pool, give_up
 logger = logging.getLogger(__name__)
 
 UPDATE_SECONDS = 0.05
-"""How long updates of resources are gathered before they are told."""
+"""How long updates of resources are gathered before they are announced."""
 
 
 class _Held:
     def __init__(self, row: SyncedServer, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
         self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
         self.problem = ""
-        """What the log says is wrong with it."""
+        """The problem with it that was logged last; empty for none."""
 
 
 class Servers:
-    """Follows the table of servers: connects what is new, drops what was disabled or changed."""
+    """Follows the table of servers: connects new ones, drops those that were disabled or changed."""
 
     def __init__(self, lanes: Lanes, on_reached: Callable[[int], None]) -> None:
-        """`on_reached` is told, in this loop, that a server has let somebody in."""
+        """`on_reached` is called, in this loop, when a server has accepted a connection."""
         self._lanes = lanes
         self._on_reached = on_reached
         self._held: dict[int, _Held] = {}
@@ -43,12 +43,12 @@ class Servers:
         self._following = asyncio.Lock()
 
     def pool(self, server_id: int) -> Pool | None:
-        """The server's connections, or `None` when it is not ours to call (yet)."""
+        """The server's connections; `None` while this worker does not have it."""
         held = self._held.get(server_id)
         return held.pool if held else None
 
     def held(self) -> list[int]:
-        """The servers that are ours to call."""
+        """The servers that this worker can call."""
         return list(self._held)
 
     def narrow(self, size: int) -> dict[int, int]:
@@ -56,8 +56,8 @@ class Servers:
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
 
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Hear of changes of these resources (by server), and of no others. Whoever wants one that is
-        followed already is told so."""
+        """Hear of changes of these resources (by server), and of no others. Streams that want one which is followed
+        already are told so."""
         self._wanted = wanted
         for held in list(self._held.values()):
             uris = wanted.get(held.row.id, frozenset())
@@ -66,7 +66,7 @@ class Servers:
                 await self._followed(held.row, already)
 
     def look_again(self, server_id: int) -> None:
-        """List what the server offers again soon."""
+        """List soon what the server offers."""
         held = self._held.get(server_id)
         if held is not None:
             held.watcher.refresh()
@@ -78,7 +78,7 @@ class Servers:
             for server_id, held in list(self._held.items()):
                 row = wanted.get(server_id)
                 if row is not None and row == replace(held.row, calls_at_once=row.calls_at_once):
-                    if row != held.row:  # no reason to let its sessions go
+                    if row != held.row:  # not worth dropping its sessions
                         held.row = row
                         held.pool.resize(row.calls_at_once)
                 else:
@@ -89,7 +89,7 @@ class Servers:
                     self._held[row.id] = self._connect(row)
 
     async def close(self) -> None:
-        """Close every connection, and watch no server any more."""
+        """Close every connection, and end every watcher."""
         held, self._held = list(self._held.values()), {}
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
@@ -145,7 +145,7 @@ class Servers:
             logger.exception("server %s: its catalogue could not be stored", row.name)
 
     def _say(self, row: SyncedServer, problem: str) -> None:
-        """Log what is wrong with the server when that changes or ends, however often it is tried."""
+        """Log what is wrong with the server, but only when that changes or ends."""
         held = self._held.get(row.id)
         if held is None or held.problem == problem:
             return
@@ -168,7 +168,7 @@ class Servers:
             logger.exception("server %s: who follows its resources was not told", row.name)
 
     def _note_updates(self, row: SyncedServer, uris: frozenset[str]) -> None:
-        """Updates are told together, at most twenty times a second, however fast they come."""
+        """Announce updates together, at most twenty times a second."""
         waiting = self._updated[row.id]
         if not waiting:
             loop = asyncio.get_running_loop()

@@ -30,7 +30,7 @@ from taskhub.worker.engine import Engine
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 15.0
-"""The end of a worker takes no longer: running tools get six, what is left the servers and the database."""
+"""The longest that the end of a worker takes: running tools get six of it, servers and database the rest."""
 
 
 class Command(BaseCommand):
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             return
         follow_supervisor()
         raise_open_files()
-        _ = settings.SECRET_KEY  # which seals the audit log: an empty one is refused where it is first read
+        _ = settings.SECRET_KEY  # for the seals of the audit log: reading it here refuses an empty one
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         try:
             check_newer()
             connection.close()
-            gc.freeze()  # what is there by now stays: no collection under load need look at it
+            gc.freeze()  # objects made so far stay: the garbage collector need not look at them under load
             run(_until_stopped(engine))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None

@@ -1,7 +1,7 @@
-"""How much a server behind us may send over HTTP: counted as it comes, before anything is decoded.
+"""How much a server behind us may send over HTTP: counted on arrival, before anything is decoded.
 
-Every request asks for an answer that is not compressed. One that comes compressed all the same is not
-read: 150 KB of it can be a gigabyte.
+Every request asks for an uncompressed answer. A compressed one is not read all the same: 150 KB of it can be a
+gigabyte.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 import httpx2
 
 MAX_ANSWER: Final = 16 * 1_048_576
-"""Bytes of an answer in JSON, and of one event in a stream: twice the largest result, for its spelling."""
+"""Bytes of an answer in JSON, and of one event in a stream: twice the largest result, for escapes and spacing."""
 
 PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 async def bounded(response: httpx2.Response) -> None:
-    """A hook for each response, before its body is read. What goes beyond the bounds raises what the SDK
-    makes an error of the request from; any other error would end the connection without a word."""
+    """A hook for each response, before its body is read. Beyond the bounds it raises an error that the SDK reports for
+    the request; any other would end the connection without a message."""
     encoding = response.headers.get("content-encoding", "")
     coded = {word.strip().lower() for word in encoding.split(",")} - {"", "identity"}
     assert isinstance(response.stream, httpx2.AsyncByteStream)

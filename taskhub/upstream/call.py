@@ -37,12 +37,12 @@ MAX_ERROR_DATA = 65_536
 MAX_CODE = 2**31 - 1
 MAX_OPEN = 16
 MAX_KEY = 256
-"""Characters of the key that a tool asks under."""
+"""Characters of the key of a tool's question."""
 MAX_PAGES = 1_000
 MAX_TRIES = 3
-"""Of a call that nobody has run, because its server had forgotten the session."""
+"""Tries of a call that did not run, because its server had forgotten the session."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
-"""Before a tool that asks for nothing but another call is called again."""
+"""Seconds before each further call of a tool that only asks to be called again."""
 
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
@@ -50,14 +50,14 @@ _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A `CallToolResult` as the server sent it, without `resultType`."""
+    """A `CallToolResult` as the server sent it, but without `resultType`."""
 
     result: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A JSON-RPC error; `unreached` when the server never got the call, and `problem` why."""
+    """A JSON-RPC error. `unreached` when the call never got to the server; `problem` says why."""
 
     error: dict[str, Any]
     unreached: bool = False
@@ -79,7 +79,7 @@ Mirrored = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What goes along with a call besides the arguments."""
+    """What a call carries besides the arguments."""
 
     answers: dict[str, Any] | None
     state: str | None
@@ -95,10 +95,10 @@ class _Again:
 async def call_tool(
     pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
 ) -> CallOutcome:
-    """Call the tool once; again after a pause where it asks for that alone (B26-60). Never raises for what
-    the server does: whatever it answers, or fails to, becomes an outcome. `say` gets log lines and
-    progress as they come; `ask` answers a request that an older server makes in the middle of the call. `begin`
-    is called when there is a connection for it: until then nothing has run, nor does it after an answer of no."""
+    """Call the tool once; again, after a pause, while it only asks to be called again (B26-60). Never raises for what
+    the server does: any answer or failure becomes an outcome. `say` gets log lines and progress as they come; `ask`
+    answers a request that an older server makes in the middle of the call. `begin` is called when there is a connection
+    for the call, which runs only if it returns `True`."""
     roots = isinstance(claim.client_capabilities.get("roots"), dict)
     bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)), begin=begin, roots=roots)
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
@@ -127,7 +127,7 @@ async def _round(
             finally:
                 refused, unconnected = connection.refused_call, connection.unconnected
     except MCPError as error:
-        # A server that was started anew knows no session of before, and has run nothing.
+        # A server that was restarted does not know earlier sessions, and has not run the call.
         if refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         if why := failure(error):
@@ -148,8 +148,8 @@ async def _round(
 async def _answer(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
-    """Whatever the server answers. Raises only when it cannot any more: an error or nonsense is no reason
-    to give the connection up, and with it a command and all it holds in memory."""
+    """What the server answers, errors and nonsense included: they are no reason to drop the connection, and with it a
+    command and all its memory. Raises only when the connection cannot be used any more."""
     mirrored = pool.mirrored
     try:
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
@@ -197,7 +197,7 @@ async def _call(
     except MCPError as error:
         if error.error.code != types.HEADER_MISMATCH:
             raise
-        # What the watcher knows is old by now. The call was refused before it ran, so it may be made again.
+        # The watcher's list is out of date. The call was refused before it ran, so it may be made again.
         await _learn_headers(connection, mirrored)
         return await call()
 
@@ -222,13 +222,13 @@ async def _finished(
 
 
 async def _misfit_of_output(pool: Pool, connection: Connection, tool: str, body: dict[str, Any]) -> Checked:
-    """How the result differs from what the tool's output schema promises. One that cannot be checked, for
-    whatever reason, is as good as one that was: the work is done, and may not be done twice."""
+    """What in the result does not fit the tool's output schema. A result that cannot be checked, for whatever reason,
+    is accepted: the tool has run, and may not run twice."""
     known = tool in pool.outputs
     if not known:
         await _learn_outputs(pool, connection, tool)
     checked = await _checked(pool, tool, body)
-    if checked.problem and known:  # perhaps it has promised something else meanwhile
+    if checked.problem and known:  # the tool may have another schema by now
         await _learn_outputs(pool, connection, tool)
         checked = await _checked(pool, tool, body)
     return checked
@@ -259,8 +259,8 @@ async def _learn_outputs(pool: Pool, connection: Connection, tool: str) -> None:
 
 
 async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
-    """An argument may have to be mirrored into a header (B26-26), which the SDK does for tools it has listed
-    on the same connection."""
+    """List the tools on this connection: the SDK mirrors arguments into headers (B26-26) only for tools that it listed
+    there."""
     assert connection.client is not None
     cursor = None
     try:
@@ -273,12 +273,12 @@ async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
     except (MCPError, ValidationError) as error:
         if gone(error):
             raise
-        logger.info("the headers of tools could not be learnt: %s", reason(error))  # the server says if it minds
+        logger.info("the headers of tools could not be learnt: %s", reason(error))  # a server that needs them refuses
     connection.learnt = mirrored
 
 
 def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The answers that the SDK takes. The others are left out, so that the tool asks again (B26-65)."""
+    """The answers that the SDK accepts. The others are left out, so that the tool asks again (B26-65)."""
     if not answers:
         return answers
     found = {}
@@ -299,7 +299,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
         if len(upstream_key) > MAX_KEY or jsonx.has_nul(upstream_key):
             return _broken(f"the tool asked under a key that holds U+0000 or is longer than {MAX_KEY} characters")
         key = _key(upstream_key, claim)
-        while key in keys:  # one of the tool's may be the digest of another
+        while key in keys:  # a key of the tool's may be the digest of another
             key += "~"
         keys.add(key)
         kind = BY_METHOD[request["method"]]
@@ -323,15 +323,14 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
 
 
 def _key(upstream_key: str, claim: Claim) -> str:
-    """A key is unique for the task's life (T26-30), though a tool may ask the same one again, or use
-    one of ours."""
+    """A key that is unique for the task's life (T26-30), although a tool may use the same key twice, or one of ours."""
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
     ours = key.startswith(("approval", "live-"))
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 
 def waiting_message(questions: list[NewQuestion]) -> str:
-    """What is being waited for, in words a caller and an operator both understand."""
+    """What is being waited for, in words for callers and operators."""
     if all(question.audience is Audience.OPERATOR for question in questions):
         return words("waiting_operator")
     if len(questions) == 1:
@@ -340,8 +339,7 @@ def waiting_message(questions: list[NewQuestion]) -> str:
 
 
 def _passed_on(target: Target, error: MCPError) -> Faulted:
-    """The server's own error, as far as it is of a size and shape that errors have, without what only the hub and
-    the server may know."""
+    """The server's own error, bounded in size and code, without text that only the hub and the server may know."""
     if said := refusal(error):
         return _broken(said.words())
     code, message = error.error.code, target.shown(error.error.message)

@@ -30,14 +30,14 @@ from taskhub.upstream.sieve import UNFIT
 MAX_TOOLS = 1_000
 MAX_SCHEMA_BYTES = 65_536
 MAX_REJECTED_NAME = 94
-"""Of a tool that clients never see, so much is kept; with its server's name before it, the store takes it."""
+"""Characters kept of the name of a rejected tool; with its server's name in front it still fits the column."""
 
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a server. `unread` names what it declares and could not list, and why."""
+    """One listing of a server. `unread` names the lists that it declares and that could not be read, and why."""
 
     protocol: str
     info: dict[str, Any]
@@ -48,14 +48,14 @@ class Snapshot:
 
 
 SNAPSHOT_SECONDS = 60.0
-"""Within which a server must have listed what it offers."""
+"""The longest that listing all that a server offers may take."""
 
 LOOK_SECONDS = 0.2
-"""Between two looks at least: a server may announce changes faster than it can be listed, and a command serves
-nobody else meanwhile."""
+"""The least time between two listings: a server may announce changes faster than it can be listed, and a command
+serves nobody else meanwhile."""
 
 FIRST_PAUSE = 0.5
-"""Before a server that was lost is looked for again; then twice as long each time, up to `LONGEST_PAUSE`."""
+"""Seconds before a lost server is tried again; then twice as long each time, up to `LONGEST_PAUSE`."""
 
 LONGEST_PAUSE = 30.0
 
@@ -82,22 +82,22 @@ class Watcher:
         self._on_followed = on_followed
         self._on_updated = on_updated
         self.following: frozenset[str] = frozenset()
-        """What the server has agreed to tell about, on the connection there is now."""
+        """The resources whose changes the server has agreed to announce, on the present connection."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted: frozenset[str] = frozenset()
         self._followed: set[str] = set()
-        """What was followed at any time, on this connection or one before."""
+        """Resources that were followed at any time, on this connection or an earlier one."""
         self._follower: Follower | None = None
         self._pause = FIRST_PAUSE
 
     def refresh(self) -> None:
-        """Look again soon. Safe from any thread."""
+        """List again soon. Safe from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.changed.set)
 
     def follow(self, uris: frozenset[str]) -> None:
-        """Hear of changes of these resources, and of no others; said again, it is tried again where the
-        server has not agreed. Safe from any thread."""
+        """Hear of changes of these resources, and of no others. Calling it again tries again where the server has not
+        agreed. Safe from any thread."""
         if self._loop is None:
             self._wanted = uris
         elif uris != self._wanted or not uris <= self.following:
@@ -130,7 +130,7 @@ class Watcher:
             try:
                 async with asyncio.timeout(self._pause):
                     await self.changed.wait()
-                self._pause = FIRST_PAUSE  # somebody asked for a fresh look
+                self._pause = FIRST_PAUSE  # a listing was asked for
             except TimeoutError:
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
@@ -148,7 +148,7 @@ class Watcher:
 
     @asynccontextmanager
     async def _turn(self, own: Connection | None) -> AsyncIterator[Connection]:
-        """The connection to list through, while nobody else uses it."""
+        """The connection to list through, with nobody else using it."""
         if own is not None:
             yield own
             return
@@ -175,9 +175,9 @@ class Watcher:
                     self._pool.mirrored = mirrored(snapshot)
                 self._pool.outputs = outputs(snapshot.tools)
                 self._on_snapshot(snapshot)
-                self._pause = FIRST_PAUSE  # not before: a server may answer, and end when it is asked for its lists
+                self._pause = FIRST_PAUSE  # only now: a server may connect, and end when it is asked for its lists
                 if lost:
-                    # What changed while nobody was connected, nobody has heard.
+                    # No connection could announce what changed in between.
                     self._on_updated(frozenset(lost))
                     lost.clear()
                 await asyncio.sleep(LOOK_SECONDS)
@@ -187,7 +187,7 @@ class Watcher:
                         await self._changed_or_dead(watched)
                 except TimeoutError:
                     pass
-            if not watched.dismissed:  # a call that is cancelled takes its connection along, and nothing is wrong
+            if not watched.dismissed:  # dismissed: a cancelled call takes its connection along, and nothing is wrong
                 self._on_problem("the connection was lost")
         finally:
             self._follower = None
@@ -227,8 +227,8 @@ class Watcher:
 
 
 async def take_snapshot(connection: Connection) -> Snapshot:
-    """Everything the server offers, all pages. A list that fails is noted and costs nothing else; only
-    the end of the connection is raised."""
+    """Everything the server offers, all pages. A list that fails is noted in `unread`; only the end of the connection
+    raises."""
     client = connection.client
     assert client is not None
     capabilities = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -240,7 +240,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
             try:
                 offers += await list_offers(client.session, kind)
             except (MCPError, ValidationError) as error:
-                # Templates came with the protocol, but many servers of resources have never heard of them.
+                # Templates are as old as the protocol, but many servers with resources do not know the method.
                 if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
                     unread[kind] = connection.target.reason(error)
     try:
@@ -261,7 +261,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
 
 
 def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """The tools, each with its digest, that want arguments in headers too (B26-26)."""
+    """The tools, each with its digest, that want arguments in headers as well (B26-26)."""
     return frozenset(
         (tool.name, tool.digest)
         for tool in snapshot.tools
@@ -275,7 +275,7 @@ def outputs(tools: Iterable[Listed]) -> dict[str, Any]:
 
 
 async def list_tools(session: ClientSession, *, declared: bool, modern: bool) -> tuple[Listed, ...]:
-    """All tools of the server, vetted; none from one that has not `declared` any and refuses."""
+    """All tools of the server, vetted; none where the server refuses and has not `declared` any."""
     found: dict[str, Listed] = {}
     read, cursor = 0, None
     while True:
@@ -296,7 +296,7 @@ async def list_tools(session: ClientSession, *, declared: bool, modern: bool) ->
 
 
 def _add(found: dict[str, Listed], tool: Listed) -> None:
-    """A call could not tell two tools of one name apart: the first has it."""
+    """Add a tool. Of two tools with one name, which a call could not tell apart, the second is rejected."""
     first = found.setdefault(tool.name, tool)
     if first.digest != tool.digest:
         again = replace(tool, name=_shortened(tool.name, tool.digest), rejected="another tool has this name")
@@ -304,14 +304,14 @@ def _add(found: dict[str, Listed], tool: Listed) -> None:
 
 
 def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
-    """A tool as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has
-    against it. With headers that cannot be sent, a tool of a `modern` server is none (B26-25); to older
-    servers they mean nothing."""
+    """A tool as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has against it. A
+    tool of a `modern` server whose headers cannot be sent is rejected (B26-25); older servers do not use these
+    headers."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
     hint = _member(definition, "_meta").get(MODE_HINT)
     annotations = _member(definition, "annotations")
-    # `execution.taskSupport` tells whether we may ask this server with a task, nothing about what we offer.
+    # `execution.taskSupport` says whether we may call this server with a task, not what we offer.
     mode = TaskMode(hint) if hint in list(TaskMode) else None
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     rejected = _fault(name, definition) or unfit or (_header_fault(definition) if modern else "")
@@ -332,7 +332,7 @@ def _member(definition: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _shortened(name: str, digest: str) -> str:
-    """A name that the store takes, and no tool can have."""
+    """A name that fits the column, and that no tool can have."""
     return f"{name[: MAX_REJECTED_NAME - 18]}… {digest[:16]}"
 
 

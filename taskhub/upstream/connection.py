@@ -39,13 +39,13 @@ from taskhub.upstream.unreadable import Waiting
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
 MAX_LOGGER = 100
-"""Of the name of a logger, so much stands before its line."""
+"""Characters of a logger's name that are put before its line."""
 
 _GONE = (types.CONNECTION_CLOSED, "Connection closed")
-"""The SDK's own words. Servers use the same code for errors of their own."""
+"""The SDK's own error. Servers use the same code for errors of their own."""
 
 _STREAM_LOST = "SSE stream "
-"""So begins what the SDK says, with the code of a closed connection, when the stream of an answer ended."""
+"""How the SDK's message begins, with the code of a closed connection, when the stream of an answer ended."""
 
 _STREAM_FAILED = f"{_STREAM_LOST}failed: "
 
@@ -61,32 +61,32 @@ R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
 Mode = Literal["auto", "legacy"]
-"""Whether a server is asked for its revisions first, or greeted as those before 2026 at once."""
+"""`auto` asks a server for its revisions first; `legacy` begins with `initialize`, as before 2026."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a server is and what may be declared to it."""
+    """Where a server is, and how to connect to it."""
 
     transport: str
     target: str = field(repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Sent with every request to an HTTP server."""
     name: str = field(default="", compare=False)
-    """Of the server, for the log."""
+    """The server's name, for the log."""
     unusable: str = ""
-    """Why nobody may connect to it, in words."""
+    """Why it must not be connected to, as text for people; empty where it may."""
 
     def reason(self, error: BaseException) -> str:
-        """What went wrong with it, in one line, without its secrets."""
+        """The error in one line, without the server's secrets."""
         return self.shown(reason(error))
 
     def secrets(self) -> list[str]:
-        """Those in its headers: of an `Authorization`, what follows the scheme."""
+        """The secrets in its headers: of an `Authorization`, what follows the scheme."""
         return [value.partition(" ")[2] or value for _, value in self.headers]
 
     def shown(self, text: str) -> str:
-        """A text that may quote where it is, or what it was sent."""
+        """`text`, which may quote the server's address or what was sent to it, without secrets."""
         for secret in filter(None, self.secrets()):
             text = text.replace(secret, HIDDEN)
         return without_secrets(text, self.transport, self.target)
@@ -94,9 +94,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What this connection declares. Elicitation always: people answer it in the console.
-    Sampling and roots only when the caller declared them, so that a tool which needs the
-    caller's model is told the truth."""
+    """What this connection declares. Elicitation always: people answer it in the console. Sampling and roots only when
+    the caller declared them, so that a tool which needs the caller's model learns that there is none."""
 
     sampling: frozenset[str] | None = None
     """Which of its parts, `tools` and `context`; `None` when the caller has no model."""
@@ -104,7 +103,7 @@ class Profile:
 
     @classmethod
     def of(cls, capabilities: Mapping[str, Any]) -> Profile:
-        """What is true of a caller with these capabilities."""
+        """The profile for a caller with these capabilities."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
         return cls(sampling=sampling, roots=isinstance(capabilities.get("roots"), dict))
@@ -112,14 +111,14 @@ class Profile:
 
 @dataclass(slots=True)
 class Bound:
-    """The one call a connection serves right now."""
+    """The one call that a connection serves at the moment."""
 
     ask: Ask
     say: Say
     begin: Callable[[], bool] = lambda: True
-    """Called when the call has its connection. Says whether it is still wanted."""
+    """Called when the call has its connection. Returns whether it is still wanted."""
     roots: bool = False
-    """Whether its caller has roots. People have none of its: what they would have to guess is refused."""
+    """Whether its caller has roots. Where it has none they are refused, since people could only guess them."""
 
 
 class _Ended(Unavailable):
@@ -139,13 +138,13 @@ class Connection:
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self.forgotten = False
-        """Whether the server knows the session no more."""
+        """Whether the server no longer knows the session."""
         self.refused_call = False
-        """Whether it said so to a call, which then never ran."""
+        """Whether the server refused a call for that reason, so that the call never ran."""
         self.unconnected = ""
-        """Why its last message could not even be sent, over HTTP: nothing listened there."""
+        """Why its last message could not be sent, over HTTP: nothing listened there."""
         self.dismissed = False
-        """Whether it was ended from here. One that is neither alive nor dismissed was lost."""
+        """Whether it was ended by us. A connection that is neither alive nor dismissed was lost."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The tools whose mirrored arguments its client knows (`Pool.mirrored`)."""
         self._task: asyncio.Task[None] | None = None
@@ -157,8 +156,8 @@ class Connection:
         try:
             await self._open("auto")
         except _Ended:
-            # Early SDKs end over any request before `initialize`, such as the one that asks a server for its
-            # revisions. What ended for another reason does so again.
+            # Servers on early SDKs end at any request before `initialize`, such as the one for their revisions. A
+            # command that ended for another reason will end again.
             self._stop = asyncio.Event()
             await self._open("legacy")
 
@@ -172,7 +171,7 @@ class Connection:
             await self._break_off(self._task)
             raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
         except asyncio.CancelledError:
-            # Nobody else knows of it yet: a command would be left running.
+            # Nothing else refers to it yet, so a command would be left running.
             await self._break_off(self._task)
             raise
 
@@ -186,7 +185,7 @@ class Connection:
                 await self._break_off(self._task)
 
     async def _break_off(self, task: asyncio.Task[None]) -> None:
-        """Cancel it and see it end: the SDK ends a command that does not end by itself, which takes a moment."""
+        """Cancel the task and wait for its end: the SDK may have to kill the command, which takes a moment."""
         task.cancel()
         await asyncio.wait({task}, timeout=CLOSE_SECONDS)
 
@@ -240,21 +239,21 @@ class Connection:
     async def _sample(
         self, context: Any, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResultWithTools | types.ErrorData:
-        # Its content may be a list, and is whatever the other shape of the SDK allows.
+        # Its content may be a list; this shape of the SDK also accepts what the other one does.
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         if self.bound is None:
-            # Many a server asks as soon as it is connected. Nobody calls, so there are none: an error would be a line
-            # in the log at each start.
+            # Many servers ask as soon as they are connected. No call runs, so there are none; an error would make each
+            # such server log a line at every start.
             return types.ListRootsResult(roots=[])
         if not self.bound.roots:
             return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 
     async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
-        """A request of an older server, in the middle of its call: people or the client answer it
-        while the call waits."""
+        """Handle a request that an older server makes in the middle of a call: people or the client answer it while the
+        call waits."""
         if self.bound is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -274,15 +273,15 @@ class Connection:
     def _server(self) -> Any:
         if self.target.transport == "python":
             return _imported(self.target.target)
-        # Whichever side ends first: a command that died is no connection any more.
+        # Whichever side ends first: the connection of a command that died is of no use.
         return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare)
 
     def _cannot_send(self, problem: str) -> None:
         self.unconnected = problem
 
     def _declare(self, message: Any) -> None:
-        """A connection that serves everybody declares roots; a modern server is told with each call whether
-        this caller has any. Older ones were told once, for all."""
+        """Take roots out of a request's capabilities where this call's caller has none: a connection that serves all
+        callers declares roots. Older servers were told once, for all calls."""
         if self.bound is None or self.bound.roots or not isinstance(message, types.JSONRPCRequest):
             return
         params = message.params or {}
@@ -293,8 +292,8 @@ class Connection:
             message.params = {**params, "_meta": {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}}
 
     def _forget(self, refused: str) -> None:
-        """The server knows the session no more (B25-06: a new one is wanted), and has refused a message of this
-        method for it: whatever runs may still end."""
+        """The server no longer knows the session (B25-06: a new one is wanted), and has refused a message of the method
+        `refused` for that. Calls that run may still end."""
         self.forgotten = True
         self.refused_call = self.refused_call or refused == "tools/call"
 
@@ -304,7 +303,7 @@ def _sampling(profile: Profile) -> types.SamplingCapability:
 
 
 def _said(logger: str | None, data: Any) -> str:
-    """A log line: text as it is, anything else as JSON, and who says it, since a line has one text."""
+    """A log line with its logger in front: text as it is, anything else as JSON."""
     text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
     return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
 
@@ -334,7 +333,7 @@ async def _transport(
                     command=command,
                     args=arguments,
                     env=environment,
-                    # One byte that is no UTF-8, in a log line perhaps, would end the SDK's reader.
+                    # One byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
                     encoding_error_handler="replace",
                 )
                 opening = stdio_client(given, stack.enter_context(logged(target.name or command, target.shown)))
@@ -356,7 +355,7 @@ async def _transport(
 
 
 class _Sending(httpx2.AsyncHTTPTransport):
-    """Tells of messages that never left: the SDK says of them no more than that the connection is closed."""
+    """Reports messages that were never sent, of which the SDK only says that the connection is closed."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
@@ -372,11 +371,11 @@ class _Sending(httpx2.AsyncHTTPTransport):
 
 
 def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Calls `tell` when the server knows the session no more: with the method of the message that it has
-    refused for that, empty where it may have looked at the message all the same.
+    """Calls `tell` when the server no longer knows the session: with the method of the message that it refused for that
+    reason, or an empty text where it may have handled the message all the same.
 
-    It should say 404 (B25-06); some say 400. What names the id of the request is an answer to it, though
-    some say even this of a session.
+    The status should be 404 (B25-06); some servers send 400. A body with the id of the request is an answer to it,
+    though some servers send even that for an unknown session.
     """
 
     async def look(response: httpx2.Response) -> None:
@@ -387,7 +386,7 @@ def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Aw
         asked = _object(request.content)
         try:
             told = _object(await response.aread())
-        except httpx2.StreamError:  # beyond the bounds: nobody will read it
+        except httpx2.StreamError:  # beyond the bounds: the SDK will not read it either
             told = {}
         answered = asked.get("id") is not None and told.get("id") == asked["id"]
         if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
@@ -412,7 +411,7 @@ def _code(message: dict[str, Any]) -> Any:
 
 
 class _Stream:
-    """A stream of the SDK, of which some part is watched."""
+    """A stream of the SDK whose messages are watched."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting) -> None:
         self._stream = stream
@@ -431,8 +430,8 @@ class _Stream:
 
 
 class _Read(_Stream):
-    """What comes, sieved, and errors in place of replies that cannot be read. Tells when its reader
-    leaves it: at its end, whatever the reason."""
+    """Incoming messages, sieved, with errors in place of replies that cannot be read. Calls `on_end` when its reader
+    leaves it, for whatever reason."""
 
     def __init__(
         self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: HttpRefusals
@@ -460,7 +459,7 @@ class _Read(_Stream):
 
 
 class _Written(_Stream):
-    """What goes out, when it has been told whose it is."""
+    """Outgoing messages, after `declare` has adapted them to the caller."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, declare: Callable[[Any], None]) -> None:
         super().__init__(stream, sieve, waiting)
@@ -474,8 +473,8 @@ class _Written(_Stream):
 
 
 def gone(error: BaseException) -> bool:
-    """Whether it says that the connection is gone. Any other error of a request is an answer: the
-    connection is as good as before."""
+    """Whether the error says that the connection is gone. After any other error of a request the connection is as good
+    as before."""
     if not isinstance(error, MCPError):
         return False
     if refused := refusal(error):
@@ -485,25 +484,25 @@ def gone(error: BaseException) -> bool:
 
 
 def lost(error: MCPError) -> bool:
-    """Whether it says that the connection ended in the middle of the request: nobody can tell what came of it."""
+    """Whether it says that the connection ended during the request, so that the outcome is unknown."""
     return error.error.code == types.CONNECTION_CLOSED and gone(error) and not failure(error)
 
 
 def failure(error: MCPError) -> str:
-    """What was wrong with the stream of the answer, which was given up for it; empty if nothing was."""
+    """Why the stream of the answer was given up, if it says so; else empty."""
     message = error.error.message
     return message.removeprefix(_STREAM_FAILED) if gone(error) and message.startswith(_STREAM_FAILED) else ""
 
 
 def innermost(error: BaseException) -> BaseException:
-    """What went wrong, out of however many exception groups."""
+    """The error that exception groups, however many, are about."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """The error in one line."""
     error = innermost(error)
     if refused := refusal(error):
         return refused.words()

@@ -1,6 +1,6 @@
-"""Hearing what a server announces on one connection: lists that changed, resources that somebody
-follows. A server of 2026 is listened to on a stream of its own; an older one is told resource by
-resource. The announcements themselves arrive through the connection (`on_lists_changed`, `on_updated`)."""
+"""Hears what a server announces on one connection: changed lists, and changes of followed resources. At a server of
+2026 it opens a stream for that; at an older one it subscribes to each resource. The announcements themselves arrive
+through the connection (`on_lists_changed`, `on_updated`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from taskhub.upstream.connection import Connection
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 10.0
-"""Within which a server must have agreed to a subscription."""
+"""The time within which a server must have agreed to a subscription."""
 
 REOPEN_SECONDS = 1.0
-"""Before a stream that the server ended is opened again."""
+"""Seconds before a stream that the server ended is opened again."""
 
 
 class Follower:
-    """`run` until cancelled. `wanted` tells which resources to follow; `look_again` that it changed.
-    `on_followed` is told which the server has agreed to, also when it agrees again."""
+    """`run` until cancelled. `wanted` returns the resources to follow; `look_again` says that they changed.
+    `on_followed` gets those that the server has agreed to, also when it agrees again."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Follower:
         self._again = asyncio.Event()
 
     def look_again(self) -> None:
-        """What is wanted has changed."""
+        """Other resources are wanted."""
         self._again.set()
 
     async def run(self) -> None:
@@ -53,7 +53,7 @@ class Follower:
             await self._subscribe()
 
     async def _listen(self) -> None:
-        """One stream at a time; the next is open before the last is closed, so nothing slips between."""
+        """Keep one stream open. The next opens before the last is closed, so no announcement is lost in between."""
         current: asyncio.Task[None] | None = None
         ended, pause = False, REOPEN_SECONDS
         try:
@@ -74,7 +74,7 @@ class Follower:
                 else:
                     fresh.cancel()
                     if current is None and not ended:
-                        return  # not every server offers it; its lists are read once a minute
+                        return  # not every server offers the stream; its lists are read once a minute
                 if current is not None:
                     await self._until_over(current)
                 if current is None or current.done():
@@ -86,7 +86,7 @@ class Follower:
                 current.cancel()
 
     async def _until_over(self, stream: asyncio.Task[None]) -> None:
-        """Until the stream ends, or something else is wanted."""
+        """Wait until the stream ends, or other resources are wanted."""
         again = asyncio.create_task(self._again.wait())
         try:
             await asyncio.wait({again, stream}, return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +104,7 @@ class Follower:
             ) as subscription:
                 agreed.set_result(frozenset(subscription.honored.resource_subscriptions or ()))
                 async for _ in subscription:
-                    pass  # the connection has passed it on already
+                    pass  # the connection has passed the announcement on already
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001 - a server may fail in any way it likes
@@ -143,5 +143,5 @@ class Follower:
 
 
 def covering(uri: str, followed: Collection[str]) -> set[str]:
-    """Which of the followed resources an update of this one is about: itself, and those it is part of."""
+    """The followed resources that an update of this one is about: itself, and those that contain it."""
     return {one for one in followed if uri == one or uri.startswith(one.rstrip("/") + "/")}

@@ -17,7 +17,7 @@ from taskhub.lib import jsonx
 from taskhub.upstream.sieve import UNFIT
 
 MAX_OFFERS = 1_000
-"""Of each kind."""
+"""Of each kind, for one server."""
 
 MAX_BYTES = 65_536
 MAX_NAME = 128
@@ -27,7 +27,7 @@ DECLARED_BY: Final = {
     OfferKind.RESOURCE: "resources",
     OfferKind.TEMPLATE: "resources",
 }
-"""The capability that says there is such a list."""
+"""The capability with which a server declares the list."""
 
 _MEMBER: Final = {
     OfferKind.PROMPT: ("prompts", "name"),
@@ -38,8 +38,8 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Verbatim(RootModel[dict[str, Any]]):
-    """A result as it came. The SDK checks it against its revision before; its own models would drop
-    what they do not know."""
+    """A result as it came. The SDK has checked it against its revision; the SDK's own models would drop unknown
+    members."""
 
 
 async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOffer]:
@@ -80,7 +80,7 @@ def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -
     if len(key) > MAX_URI or len(key.encode()) > 2 * MAX_URI:
         key = f"{key[:200]}… {digest[:16]}"
     if len(jsonx.encode(definition)) > MAX_BYTES:
-        definition = {name: key}  # nobody will see it, and nobody should pay for it
+        definition = {name: key}  # nobody will see it, so it need not be stored
     return ListedOffer(kind=kind, key=key, definition=definition, digest=digest, rejected=fault)
 
 
@@ -100,7 +100,7 @@ def _fault(kind: OfferKind, key: str, definition: dict[str, Any]) -> str:
 
 
 def depth_of(value: Any) -> int:
-    """How deep arrays and objects are nested; counts no further than 64."""
+    """How deep arrays and objects are nested, counted up to 64."""
     level, depth = [value], 0
     while level:
         level = [

@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
-"""Declared where one connection serves everybody: what a caller cannot answer, people are asked. What a
-model's own context is, they could not say; for roots they are not asked (`Bound.roots`)."""
+"""Declared where one connection serves all callers: people answer what a caller cannot. Not the `context` of a
+model, which people could not give; they are not asked for roots either (`Bound.roots`)."""
 
 
 class Pool:
@@ -42,19 +42,19 @@ class Pool:
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
         self._back: Crossing | None = None
-        """The ways there and back."""
+        """For calls into the server's loop, and for their results back to ours."""
         self._working: set[asyncio.Task[Any]] = set()
-        """What runs in the server's own loop."""
+        """Tasks in the server's own loop."""
         self.closed = False
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
-        """What a server says beside the answer to a call: older ones tell it only where it happened."""
+        """Called for what a server says beside answers; older servers say it only on the connection it is about."""
         self.on_connected: Callable[[], None] = lambda: None
-        """There is a connection that was not there before."""
+        """Called when a new connection was made."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
-        """The tools, each with its digest, that want arguments in headers too."""
+        """The tools, each with its digest, that want arguments in headers as well."""
         self.outputs: dict[str, Any] = {}
-        """Output schemas by tool, `None` where it has none; without those that nobody has looked for yet."""
+        """Output schemas by tool: `None` where it has none, missing where that is not known yet."""
         self.checker = Checker()
         if target.transport == "python":
             self._own_loop = new_event_loop()
@@ -65,27 +65,27 @@ class Pool:
         while True:
             try:
                 loop.run_forever()
-            except BaseException:  # a task that the server has started by itself; asyncio ends its loop over it
+            except BaseException:  # a task that the server itself has started raised; asyncio ends its loop over it
                 logger.exception("server %s: its code tried to end the process it runs in", self.name)
             else:
                 return
 
     @property
     def single(self) -> bool:
-        """Whether there is only one connection, and what the server knows is known only there."""
+        """Whether the server has a single connection, which holds all that the server knows."""
         return self.target.transport == "stdio"
 
     def resize(self, most: int) -> None:
-        """So many calls at once from now on. Those that run are not counted."""
+        """Allow so many calls at once from now on. Those that run already are not counted."""
         self.most = most
         self._room = asyncio.Semaphore(most)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """`work`, in the loop where this server's connections live. Cancelling the caller cancels the
-        work and waits until it has really stopped; cancelling it once more ends the waiting.
+        """Run `work` in the loop of this server's connections. Cancelling the caller cancels the work and waits until
+        it has really stopped; cancelling it once more ends the waiting.
 
-        What `run_coroutine_threadsafe` and `wrap_future` do, without the third future with its lock
-        between the two loops, and without saying "cancelled" before it is so.
+        Instead of `run_coroutine_threadsafe` and `wrap_future`, which need a third future with a lock between the two
+        loops, and report "cancelled" before the work has stopped.
         """
         over = self._over
         if over is None:
@@ -122,8 +122,8 @@ class Pool:
 
     @asynccontextmanager
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
-        """A connection for one call. Raises `Unavailable` when the server cannot be reached, and when the code of
-        one in this process tries to end it. A connection whose call failed is not used again."""
+        """A connection for one call. Raises `Unavailable` when the server cannot be reached, and when the code of an
+        in-process server tries to end the process. A connection whose call failed is not used again."""
         if self.single:
             profile = ABLE
         async with self._room:
@@ -142,7 +142,7 @@ class Pool:
                     self._idle[profile].append(connection)
                 else:
                     await asyncio.shield(connection.stop())
-                if connection.forgotten:  # so are the others: the server was started anew
+                if connection.forgotten:  # the others are forgotten too: the server was restarted
                     await asyncio.shield(self._close_idle())
 
     async def _take(self, profile: Profile) -> Connection:
@@ -164,7 +164,7 @@ class Pool:
         self.on_updated(uri)
 
     async def close(self) -> None:
-        """End every idle connection, and the thread as soon as the calls in it have come to their end."""
+        """End every idle connection, and the thread once its running calls have ended."""
         self.closed = True
         self.checker.close()
         if self._own_loop is None:
@@ -190,7 +190,7 @@ class Pool:
 
 
 async def give_up(running: asyncio.Future[Any]) -> None:
-    """Wait no longer for what `Pool.run` was asked to do."""
+    """Stop waiting for work that was given to `Pool.run`."""
     for _ in range(2):
         running.cancel()
         await asyncio.sleep(0)
@@ -198,7 +198,7 @@ async def give_up(running: asyncio.Future[Any]) -> None:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody wants the running task to end: a tool may raise `CancelledError` as well."""
+    """Whether the running task was really cancelled: a tool may raise `CancelledError` as well."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,7 +1,7 @@
-"""What an HTTP server said instead of MCP: its status, its challenge, or the type of its page.
+"""What an HTTP server sent instead of MCP: a status, a challenge, or a page of another type.
 
-The SDK tells no more of it than "Server returned an error response". Each response is looked at before the SDK reads
-it, and what is worth telling takes the place of the SDK's words.
+The SDK only says "Server returned an error response". So each response is looked at before the SDK reads it, and what
+was found replaces the SDK's message.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mcp.shared.message import SessionMessage
 from taskhub.lib.signs import spelled
 
 MAX_FOREIGN: Final = 200
-"""Characters of a challenge, a type or an error that are told."""
+"""Characters of a challenge, a type or an error that are quoted."""
 
 _HIDDEN: Final = "•••"
 _MOST_NOTED: Final = 100
 _ITS_OWN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-"""With these an error in the body is quoted; with any other it is an answer like any other."""
+"""With these statuses an error in the body is quoted; with any other it is an ordinary answer."""
 
 _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
@@ -44,25 +44,25 @@ _STAND_INS: Final = frozenset(
 )
 _OTHER_TYPE: Final = "Unexpected content type: "
 _OTHER_JSON: Final = re.compile(r"Failed to parse JSON response: \d+ validation error")
-"""The SDK's own words."""
+"""The SDK's own message."""
 
 _TOLD_BY_US: Final = re.compile("Unexpected content type|Error parsing JSON response|Redirect to")
-"""What the SDK logs, with a traceback, at every try; its error says the same, and is logged when that is news."""
+"""What the SDK logs, with a traceback, at every try; its error says the same, and is logged when it changes."""
 
 logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TOLD_BY_US.match(str(record.msg)))
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """In the place of an error's `data`: the error is no answer of an MCP server."""
+    """Stands in an error's `data` when the error is no answer of an MCP server."""
 
     status: int
     told: str
     ended: bool = False
-    """Whether there is no use in this connection any more."""
+    """Whether the connection is of no further use."""
 
     def words(self) -> str:
-        """What was said, and what to do."""
+        """What the server sent, and what to do."""
         if self.status < HTTPStatus.BAD_REQUEST:
             advice = _NOT_MCP
         else:
@@ -71,10 +71,10 @@ class HttpRefusal:
 
 
 class HttpRefusals:
-    """Those of one connection."""
+    """The refusals of one connection."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are left out of what is told: some servers repeat what they refuse."""
+        """`secrets` are left out of quotes: some servers repeat what they refuse."""
         self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
         self._noted: dict[types.RequestId, HttpRefusal] = {}
 
@@ -85,13 +85,13 @@ class HttpRefusals:
         try:
             number = json.loads(response.request.content)["id"]
         except (ValueError, TypeError, KeyError):
-            return  # nobody waits for an answer
+            return  # nothing waits for an answer
         if len(self._noted) >= _MOST_NOTED:
             self._noted.clear()
         self._noted[number] = HttpRefusal(response.status_code, self._told(response))
 
     def named(self, item: Any) -> Any:
-        """What comes, with what was said in place of the SDK's words."""
+        """The message that came, with the refusal in place of the SDK's text if there was one."""
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, (types.JSONRPCError, types.JSONRPCResponse)) or message.id is None:
             return item
@@ -139,7 +139,7 @@ class HttpRefusals:
 
 
 def refusal(error: BaseException) -> HttpRefusal | None:
-    """What the server said instead of an answer, if that is what went wrong."""
+    """The refusal that the error is about; `None` for any other error."""
     found = error.error.data if isinstance(error, MCPError) else None
     return found if isinstance(found, HttpRefusal) else None
 

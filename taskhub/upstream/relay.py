@@ -36,8 +36,8 @@ MAX_STATE: Final = 65_536
 
 
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
-    """Make the request. Never raises for what the server does: whatever it answers, or fails to, becomes
-    an outcome. It changes nothing, so it is made once more when the connection turns out to be dead."""
+    """Make the request. Never raises for what the server does: any answer or failure becomes an outcome. A relay
+    changes nothing, so it is made once more when the connection turns out to be dead."""
     profile = Profile.of(claim.capabilities)
     try:
         async with asyncio.timeout(claim.seconds):
@@ -65,7 +65,7 @@ async def _made(target: Target, connection: Connection, claim: RelayClaim) -> Re
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
-        # An answer like any other: the connection is good, and a command must not end over a bad uri.
+        # An ordinary answer: the connection is good, and a command must not end over a bad uri.
         return _refused(target, claim, error)
     except ValidationError as error:
         return _broken(claim, f"sent something that is no result of {claim.method}: {misfit(error)}")

@@ -1,8 +1,8 @@
-"""One wrong item must not cost a whole list: the SDK refuses a list in which a single tool, prompt or
-resource does not have the shape of one. So such items are taken out on the way to it, and laid beside
-the list with the reason, for whoever reads it verbatim.
+"""One bad item must not cost a whole list: the SDK refuses a list in which a single tool, prompt or resource does not
+have the right shape. So such items are taken out before the SDK reads the list, and put beside it with the reason, for
+code that reads the list verbatim.
 
-In-process servers have no streams: their own SDK refuses what they list, and no item can be told apart.
+In-process servers have no streams: their own SDK refuses the list, before single items can be looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taskhub.core.names import META_VERSION
 from taskhub.core.versions import Version
 
 UNFIT: Final = "io.taskhub/unfit"
-"""In a list as it comes out of the sieve: pairs of an item that was taken out, and why."""
+"""The member of a sieved list that holds what was taken out: pairs of an item and the reason."""
 
 _MEMBER: Final = {
     "tools/list": "tools",
@@ -26,11 +26,11 @@ _MEMBER: Final = {
     "resources/templates/list": "resourceTemplates",
 }
 _ON_SESSIONS: Final = Version.MCP_2025_11_25
-"""All versions with sessions are checked by the shapes of the last."""
+"""Messages of all versions with sessions are checked by the shapes of the last."""
 
 
 class Sieve:
-    """Sees the messages of one connection go by: `sent` those that leave, `received` those that come."""
+    """Watches the messages of one connection: `sent` the outgoing, `received` the incoming."""
 
     def __init__(self) -> None:
         self._asked: dict[types.RequestId, tuple[str, str]] = {}
@@ -50,8 +50,8 @@ class Sieve:
 
 
 def sieved(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
-    """A list without the items that the SDK would refuse all of it for. One that is wrong in another
-    way is left as it is: the SDK says what it is."""
+    """A list without the items for which the SDK would refuse all of it. A list that is wrong in another way is left
+    unchanged: the SDK says what is wrong."""
     member = _MEMBER[method]
     items = result.get(member)
     if not isinstance(items, list) or not _problem(method, version, result):
@@ -75,12 +75,12 @@ def _problem(method: str, version: str, result: dict[str, Any]) -> str:
     except ValidationError as error:
         return misfit(error, below=2)  # the list and the place in it say nothing about the item
     except KeyError:
-        return ""  # the SDK does not check it either
+        return ""  # the SDK does not check this version either
     return ""
 
 
 def misfit(error: ValidationError, *, below: int = 0) -> str:
-    """What does not have the shape it should have, and where."""
+    """Which part of the value does not have the shape it should, and why."""
     first = error.errors(include_url=False, include_input=False)[0]
     where = "/".join(str(part) for part in first["loc"][below:])[:200]
     return f"{first['msg']} at {where}" if where else str(first["msg"])

@@ -16,15 +16,15 @@ MAX_LINE: Final = 2_000
 """Bytes of a line that are kept."""
 LINES_PER_SECOND: Final = 20
 LINES_SECONDS: Final = 5.0
-"""So many lines a second are logged of a process, and those of so many seconds at once; what is beyond is counted."""
+"""Seconds whose lines may be logged at once, at the allowed lines a second; lines beyond that are only counted."""
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def logged(server: str, shown: Callable[[str], str] = str) -> Iterator[TextIO]:
-    """A file for the standard error of a process of this server. It is read to its end, whatever is logged of it: a
-    full pipe would stop the process. `shown` takes its secrets out of a line."""
+    """A file for the standard error of a process of this server. It is read to its end, whether or not its lines are
+    logged: a full pipe would stop the process. `shown` takes the server's secrets out of a line."""
     reading, writing = os.pipe()
     threading.Thread(target=_read, args=(server, reading, shown), name=f"stderr-{server}", daemon=True).start()
     with os.fdopen(writing, "w") as file:
@@ -52,7 +52,7 @@ class _Lines:
         *whole, rest = (self._begun + chunk).split(b"\n")
         for line in whole:
             self._say(line)
-        # What cannot be shown any more need not be kept until its line ends.
+        # Text beyond what can be shown is not kept.
         self._begun = rest[: MAX_LINE + 1]
 
     def end(self) -> None:

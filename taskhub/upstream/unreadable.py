@@ -1,8 +1,7 @@
-"""A reply that nobody can read must not leave its call waiting for as long as it may run.
+"""A reply that cannot be read must not leave its call waiting until its time is over.
 
-The SDK drops a line of a command that is no JSON-RPC message, which is right for what sloppy servers
-print beside their answers. Where such a line is what is left of an answer, the request it answers gets an
-error in its place.
+The SDK drops a line of a command that is no JSON-RPC message, which is right for what sloppy servers print beside their
+answers. Where such a line is a broken answer, the request that it answers gets an error in its place.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ UNREADABLE: Final = "The tool's server failed: it answered with a line that is n
 ANOTHERS: Final = "The tool's server failed: it answered a request that nobody made"
 
 _BEGINNING: Final = 128
-"""So many characters of a line that is nested too deep to be parsed: the id comes first."""
+"""Characters read of a line that is nested too deep to be parsed: the id comes first."""
 
 
 class Waiting:
@@ -28,10 +27,10 @@ class Waiting:
     def __init__(self) -> None:
         self._ids: set[types.RequestId] = set()
         self._newest = -1
-        """The SDK counts its requests: whatever is not above this was sent at some time."""
+        """The highest id so far. The SDK counts its requests, so every id up to this one was sent at some time."""
 
     def sent(self, message: Any) -> None:
-        """Note what will be answered, and what will not be any more."""
+        """Note which requests wait for an answer, and which no longer do."""
         if isinstance(message, types.JSONRPCRequest):
             self._ids.add(message.id)
             if isinstance(message.id, int):
@@ -40,24 +39,24 @@ class Waiting:
             self._ids.discard((message.params or {}).get("requestId", ""))
 
     def received(self, item: SessionMessage | Exception) -> list[SessionMessage]:
-        """The errors that stand in for what came: none for a message, and none for noise."""
+        """The errors that replace what came: none where it is a message, and none for noise."""
         if not isinstance(item, SessionMessage):
             error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
             return self._instead(self._meant(_read(item)), error)
         message = item.message
         if isinstance(message, types.JSONRPCError) and message.id is None:
-            # So says JSON-RPC who could not read what was asked.
+            # In JSON-RPC, the answer to a request that could not be read.
             return self._instead(self._ids, message.error)
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id is not None:
             if not self._known(message.id):
-                # Whatever it was meant for, nobody else will answer it.
+                # Whatever request it was meant for, no other answer to that will come.
                 error = types.ErrorData(code=types.INTERNAL_ERROR, message=ANOTHERS)
                 return self._instead(self._ids, error)
             self._ids -= {message.id}
         return []
 
     def _known(self, number: types.RequestId) -> bool:
-        """Whether it was asked, perhaps long ago: a late answer to what was given up is none of this."""
+        """Whether a request with this id was sent, perhaps long ago: a late answer to an abandoned one is no error."""
         return number in self._ids or (str(number).isdecimal() and int(number) <= self._newest)
 
     def _instead(self, meant: set[types.RequestId], error: types.ErrorData) -> list[SessionMessage]:
@@ -66,7 +65,7 @@ class Waiting:
         return [SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=each, error=error)) for each in found]
 
     def _meant(self, found: Any) -> set[types.RequestId]:
-        """The requests that this is an answer to: by its id, and without one every request that waits."""
+        """The requests that this answers: the one with its id, or without an id every request that waits."""
         if isinstance(found, list):
             return {each for part in found for each in self._meant(part)}
         if not isinstance(found, dict) or "method" in found or not _like_an_answer(found):
@@ -78,17 +77,17 @@ class Waiting:
 
 
 def _like_an_answer(found: dict[str, Any]) -> bool:
-    """A log line may be JSON as well, with an `id` and an `error` of its own."""
+    """Whether it is meant as an answer: a log line may be JSON as well, with an `id` and an `error` of its own."""
     return "jsonrpc" in found or ("id" in found and ("result" in found or isinstance(found.get("error"), dict)))
 
 
 def _read(error: Exception) -> Any:
-    """What the line says, as far as it can be read."""
+    """The content of the line, as far as it can be read."""
     if not isinstance(error, ValidationError):
         return None
     problems = error.errors(include_url=False, include_context=False)
     for problem in problems:
-        # Each shape of a message is tried. What has no method lacks it in the first, and is shown whole there.
+        # Pydantic tries each shape. A message without a method lacks it in the first, whose error shows all of it.
         if len(problem["loc"]) == 1 or (problem["type"] == "missing" and problem["loc"][1:] == ("method",)):
             return problem["input"]
     line = problems[0]["input"]

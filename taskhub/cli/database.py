@@ -21,8 +21,8 @@ from taskhub.store.functions import NewerSchemaError, check_newer
 
 
 def refuse_newer() -> None:
-    """Raises `CommandError` where the database belongs to a release this one does not work beside. Says nothing
-    while it is away: whoever starts waits for it."""
+    """Raises `CommandError` where the database belongs to a release that this one does not work beside. No error while
+    the database is away: programs that start wait for it."""
     try:
         check_newer()
     except NewerSchemaError as error:
@@ -35,9 +35,9 @@ def refuse_newer() -> None:
 
 @contextmanager
 def need_database(*, failed: int = 1) -> Iterator[None]:
-    """A reachable database. The embedded one is started for the duration if `up` does not run it.
-    Raises `CommandError` with one clear line, also for what stops what is done with it: a database that went away, or
-    is full. It ends the command with the exit code `failed`."""
+    """A reachable database; the embedded one is started for as long as the block lasts if `up` does not run it. Raises
+    `CommandError` in one line, also when the block cannot go on because the database went away or is full. The command
+    then ends with the exit code `failed`."""
     try:
         with _database():
             yield
@@ -88,7 +88,7 @@ def _database() -> Iterator[None]:
 
 
 def _unreachable(error: OperationalError) -> str:
-    """A server that answers and refuses is not away: what it said tells what to do, as of a wrong password."""
+    """Why there was no connection: the server's own reason if it answered and refused, such as a wrong password."""
     said = str(error).strip().splitlines()[0]
     _, fatal, why = said.partition("FATAL:")
     return f"The database refuses us: {why.strip()}" if fatal else f"The database is away: {said}"

@@ -26,9 +26,9 @@ shared_buffers = 128MB
 log_min_messages = warning
 """
 START_SECONDS = 60
-"""Patience with a start: after a crash it reads back what was not written yet."""
+"""How long a start may take: after a crash Postgres first replays what was not written yet."""
 HELD_SECONDS: Final = 20.0
-"""Patience with what a killed server left: the system may take seconds to be done with its process."""
+"""How long to wait for the process of a killed server: the system may take seconds to end it."""
 
 
 class Embedded:
@@ -48,8 +48,8 @@ class Embedded:
         """Start it, or find it running; returns the URL of TaskHub's own database, where TaskHub
         is an ordinary user without superuser rights.
 
-        `waits` is told, again and again, which process it waits for; what it raises ends the start.
-        Raises `LockHeld` if that process stays.
+        `waits` is called again and again with the process that the start waits for; an error that it raises ends the
+        start. Raises `LockHeld` if that process stays.
         """
         fresh = not (self.database / "PG_VERSION").exists()
         self._server.ensure_pgdata_inited()
@@ -59,7 +59,7 @@ class Embedded:
         owner = self.database.stat().st_uid
         place = self.directory() if self.running() else None
         if place is not None and not is_private(place, owner):
-            self.stop()  # an older TaskHub left it running, with its socket where others reach it
+            self.stop()  # an older TaskHub left it running with its socket where other users reach it
             place = None
         if place is None:
             place = self._launch(owner, waits)
@@ -80,8 +80,8 @@ class Embedded:
         until = time.monotonic() + HELD_SECONDS
         while True:
             self._wait_for_lock(place, owner, until, waits)
-            # pg_ctl makes a line for a shell out of these, and quotes no path well: `place` is plain, the others
-            # relative.
+            # pg_ctl builds a shell command from these and does not quote paths well: `place` has plain characters only,
+            # the others are relative.
             try:
                 self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
             except subprocess.CalledProcessError:
@@ -98,7 +98,7 @@ class Embedded:
             time.sleep(0.1)
 
     def directory(self) -> Path | None:
-        """Where the socket of the running server is; what a connection has for its host."""
+        """The directory of the running server's socket, as a connection's host; `None` if none runs."""
         lines = self._lines()
         return Path(lines[4]) if len(lines) > 4 else None
 
@@ -106,7 +106,7 @@ class Embedded:
         """Whether the postmaster is alive."""
         try:
             found = psutil.Process(int(self._lines()[0]))
-            # By name too: after a crash of the machine its number may be anybody's.
+            # By name too: after a crash of the machine the number may belong to any process.
             return bool(found.status() != psutil.STATUS_ZOMBIE and found.name() == "postgres")
         except (ValueError, IndexError, psutil.Error):
             return False
@@ -120,13 +120,13 @@ class Embedded:
             except subprocess.SubprocessError:
                 with contextlib.suppress(psutil.Error):
                     psutil.Process(pid).kill()
-                return  # what it leaves of its socket is the next one's to clear away
+                return  # the next start removes what is left of the socket
             if place is not None and place != self.database:
                 with contextlib.suppress(OSError):
                     place.rmdir()
 
     def _lines(self) -> list[str]:
-        """What the running server wrote about itself; of a stopped one there is nothing."""
+        """What the running server wrote about itself; empty for a stopped one."""
         try:
             return (self.database / "postmaster.pid").read_text().splitlines()
         except OSError:

@@ -1,4 +1,4 @@
-"""What a first start leaves behind: a tenant, people, tokens, and the demo."""
+"""What a first start makes: a tenant, people, tokens, and the demo."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def read_credentials(data_dir: Path) -> dict[str, object]:
 
 
 def make_people(data_dir: Path, url: str) -> dict[str, object]:
-    """One person per role and two agents' tokens, written to `credentials.json` (mode 0600). Does
-    nothing when the file exists, except to keep its URL right. Where people exist already but the
-    file is gone, it gets new tokens and no sign-ins: passwords cannot be read back."""
+    """One person per role and tokens of two agents, written to `credentials.json` (mode 0600). When the file exists,
+    only its URL is kept right. Where it is gone but people exist, it gets new tokens and no sign-ins: passwords cannot
+    be read back."""
     path = credentials_file(data_dir)
     known = read_credentials(data_dir)
     if known:
@@ -70,7 +70,7 @@ def _add_people(caller: Caller) -> dict[str, dict[str, str]]:
 
 
 def _write(path: Path, content: dict[str, object]) -> None:
-    # Created with its mode, never loosened afterwards: there is no moment when others can read it.
+    # Created with its mode, so that there is no moment at which others can read it.
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with the limits it lacks: a time within which the request line and headers must
-have arrived, and how large they may become on their way. The guard sees a request when
-its headers are complete: it is finer about them, and limits the body."""
+"""uvicorn's HTTP protocol with the limits it lacks: how long the request line and headers may take to arrive, and how
+large they may become while they do. The guard sees a request only once its headers are complete: it has finer limits
+for them, and limits the body."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from taskhub.protocol.envelope import refusal
 
 HEADER_SECONDS = 10.0
 MAX_HEAD: Final = 65_536
-"""Bytes of request line and headers, and of what may follow a body as such: trailers."""
+"""Bytes of request line and headers, or of trailers, which may follow a body."""
 
 _HELD_MOST: Final = 16_384
-"""Bytes that are held back for what follows: more is sent at once, to be copied no more often than needed."""
+"""Bytes that are held back to be joined with what follows. More is sent at once, since joining copies it."""
 
 _WHY: Final = refusal("Too many or too large headers")
 _TOO_LARGE: Final = b"\r\n".join(
@@ -34,7 +34,7 @@ _TOO_LARGE: Final = b"\r\n".join(
 class _Joined:
     """A transport that sends the head of an answer together with the body that follows at once. uvicorn writes
     them one after the other, and each write is a system call and a packet of its own: a tenth of a `tasks/get`.
-    What nothing follows is sent before the loop waits for anything else."""
+    A head that no body follows is sent before the loop waits for anything else."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
@@ -68,43 +68,42 @@ class _Joined:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes a connection whose first bytes are not followed by whole headers in time, or by too many."""
+    """Closes a connection whose request line and headers are not complete in time, or too large."""
 
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
     _head = 0
-    """Bytes since the last head that was whole, and the last piece of a body: of a head that does not end. Counted
-    by the piece that arrives, not by the header: every call per header costs each request."""
+    """Bytes since the last complete head, and since the last piece of a body: those of a head that is not complete.
+    Counted by the piece that arrives: a call for each header would cost every request."""
 
     @property
     def asking(self) -> bool:
-        """Whether the headers of a request are awaited or on their way. A connection that waits for a further request
-        does not count."""
+        """Whether headers are awaited or arriving. Not for a connection that waits for a further request."""
         return self._deadline is not None
 
     def connection_made(self, transport: Any) -> None:
         """A new connection must send its first headers in time."""
         self._whole: Any = transport
-        # uvicorn asks of its transport only what this one hands on.
+        # uvicorn uses only those methods of its transport that this one has.
         super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]
         self._start_clock()
 
     def handle_websocket_upgrade(self) -> None:
-        """A socket writes its frames whole, and half-closes: it gets the transport itself."""
+        """A WebSocket writes its frames whole, and half-closes: it gets the transport itself."""
         self.transport = self._whole
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
-        """Nothing is kept of more than is allowed, and no more is read."""
+        """Beyond the limit the connection is closed: nothing more is kept or read."""
         self._head += len(data)
         super().data_received(data)
         if self._head > MAX_HEAD and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:  # else it would pass for the answer under way
+            if self.cycle is None or self.cycle.response_complete:  # else it would end up within the answer
                 self.transport.write(_TOO_LARGE)
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """A body is bounded by the guard, not here."""
+        """The guard limits the body, not this class."""
         self._head = 0
         super().on_body(body)
 
@@ -115,13 +114,13 @@ class BoundedHttp(HttpToolsProtocol):
             self._start_clock()
 
     def on_headers_complete(self) -> None:
-        """The headers are whole: their clock stops."""
+        """The headers are complete: their clock stops."""
         self._deadline = None
         self._head = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Its clock stops with it."""
+        """The clock of the connection stops with it."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -129,8 +128,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         self._deadline = self.loop.time() + HEADER_SECONDS
-        # One timer looks after many requests: setting and cancelling one for each costs more than
-        # reading their headers.
+        # One timer serves many requests: one for each costs more to set and cancel than to read their headers.
         if self._watch is None:
             self._watch = self.loop.call_at(self._deadline, self._look)
 

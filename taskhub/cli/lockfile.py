@@ -1,5 +1,5 @@
-"""Who keeps Postgres from starting over a directory: what a killed server left stands in its way until the system is
-done with it."""
+"""Which process keeps Postgres from starting over a directory: what is left of a killed server does, until the system
+has ended it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 
 
 class LockHeld(Exception):
-    """A process that does not go away is in the way; the message names it."""
+    """A process that does not end is in the way; the message names it."""
 
 
 def holder(database: Path, place: Path, owner: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Where `up` and its parts log: a file in the data directory, which does not grow without end."""
+"""The file in the data directory that `up` and its parts log to, kept from growing without end."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Final
 from taskhub.lib.signs import spelled
 
 MAX_BYTES: Final = 20 * 2**20
-"""Beyond it the file begins anew; what it held is kept once, beside it."""
+"""Beyond it the file begins anew; its former content is kept beside it, once."""
 TOLD_LINES: Final = 10
-"""So many of a part's last lines are told when it ends by itself."""
+"""How many of a part's last lines are shown when the part ends by itself."""
 _TOLD_BYTES: Final = 8_192
 
 
 class LogFile:
     """`taskhub.log` in `data_dir`, readable by its owner only. Parts write to its descriptor themselves, so that they
-    neither wait for `up` nor lose what they say when it is killed."""
+    never wait for `up`, and lose no line when `up` is killed."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "taskhub.log"
         self.before = data_dir / "taskhub.log.1"
-        # Appending, each write goes to the end that the file has at that moment, also after it was emptied.
+        # With O_APPEND each write goes to the end that the file has at that moment, also after it was emptied.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self.stream = os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")
 
     def close(self) -> None:
-        """Let it go; parts that still run write on."""
+        """Close our side; parts that still run go on writing."""
         self.stream.close()
 
     def size(self) -> int:
@@ -39,8 +39,8 @@ class LogFile:
         return os.fstat(self.stream.fileno()).st_size
 
     def keep_small(self) -> None:
-        """Begin anew where it has grown too large. Lines that are written at this very moment may be lost: the parts
-        hold it open, so that it has to be copied and emptied."""
+        """Begin anew where the file has grown too large. It is copied and emptied, since the parts hold it open: lines
+        that are written at this very moment may be lost."""
         size = self.size()
         if size <= MAX_BYTES:
             return
@@ -51,7 +51,7 @@ class LogFile:
             with made as new, self.path.open("rb") as old:
                 shutil.copyfileobj(old, new)
             part.replace(self.before)
-        except OSError:  # a full disk: what there is stays for as long as that is bearable
+        except OSError:  # a full disk: the file stays as it is while there is room
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
             if size <= 2 * MAX_BYTES:
@@ -69,7 +69,7 @@ class LogFile:
 
     @contextlib.contextmanager
     def instead_of_stderr(self) -> Iterator[None]:
-        """What this process itself logs goes to the file as well, for as long as the block lasts."""
+        """What this process itself logs goes to the file, for as long as the block lasts."""
         handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
         streams = [one.setStream(self.stream) for one in handlers]
         try:

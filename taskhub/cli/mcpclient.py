@@ -20,30 +20,30 @@ from taskhub.core.versions import Version
 
 VERSION = Version.MCP_2026_07_28
 UNAVAILABLE: Final = 50300
-"""What a hub answers whose database is away."""
+"""The code of a hub's error while its database is away."""
 
 Heard = Callable[[dict[str, Any]], None]
 
 
 class Away(CommandError):
-    """The hub cannot be asked now; whether it heard the request is not known. If it `answered`, it said so itself."""
+    """The hub cannot be asked now, and may or may not have got the request. `answered` if the hub said so itself."""
 
     answered = False
 
 
 class Nobody(Away):
-    """Nobody listens at the address."""
+    """Nothing listens at the address."""
 
 
 class Client:
-    """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong; `Away` for
-    what may be over when it is asked again."""
+    """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong; `Away` where
+    asking again may help."""
 
     def __init__(self, url: str, token: str | None, authorities: Path | None = None) -> None:
-        """`authorities` is a file of certificates to trust instead of the system's; so is `SSL_CERT_FILE`."""
+        """`authorities` is a file of certificates to trust instead of the system's, as `SSL_CERT_FILE` is."""
         self.url = url
         self.contact: float | None = None
-        """When the hub was last heard, by the clock that only goes forward."""
+        """When the hub was last heard, by the monotonic clock."""
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
         if token:
             if not token.isascii() or not token.isprintable():
@@ -82,8 +82,9 @@ class Client:
         waiting: Callable[[str | None], None],
         heard: Heard,
     ) -> dict[str, Any]:
-        """The tool's result or a task handle; again with the same `key`, those of the same task. `waiting` is told
-        once the hub keeps us waiting on a stream, and for which task; `heard` each notification on it."""
+        """The tool's result or a task handle; calling again with the same `key` finds the same task. `waiting` is
+        called with the task's id, if known, once the hub keeps us waiting on a stream; `heard` with each notification
+        on it."""
         params = {"name": tool["name"], "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}}
         headers = dict(_mirrored(tool.get("inputSchema", {}), arguments))
         return self.request("tools/call", params, tool["name"], headers=headers, waiting=waiting, heard=heard)
@@ -141,7 +142,7 @@ class Client:
 
 
 def new_key() -> str:
-    """An idempotency key that nobody else has."""
+    """A new random idempotency key."""
     return f"call-{secrets.token_urlsafe(18)}"
 
 
@@ -164,7 +165,7 @@ def _decoded(text: str, status: int) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        kind = Away if status in (502, 503, 504) else CommandError  # a proxy's own page
+        kind = Away if status in (502, 503, 504) else CommandError  # the error page of a proxy
         raise kind(f"The server answered {status} and no JSON") from None
 
 
@@ -182,7 +183,7 @@ def _result(message: Any, status: int) -> dict[str, Any]:
 
 
 def _mirrored(schema: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The arguments that the schema wants in headers too (B26-25, B26-26)."""
+    """The arguments that the schema wants in headers as well (B26-25, B26-26)."""
     for name, rule in schema.get("properties", {}).items():
         value = arguments.get(name)
         if not isinstance(rule, dict) or value is None:
@@ -194,6 +195,6 @@ def _mirrored(schema: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tup
 
 
 def _header(value: str) -> str:
-    """A value as headers carry it: encoded where it would not arrive as it is (B26-24)."""
+    """A value for a header: encoded where it would not arrive unchanged (B26-24)."""
     plain = value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?")
     return value if plain else f"=?base64?{base64.b64encode(value.encode()).decode()}?="

@@ -1,4 +1,4 @@
-"""Reload while developing: what changes among the sources makes `up` start parts anew."""
+"""For development: `up` restarts its parts when their sources change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ FOLDERS: Final = ("taskhub", "templates", "static")
 
 
 def follow_changes(changed: Callable[[str, bool], None]) -> None:
-    """From now on call `changed` with a file that did, and whether web and workers run it: Python and statements.
-    All other files are the web server's. Functions and tables need a migration: only a new start does that."""
+    """Call `changed`, from now on, with each changed file and whether web and workers both run it, as they do Python
+    and statements. All other files concern the web server. Functions and tables need a migration, which
+    only a new start makes."""
     try:
         from watchfiles import DefaultFilter, watch
     except ImportError:

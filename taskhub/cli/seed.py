@@ -34,8 +34,8 @@ WAIT_SECONDS = 20.0
 
 
 def seed() -> int:
-    """Create the story's tasks; those that exist already are left alone. Returns how many the story
-    has. Raises `Refused` if the demo server's tools are not listed within 20 seconds (no worker)."""
+    """Create the story's tasks; existing ones are left alone. Returns how many tasks the story has. Raises `Refused` if
+    the demo server's tools are not listed within 20 seconds (no worker)."""
     tenant = default_tenant()
     wanted = {tool for _, tool, _ in STORY}
     deadline = time.monotonic() + WAIT_SECONDS

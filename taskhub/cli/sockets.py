@@ -1,4 +1,4 @@
-"""Where the embedded Postgres has its socket: whoever reaches it is the database's superuser."""
+"""The directory of the embedded Postgres's socket: whoever can open the socket is the database's superuser."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 90
-"""A path that is longer is no socket's directory: systems allow 104 bytes or 108, with the socket's name."""
+"""The longest path for the directory: systems allow 104 or 108 bytes, including the socket's name."""
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9._/+-]*")
-"""Means itself in a shell, in a list of directories and in a URL; a comma or a quote does not."""
+"""Paths without special meaning in a shell, a list of directories or a URL, unlike those with a comma or a quote."""
 
 
 class NotPrivate(Exception):
-    """The directory is there, and somebody else may be in it."""
+    """The directory exists, and other users may be able to enter it."""
 
 
 def place_for(database: Path) -> Path:
-    """Where the socket of the server over `database` belongs: there, since a server's directory is its
-    own; or, if no socket can be there, in a short directory with one name for each `database`."""
+    """Where the socket of the server over `database` belongs: in that directory, which the server has for itself; or,
+    where its path is unfit, in a short directory whose name is derived from `database`."""
     if _fits(database):
         return database
     name = f"taskhub-{hashlib.sha256(os.fsencode(database)).hexdigest()[:16]}"
@@ -34,8 +34,8 @@ def place_for(database: Path) -> Path:
 
 
 def make_private(path: Path, owner: int) -> None:
-    """The directory `path` of the user `owner`, who alone may enter it: made, or as it was left. Raises
-    `NotPrivate` for anything else of that name: it is never entered, and never through a link."""
+    """Make the directory `path` for the user `owner`, who alone may enter it, or use it if it is that already. Raises
+    `NotPrivate` for anything else of that name, links included."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     try:
@@ -66,7 +66,7 @@ def _fits(path: Path) -> bool:
 
 
 def _bases() -> Iterator[Path]:
-    """Directories of this machine for what lives as long as a process."""
+    """Directories of this machine for files that live as long as a process."""
     if os.geteuid() == 0:
         yield Path("/run")
     elif own := os.environ.get("XDG_RUNTIME_DIR"):

@@ -14,8 +14,8 @@ from django.core.management import call_command
 
 
 def collect_if_changed() -> None:
-    """Run `collectstatic` unless the files are those of the last run; nothing is written then. Processes that start
-    together do so one after the other: they would take each other's files away."""
+    """Run `collectstatic`, unless the files are those of the last run. Processes that start together take turns, since
+    they would remove each other's files."""
     # By content, not by time: images of containers round the times of files, or drop them.
     fingerprint = hashlib.sha256()
     for finder in get_finders():

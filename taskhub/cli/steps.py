@@ -1,4 +1,4 @@
-"""What whoever starts `up` reads while it starts: a line for each step, then what went wrong or where the hub is."""
+"""What `up` prints while it starts: a line for each step, then what went wrong or where the hub is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Says what is done now, and on the same line that it is done, unless the block raises."""
+        """Print what is done now, and on the same line that it is done, unless the block raises."""
         self._write(f"  {text} … ")
         self._open = True
         try:
@@ -30,12 +30,12 @@ class Steps:
         self._open = False
 
     def interrupt(self) -> None:
-        """Something else is to be told: on a line of its own."""
+        """End an unfinished line, before something else is printed."""
         if self._open:
             self._write("\n")
             self._open = False
 
 
 def runner() -> str:
-    """How commands are run here, as somebody would type it."""
+    """How commands are run here, as a person would type it."""
     return "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"

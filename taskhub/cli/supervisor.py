@@ -1,5 +1,5 @@
-"""Runs web, workers and the embedded Postgres as one: what dies or hangs is started again, and all of it
-ends together."""
+"""Runs web, workers and the embedded Postgres together: restarts a part that dies or hangs, and ends all of them as
+one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ STOP_SECONDS = 6.5
 
 @dataclass
 class Part:
-    """One child process; `starts` holds the times of its recent starts, `silent` the process of it that
-    shows no sign of life any more."""
+    """One child process. `starts` holds the times of its recent starts, `silent` the id of its process if that gives no
+    sign of life any more."""
 
     name: str
     command: list[str]
@@ -33,7 +33,7 @@ class Part:
     silent: int | None = None
     lacking: str = ""
     logged: int = 0
-    """Where in the log its present process began."""
+    """The position in the log at which its present process began."""
 
     def pid(self) -> int | None:
         """Its process at this moment."""
@@ -41,12 +41,12 @@ class Part:
         return None if process is None else process.pid
 
     def fell_silent(self, pid: int, lacking: str) -> None:
-        """No sign of life from this process any more."""
+        """This process gives no sign of life any more."""
         self.silent, self.lacking = pid, lacking
 
 
 class Stopped(Exception):
-    """Somebody wants it to end while it is still starting."""
+    """A signal asked for the end while the parts are still starting."""
 
 
 class Supervisor:
@@ -55,7 +55,7 @@ class Supervisor:
     def __init__(self, say: Callable[[str], None]) -> None:
         self.database: Embedded | None = None
         self.log: LogFile | None = None
-        """Where the parts log; without it, to this process's standard error."""
+        """The parts' log file; `None` for this process's standard error."""
         self.say = say
         self.parts: list[Part] = []
         self.stopping = False
@@ -63,47 +63,47 @@ class Supervisor:
         self._waited_for = ""
 
     def heed_signals(self) -> None:
-        """From here on SIGINT and SIGTERM end nothing at once: they are seen by `go_on` and `watch`."""
+        """From here on SIGINT and SIGTERM only set `stopping`, which `go_on` and `watch` look at."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
     def go_on(self) -> None:
-        """Between two steps of the start: raises `Stopped` if it is not to go on."""
+        """To be called between two steps of the start. Raises `Stopped` if it is to end."""
         if self.stopping:
             raise Stopped
 
     def waits(self, why: str) -> None:
-        """Between two looks at what the database waits for: says so, once, and goes on as `go_on`."""
+        """To be called while the database's start waits: prints the reason, once, and raises as `go_on` does."""
         self.go_on()
         if why != self._waited_for:
             self.say(f"waiting for Postgres: {why}")
             self._waited_for = why
 
     def add(self, name: str, vitals: Vitals, *arguments: str) -> None:
-        """A part that runs `manage.py ARGUMENTS`; `vitals` tell whether it does something."""
+        """Add a part that runs `manage.py ARGUMENTS`; `vitals` tell whether it hangs."""
         self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments], vitals))
 
     def start(self) -> None:
-        """Start every part, and watch whether it does something."""
+        """Start every part, and watch whether it hangs."""
         for part in self.parts:
             self._start(part)
             watch(part.vitals, part.pid, part.fell_silent)
 
     def watch(self) -> None:
-        """Start again what dies or hangs, until stopped."""
+        """Restart parts that die or hang, until stopped."""
         while not self.stopping:
             self.check()
             time.sleep(0.25)
 
     def changed(self, file: str, everywhere: bool) -> None:
-        """This file is not what the web server, or `everywhere` what any part runs on: at the next look such
-        a part is started anew. Called from any thread."""
+        """This file has changed, which the web server runs on, or every part if `everywhere`: such parts are restarted
+        at the next check. From any thread."""
         for part in self.parts:
             if everywhere or part.name == "web":
                 self._changed[part.name] = file
 
     def check(self) -> None:
-        """Start again what has ended, and end what hangs, Postgres included."""
+        """Restart what has ended, and end what hangs, Postgres included."""
         self._reload()
         if self.log is not None:
             self.log.keep_small()
@@ -125,13 +125,13 @@ class Supervisor:
             elif (code := part.process.poll()) is not None:
                 self._again(part, f"ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
             elif part.silent == part.process.pid:
-                # It may be stopped, or hold its interpreter for ever: no other signal would reach it.
+                # The process may be stopped, or hold its interpreter for ever: no other signal would reach it.
                 part.process.kill()
                 part.process.wait()
                 self._again(part, f"hung ({part.lacking}) and was killed")
 
     def _reload(self) -> None:
-        """What was changed for it ends a part as `stop` does, and forgives how often it died before."""
+        """End parts whose files changed, as `stop` does, and start them anew; earlier deaths no longer count."""
         stale = {part.name: self._changed.pop(part.name) for part in self.parts if part.name in self._changed}
         if not stale or self.stopping:
             return
@@ -150,7 +150,7 @@ class Supervisor:
         part.not_before = time.monotonic() + pause
 
     def tell_log(self, since: int) -> None:
-        """The end of the log from this byte on, for whoever sees the terminal only."""
+        """Print the end of the log from this byte on, for people who see only the terminal."""
         if self.log is not None:
             lines = self.log.last_lines(since)
             self.say("\n".join([f"the end of {self.log.path}:", *(f"  {line}" for line in lines or ["nothing"])]))
@@ -177,7 +177,7 @@ class Supervisor:
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """All of them within the grace period."""
+    """End all of these processes, killing those that take longer than the grace period."""
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
         process.terminate()

@@ -1,8 +1,7 @@
-"""Whether a part of `up` that lives also does something: a process that hangs looks alive to whoever only waits
-for its end.
+"""Whether a part of `up` works: a process that hangs has not ended, so waiting for its end does not show it.
 
-Nothing here goes by the clock: what counts are looks, each of which found no sign of life where one
-could have been. A machine that slept, or a database that was away, so passes for no silence.
+Looks are counted here, not time: looks without a sign of life where there could have been one. So a machine that slept,
+or a database that was away, does not count as silence.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from taskhub.store.call import explained
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Between two looks."""
+"""Seconds between two looks."""
 SILENT_LOOKS: Final = 6
-"""So many times a worker's heartbeat was where it had been, one after the other: it beats every 5 s."""
+"""Looks in a row at which a worker's heartbeat, which comes every 5 s, had not moved."""
 STARTING_LOOKS: Final = 60
-"""So many without any sign since its start: about 5 minutes, in which the slowest machine has started it."""
+"""Looks without any sign since the process started: about 5 minutes, enough for the slowest machine."""
 PROBE_SECONDS = 5.0
 """How long a web process may take to answer `/healthz`, which waits for nothing."""
 FAILED_PROBES: Final = 3
-"""So many of these failed, one after the other."""
+"""Failed probes in a row."""
 
 
 class Sign(Enum):
-    """Whether a part gave a sign of life when it was looked at."""
+    """Whether a part gave a sign of life at a look."""
 
     LIFE = "it does something"
     NONE = "nothing, where there could have been a sign"
@@ -44,8 +43,8 @@ class Sign(Enum):
 
 
 class Silence:
-    """Counts the looks at one process without a sign of life. Before the first sign there may be
-    `STARTING_LOOKS` of them: a process that is starting has time, and one that hangs in its start an end."""
+    """Counts the looks at one process without a sign of life. Before the first sign `STARTING_LOOKS` are allowed: a
+    process needs time to start, but one that hangs in its start must be ended."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -54,11 +53,11 @@ class Silence:
 
     @property
     def heard(self) -> bool:
-        """Whether there ever was a sign."""
+        """Whether there was ever a sign."""
         return self._heard
 
     def add(self, sign: Sign) -> bool:
-        """Whether this look was one too many."""
+        """Add a look. Returns whether the process counts as hanging."""
         self._heard = self._heard or sign is Sign.LIFE
         self._missed = self._missed + 1 if sign is Sign.NONE else 0
         return self._missed >= (self._most if self._heard else STARTING_LOOKS)
@@ -75,18 +74,18 @@ class Beats:
         self._throttle = Throttle(60.0)
 
     def look(self, pid: int) -> Sign:
-        """Whether it beat since the last look. What is not known after an error is begun anew: the worker
-        has to find its way back to the database as well."""
+        """Whether the heartbeat moved since the last look. After an error all counting begins anew: the worker has to
+        get back to the database as well."""
         try:
             beat = heartbeat_of(f"{socket.gethostname()}:{pid}")
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is no silence
+        except Exception as error:  # noqa: BLE001 - no error here says anything about the worker
             if not isinstance(explained(error), Unavailable) and self._throttle():
                 logger.warning("nobody can tell whether the workers do something: %s", error)
             self._last.clear()
             return Sign.UNKNOWN
         before = self._last.get(pid)
         if beat is None:
-            return Sign.NONE if before is None else Sign.UNKNOWN  # not begun, or ending
+            return Sign.NONE if before is None else Sign.UNKNOWN  # the worker has not begun to beat, or is ending
         if before is None:  # perhaps that of an earlier process with this number
             self._last[pid] = beat
             return Sign.NONE
@@ -95,7 +94,7 @@ class Beats:
 
 
 class Answers:
-    """The answers of the web process at `host` and `port`, which knows itself by the name `known_as`."""
+    """The answers of the web process at `host` and `port`, which accepts the `Host` header `known_as`."""
 
     most = FAILED_PROBES
     lacking = f"no answer from /healthz, {FAILED_PROBES} times"
@@ -120,8 +119,8 @@ Vitals = Beats | Answers
 
 
 def watch(vitals: Vitals, pid_of: Callable[[], int | None], silent: Callable[[int, str], None]) -> None:
-    """Look at a part for ever, from a thread of its own; `silent` is told the process that has fallen
-    silent, and what is lacking, as often as it is looked at again."""
+    """Look at a part for ever, in a thread of its own. `silent` is called with the process that gives no sign of life
+    and with what is lacking, at every look until another process is there."""
 
     def look() -> None:
         pause = threading.Event()

@@ -35,7 +35,7 @@ from taskhub.domain.audit.verify import (
 T = TypeVar("T")
 REPORT_SECONDS = 1.0
 LONG_SECONDS = 5.0
-"""What takes longer is said before it begins."""
+"""A verification that takes longer is announced before it begins."""
 
 NOT_READ = 2
 NOT_ALL_READ = 3
@@ -45,8 +45,8 @@ ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 class Command(BaseCommand):
     """Exit 0 when every event fits its seal, or everything due is archived; 1 with the first bad event, or the reason;
-    2 when the database is away or full, so that nothing can be said of the log;
-    3 when nothing was found, and not everything was read though nobody asked for less."""
+    2 when the database is away or full, so that the log could not be verified; 3 when no fault was found, but not
+    everything was read although no part was asked for."""
 
     help = "Compare the audit log with its seals, or write its oldest part to a file that proves itself."
     requires_system_checks: list[str] = []
@@ -125,7 +125,7 @@ class Command(BaseCommand):
             self.stdout.write(f"No part of the log ended before {before:%Y-%m-%d}.")
 
     def _verify_archives(self, paths: Sequence[Path]) -> None:
-        """Each by itself, and whether each goes on where the one before ended."""
+        """Verify each archive by itself, and that each continues the one before."""
         key = signing_key().public_key()
         found = []
         for path in paths:
@@ -181,7 +181,7 @@ class Command(BaseCommand):
             sys.exit(NOT_ALL_READ)
 
     def _watched(self, work: Callable[[Report], T]) -> T:
-        """With how far it is, in one line that is written over and again, where somebody sits at a terminal."""
+        """Run `work`; where somebody sits at a terminal, with its progress in one line that is overwritten."""
         if not self.stderr.isatty():
             return work(lambda events, seals, part: None)
         begun = told = time.monotonic()

@@ -26,14 +26,14 @@ from taskhub.core.names import PROGRESS
 from taskhub.core.words import WORDS
 
 WAITING = tuple(WORDS[code].partition(",")[0].partition(" by ")[0] for code in ("waiting_approval", "waiting_operator"))
-"""How the hub begins a status message when people are waited for."""
+"""How the hub's status messages begin while a task waits for people."""
 EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 
 SILENT_SECONDS = 3.0
-"""How long an inline call may be silent before the inbox is named."""
+"""How long an inline call may be silent before the address of the inbox is shown."""
 AWAY_SECONDS: Final = 60.0
-"""So long after the last word of a hub that is away it is asked again."""
+"""How long a hub that is away is asked again, from its last sign of life on."""
 PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
 """Between two tries; the last is repeated."""
 
@@ -65,7 +65,7 @@ class Display:
         self._bar.stop()
 
     def show(self, task: dict[str, Any]) -> None:
-        """The task as `tasks/get` answered."""
+        """Show the task, as `tasks/get` answered it."""
         text = task.get("statusMessage") or task["status"]
         if text.startswith(WAITING):
             text += f"  ->  {self._hub}/inbox/"
@@ -92,7 +92,7 @@ def _say(console: Console, text: str) -> None:
 
 
 class Follower:
-    """Asks a hub that was heard once, and is away, again."""
+    """Asks the hub again while it is away, once it has answered."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
@@ -101,8 +101,8 @@ class Follower:
         self.task_id: str | None = None
 
     def ask(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `request` returns, which may be made more than once. Raises `CommandError`, with where to look the
-        task up, when nothing was heard for `AWAY_SECONDS`."""
+        """The result of `request`, which may be called more than once. Raises `CommandError`, saying where to look the
+        task up, when the hub gave no sign of life for `AWAY_SECONDS`."""
         self._asked, tries = True, 0
         while True:
             try:
@@ -124,7 +124,7 @@ class Follower:
                 return found
 
     def cancel(self) -> None:
-        """What Ctrl-C asks for. It is not followed: whoever presses it wants an end."""
+        """Cancel the task, after Ctrl-C. Tried once: somebody who presses it wants an end."""
         if self.task_id is None:
             goes_on = f"; if the call has begun, it goes on: {_hub(self._client)}/tasks/" if self._asked else ""
             _say(self._console, f"  stopped{goes_on}")
@@ -137,7 +137,7 @@ class Follower:
         _say(self._console, "  cancel requested; the task's page shows when it has stopped")
 
     def lookup(self) -> str:
-        """Where to look what became of the call."""
+        """Where to look up what became of the call."""
         hub = _hub(self._client)
         if self.task_id is None:
             return f"Whether the call has begun, {hub}/tasks/ tells."
@@ -183,7 +183,7 @@ class Command(BaseCommand):
             except KeyboardInterrupt:
                 follower.cancel()
                 sys.exit(3)
-            except Nobody as error:  # the first word: one that was heard before is followed
+            except Nobody as error:  # at the first request only: later ones are followed
                 how = f"Is a hub running there? `{runner()} up` starts one; --url names another."
                 raise CommandError(f"{error}. {how}") from None
             except Away as error:  # Django prints the name of the class
@@ -241,13 +241,12 @@ class Command(BaseCommand):
 
 
 def endpoint(url: str) -> str:
-    """The address as it is, or `/mcp` of the hub where it names no path."""
+    """The address as it is; with `/mcp` where it names no path."""
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 def parsed_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """`key=value` words as the tool's schema types them. Raises `CommandError` for a word that
-    fits nothing."""
+    """`key=value` words, typed by the tool's schema. Raises `CommandError` for a word that does not fit it."""
     found: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -21,7 +21,7 @@ REPORT_SECONDS = 5.0
 
 
 class Command(BaseCommand):
-    """Without `--tasks` safe to run again: what is there stays as it is. With it, each run adds."""
+    """Without `--tasks` safe to run again: existing tasks stay as they are. With it, each run adds tasks."""
 
     help = (
         "Add the demo server and call its tools, so that every page has something to show. With --tasks, generate a"
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Add and call, or make up."""
+        """Add the demo and its tasks, or a made-up history."""
         with need_database():
             try:
                 if options["tasks"] is not None:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
         change.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Store it and say its name."""
+        """Store the server and print its name."""
         text = sys.stdin.readline().strip() if options["spec"] == "-" else options["spec"]
         with need_database():
             try:
@@ -42,5 +42,5 @@ class Command(BaseCommand):
             name = server_name(server_id)
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
-        else:  # it was found by its address
+        else:  # the same address was connected under another name
             self.stdout.write(f"That is connected already, as {name}.")

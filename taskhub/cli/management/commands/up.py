@@ -94,7 +94,7 @@ class Command(BaseCommand):
             except Stopped:
                 pass
             except Exception:
-                if not supervisor.stopping:  # Ctrl-C reaches what a step of the start runs, too
+                if not supervisor.stopping:  # Ctrl-C also reaches programs that a step of the start runs
                     raise
             finally:
                 supervisor.stop()
@@ -150,7 +150,7 @@ class Command(BaseCommand):
             raise CommandError(f"--server: {error.message}") from None
 
     def _connect(self, specs: list[ServerSpec]) -> None:
-        """All of them or none."""
+        """Connect all of the servers or none."""
         try:
             with transaction.atomic():
                 for spec in specs:
@@ -224,7 +224,7 @@ class Command(BaseCommand):
             connections.close_all()
 
     def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int, workers: int) -> bool:
-        """Whether to go on. What is not ready in time is told, and may still become so."""
+        """Whether to go on. What is not ready in time is printed, and may become ready later."""
         deadline = time.monotonic() + READY_SECONDS
         base = f"http://{_reachable(host)}:{port}"
         steps = {
@@ -249,7 +249,7 @@ class Command(BaseCommand):
         lines = ["", f"  TaskHub is ready:  {url}", ""]
         if credentials.get(
             "users"
-        ):  # at the first start: later ones may be seen by others, and people have changed theirs
+        ):  # at the first start only: others may see the output of later ones, and people change their passwords
             lines.append("  Sign in as")
             for role, user in credentials.get("users", {}).items():
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")
@@ -284,12 +284,12 @@ def _answers(address: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """An address of this machine at which a server that listens on `host` answers."""
+    """An address at which this machine reaches a server that listens on `host`."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
     return f"[{host}]" if ":" in host else host
 
 
 def _own_host() -> str:
-    """A Host this server answers to."""
+    """A `Host` header that this server accepts."""
     return next((name for name in settings.ALLOWED_HOSTS if "*" not in name and name[0] != "."), "localhost")

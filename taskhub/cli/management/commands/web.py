@@ -28,17 +28,17 @@ from taskhub.lib.ending import end_within, follow_supervisor, still_going
 logger = logging.getLogger(__name__)
 
 HANDOVER_SECONDS: Final = 0.5
-"""How long a connection that was just made has for its request, once this process ends."""
+"""Once this process ends: how long a new connection has to send its request."""
 END_SECONDS: Final = 15.0
-"""The end of a web process takes no longer: open requests get four, what is left the lanes."""
+"""The longest that the end of a web process takes: open requests get four of it, the lanes the rest."""
 
 
 class Server(uvicorn.Server):
-    """Ends open streams with their result before connections are drained, and answers whoever was let in: a proxy
-    that has sent its request must not send it again elsewhere, so it would be lost. Logs its start and its end."""
+    """Ends open streams with their result before connections are drained, and answers every connection that it
+    accepted: a proxy may not send a request again elsewhere, so it would be lost. Logs its start and its end."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called once; it serves from then on, unless the application did not start."""
+        """Called once; afterwards it serves, unless the application did not start."""
         await super().startup(sockets=sockets)
         if self.started:
             where = f"http://{self.config.host}:{self.config.port}"
@@ -58,13 +58,14 @@ class Server(uvicorn.Server):
         logger.info("web %s stopped", self.name)
 
     async def _stop_listening(self) -> None:
-        """Close the sockets that listen once nobody waits at them: the system resets the connections that do."""
+        """Close the listening sockets once their queues are empty: the system resets connections that still wait in
+        them."""
         loop = asyncio.get_running_loop()
         listening = [socket.socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
         for server in self.servers:
             for one in server.sockets:
                 loop.remove_reader(one.fileno())
-        for _ in range(2):  # those that asyncio has accepted by now get their transports
+        for _ in range(2):  # connections that asyncio has accepted get their transports
             await asyncio.sleep(0)
         for server in self.servers:
             server.close()
@@ -106,14 +107,14 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Address only; everything else is in the environment."""
+        """The address only; everything else is in the environment."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # Lanes wake up with an answer while the loop computes; the default of 5 ms would let each
-        # wait that long for the interpreter (measured: p99 of tasks/get 80 ms, with this 21 ms).
+        # Lanes wake up with an answer while the loop computes. With the default of 5 ms each would wait that long for
+        # the interpreter (measured: p99 of tasks/get 80 ms; 21 ms with this).
         sys.setswitchinterval(0.0005)
         follow_supervisor()
         raise_open_files()
@@ -122,7 +123,7 @@ class Command(BaseCommand):
         from django.utils.module_loading import import_string
 
         application = import_string(settings.ASGI_APPLICATION)
-        gc.freeze()  # what is there by now stays: no collection under load need look at it
+        gc.freeze()  # objects made so far stay: the garbage collector need not look at them under load
         server = Server(
             uvicorn.Config(
                 application,

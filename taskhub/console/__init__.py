@@ -1,5 +1,5 @@
 """TaskHub in the browser: pages, forms and partials.
 
-A view parses the request, calls a use case of `control` or reads from `domain`, and renders. Who may see a page stands
-beside its view (`access`), how things are worded and drawn in `templates/`.
+A view parses the request, calls a use case of `control` or reads from `domain`, and renders. The permission that a page
+needs stands at its view (`access`), words and looks stand in `templates/`.
 """

@@ -1,4 +1,4 @@
-"""Who gets in: the one decorator around every view of the console."""
+"""The decorator around every view of the console: which permission its page needs."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ STATUS: dict[type[TaskHubError], tuple[int, str]] = {
 def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpRequest, P], HttpResponse]]:
     """A view for people whose role has `permission`.
 
-    Strangers are sent to the sign-in page and back; a user without a role, and a role without
-    the permission, get a 403 page. Domain errors become pages by `STATUS`. Nothing a view
-    answers is kept by a browser's cache.
+    Strangers are sent to the sign-in page and back; a user without a role, or whose role lacks the permission, gets a
+    403 page. Domain errors become pages by `STATUS`. Browsers cache no response of a view.
     """
 
     def decorate(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
@@ -74,8 +73,8 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
 
 
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
-    """The page of a domain error: what was expected, what to do next; htmx gets the words alone. Without
-    the frame, which reads the database, where that is what is missing.
+    """The page of a domain error: what was expected, what to do next; for htmx the message alone. The frame reads the
+    database, so an `Unavailable` error has a page without it.
     """
     if isinstance(error, Unavailable):
         return unavailable(request, error.message)
@@ -86,7 +85,7 @@ def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
 
 
 def _sign_in(request: HttpRequest) -> str:
-    """The sign-in page, leading back to the page the person sees: never to a partial or a POST."""
+    """The address of the sign-in page, leading back to the page that the person sees: never to a partial or a POST."""
     here = request.get_full_path()
     if bool(request.htmx):  # type: ignore[attr-defined]
         current = urlsplit(request.htmx.current_url_abs_path or "/")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What differs between two versions of a tool's definition, as a person reads it."""
+"""The differences between two versions of a tool's definition, for people to read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any, Final
 
 SHOWN: Final = 100
 LONGEST: Final = 2_000
-"""Characters of a value that are shown, from a little before where it begins to differ."""
+"""Characters of a value that are shown, beginning a little before its first difference."""
 _BEFORE: Final = 80
 
 _Path = tuple[tuple[str, str], ...]
-"""Of each step: whether it leads into an object or an array, and the name or number there."""
+"""For each step: whether it leads into an object or an array, and the name or number there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,21 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The first `SHOWN` differences, and how many there are beyond. None at all: the two say the same."""
+    """The first `SHOWN` differences, and how many there are beyond. Without any, the versions are equal."""
 
     shown: tuple[Change, ...]
     more: int
 
 
 def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Changes:
-    """Every value of either definition that is not the same in the other, in the order of the newer one."""
+    """Every value that differs between the definitions or is missing in one, in the order of the newer one."""
     old, new = (dict(_leaves(one, ())) if one else {} for one in (before, after))
     found = [path for path in [*new, *(path for path in old if path not in new)] if old.get(path) != new.get(path)]
     return Changes(tuple(_change(path, old, new) for path in found[:SHOWN]), max(0, len(found) - SHOWN))
 
 
 def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
-    """Each value that holds no other, as JSON: a text is never taken for the number that it spells."""
+    """Each value that is no filled object or array, as JSON, so that a text and a number are never the same."""
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             yield from _leaves(inner, (*path, ("object", name)))
@@ -65,13 +65,13 @@ def _differs_at(one: str, other: str) -> int:
 
 
 def _part(text: str, start: int) -> str:
-    """What is shown of a value: from `start` on, and with dots where it goes on."""
+    """The part of a value that is shown: from `start` on, with dots where it is cut."""
     if not start and len(text) <= LONGEST:
         return text[1:-1] if _plain(text) else text
     return f"{'…' if start else ''}{text[start : start + LONGEST]}{'…' if len(text) > start + LONGEST else ''}"
 
 
 def _plain(text: str) -> bool:
-    """Whether it is a JSON string that without its quotes is taken for no other value."""
+    """Whether the JSON is a string that, without its quotes, cannot be taken for another value."""
     inner = text[1:-1]
     return text[:1] == '"' and "\\" not in inner and inner[:1].isalpha() and inner not in ("true", "false", "null")

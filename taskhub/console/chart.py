@@ -1,4 +1,4 @@
-"""Bars as numbers that SVG takes: the template only prints them."""
+"""Bars in numbers for SVG, which the template only prints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Chart:
 
 
 def chart(hours: Sequence[Hour]) -> Chart:
-    """The last 24 hours as columns: finished at the bottom, failed on top where it is seen."""
+    """The last 24 hours as columns: finished at the bottom, failed on top, where it is noticed."""
     top = _round_up(max((hour.total for hour in hours), default=0))
     columns = []
     for n, hour in enumerate(hours):

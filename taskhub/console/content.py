@@ -1,4 +1,4 @@
-"""MCP content as an operator reads it. What came from a tool is shown, never trusted: no markup,
+"""MCP content as an operator reads it. Content of tools is never trusted: no markup,
 images only of known types and only inline, links only to web addresses.
 """
 
@@ -22,11 +22,11 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 MAX_IMAGE: Final = 2_000_000
 MAX_TEXT: Final = 200_000
 FOLD_CHARACTERS: Final = 20_000
-"""So much of a result, of its raw form, and of arguments is on a task's page; all of it is in the download."""
+"""Characters of a result, of its raw form, and of arguments on a task's page; the download has all of them."""
 FOLD_LINES: Final = 200
-"""And so many lines of it."""
+"""And lines of each."""
 FOLD_BLOCKS: Final = 100
-"""And so many blocks, or names of an object."""
+"""And blocks, or names of an object."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -42,7 +42,7 @@ class Link:
 
     @property
     def href(self) -> str:
-        """What is opened, written anew from the parsed parts; empty when nothing is."""
+        """The address to open, built from the parsed parts; empty where it must not be opened."""
         return self.address.href if self.address else ""
 
 
@@ -66,11 +66,11 @@ class ResultView:
     structured: str | None
     raw: str
     cut: bool
-    """Whether some of it is left out, in one form or the other."""
+    """Whether the blocks, the structured part or the raw form were cut."""
 
 
 class _Room:
-    """What of a page is left for texts that follow one another."""
+    """The room that is left on a page for texts that follow one another."""
 
     def __init__(self) -> None:
         self._characters, self._lines = FOLD_CHARACTERS, FOLD_LINES
@@ -79,7 +79,7 @@ class _Room:
 
     @property
     def left(self) -> bool:
-        """Whether there is any."""
+        """Whether there is room."""
         return self._lines > 0 and self._characters > 0
 
     def take(self, text: str) -> str:
@@ -98,7 +98,7 @@ class _Room:
         return kept
 
     def block(self, shown: Block) -> Block | None:
-        """As much of it as fits; nothing where nothing does."""
+        """The part of the block that fits; `None` when nothing does."""
         if shown.kind == "image":
             self.images -= len(shown.source)
             if self.images < 0:
@@ -131,13 +131,13 @@ def outcome(result_json: str | None) -> ResultView | None:
 
 
 def folded(text: str) -> tuple[str, bool]:
-    """As much of it as a task's page shows, and whether that is not all."""
+    """The part of the text that a task's page shows, and whether some was left out."""
     room = _Room()
     return room.take(text), room.cut
 
 
 def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[str, str, bool, bool]], bool]:
-    """As much of the rows as a task's page shows, and whether that is not all."""
+    """The part of the rows that a task's page shows, and whether some was left out."""
     room, shown = _Room(), []
     for name, text, short, like_another in found[:FOLD_BLOCKS]:
         if not room.left:
@@ -148,7 +148,7 @@ def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[st
 
 
 def block(item: Any) -> Block:
-    """One content block, whatever it may be."""
+    """One content block, of any kind or shape."""
     if not isinstance(item, dict):
         return Block("other", text=visible_json(item, indent=None))
     kind = item.get("type")
@@ -171,8 +171,8 @@ def block(item: Any) -> Block:
 
 
 def rows(value: Any) -> list[tuple[str, str, bool, bool]]:
-    """An object as rows of (name, text, is it one plain value, is it a text that reads like another value);
-    anything else as one row."""
+    """An object as rows of (name, text, whether it is one plain value, whether it is a text that reads like another
+    value); anything else as one row."""
     if not isinstance(value, dict):
         return [("", visible_json(value), False, False)]
     found: list[tuple[str, str, bool, bool]] = []

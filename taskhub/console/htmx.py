@@ -1,4 +1,4 @@
-"""Partial or page: the only place that reads htmx headers."""
+"""Partial or page: the only module that reads htmx headers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONFIG: Final[dict[str, Any]] = {
         {"code": "[45]..", "swap": False, "error": True},
     ],
 }
-"""For htmx, on every page."""
+"""The configuration of htmx on every page."""
 
 
 def wants_partial(request: HttpRequest) -> bool:
-    """Whether htmx asks for a part of the page: boosted links and restored history get it whole."""
+    """Whether htmx asks for a part of the page: boosted links and restored history get all of it."""
     htmx = request.htmx  # type: ignore[attr-defined]  # set by django_htmx's middleware
     return bool(htmx) and not htmx.boosted and not htmx.history_restore_request
 
@@ -41,10 +41,10 @@ def wants_partial(request: HttpRequest) -> bool:
 def partial_or_page(
     request: HttpRequest, template: str, partial: str, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """`template` whole, or only its partial when htmx asks: one view, one template, both tested.
+    """All of `template`, or only its partial when htmx asks: one view, one template, both tested.
 
-    `partial` is the name of a `{% partialdef %}` in `template`; `live` tells the template that
-    it is being swapped, so that parts outside the target may travel along out of band.
+    `partial` is the name of a `{% partialdef %}` in `template`. `live` tells the template that it is swapped into a
+    page, so that it may include parts outside the target, out of band.
     """
     part = wants_partial(request)
     name = f"{template}#{partial}" if part else template
@@ -54,8 +54,8 @@ def partial_or_page(
 
 
 def leave(request: HttpRequest, url: str) -> HttpResponse:
-    """Go to `url`: a plain redirect, or `HX-Redirect` during an htmx request, so that a sign-in
-    page never lands inside a table cell.
+    """Go to `url`: a plain redirect, or `HX-Redirect` during an htmx request, so that the sign-in page, say, never
+    lands inside a table cell.
     """
     if bool(request.htmx):  # type: ignore[attr-defined]
         return HttpResponseClientRedirect(url)
@@ -63,7 +63,7 @@ def leave(request: HttpRequest, url: str) -> HttpResponse:
 
 
 def in_words(message: str, status: int) -> HttpResponse:
-    """Why a request of htmx came to nothing, as plain text: failed.js puts it beside the button that was
-    pressed, where a page would not fit.
+    """Why a request of htmx failed, as plain text: failed.js puts it beside the button that was pressed, where there is
+    no room for a page.
     """
     return HttpResponse(spelled(message), status=status, content_type="text/plain; charset=utf-8")

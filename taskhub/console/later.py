@@ -1,4 +1,4 @@
-"""503: not now. For any request that Django would serve, whether or not a view got to see it."""
+"""503: not now. For any request that Django would serve, whether or not a view was reached."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from taskhub.lib.throttle import Throttle
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
-"""When to ask again."""
+"""Seconds, sent as `Retry-After`."""
 CROWDED: Final = "All lanes of this process are busy; try again shortly."
 _throttle = Throttle(10.0)
 
 
 def unavailable(request: HttpRequest, why: str) -> HttpResponse:
-    """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database,
-    and is on the log once in a while, in one line."""
+    """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database. Logs one line,
+    once in a while."""
     if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response: HttpResponse
@@ -35,9 +35,9 @@ def unavailable(request: HttpRequest, why: str) -> HttpResponse:
 
 
 def later(response: HttpResponse) -> HttpResponse:
-    """`response`, which is a 503, with what all of them say."""
+    """`response`, which is a 503, with the headers that all of them have."""
     response["Retry-After"] = str(RETRY_SECONDS)
     response["Cache-Control"] = "no-store"
-    # Django would log each, with its traceback.
+    # Django would log each of them, with a traceback.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response

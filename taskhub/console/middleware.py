@@ -13,7 +13,7 @@ from taskhub.core.records import Person
 from taskhub.domain.clients.principals import person_of
 
 OPEN: Final = ("account_change_password", "account_logout", "account_reauthenticate")
-"""Pages for somebody whose password is due to be changed."""
+"""The pages that are open while a password is due to be changed."""
 
 
 def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -23,7 +23,7 @@ def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Ca
         user = request.user
         person: Person | None = person_of(user.pk, user.get_username()) if user.is_authenticated else None
         request.person = person  # type: ignore[attr-defined]  # console/requests.py types it for views
-        # Somebody else knows their password: nothing is shown or done before they chose one.
+        # Somebody else knows their password too: nothing is shown or done until they have chosen their own.
         if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
             return leave(request, reverse("account_change_password"))
         return get_response(request)

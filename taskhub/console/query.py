@@ -1,4 +1,4 @@
-"""What stands in a URL's query, made harmless: a value that cannot be right is as good as absent."""
+"""Values of a URL's query. A value that cannot be valid is treated as absent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None
         found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    # Arithmetic around the ends of the calendar overflows; nobody logged anything there.
+    # Arithmetic near the ends of the calendar overflows; there are no events that far away.
     return found if 1970 <= found.year <= 9000 else None
 
 
@@ -58,7 +58,7 @@ def storable(value: str) -> bool:
 
 
 def url(**parts: object) -> str:
-    """A query string of the parts that are set, with its question mark; `?` alone when none is,
-    because an empty `href` would keep the query of the page it stands on.
+    """A query string of the values that are set, with its question mark; `?` alone when none is, because an empty
+    `href` would keep the query of the page.
     """
     return "?" + urlencode({name: value for name, value in parts.items() if value not in ("", None)})

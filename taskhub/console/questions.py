@@ -17,25 +17,25 @@ from taskhub.domain.questions.kinds import METHODS
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """One kind, as people see it."""
+    """The words of one kind of question."""
 
     name: str
     noun: str
-    """What is waited for."""
+    """What the task waits for."""
     icon: str
     title: str
-    """Over the question itself."""
+    """The heading of the question."""
     closed: str
-    """The same, once it is closed."""
+    """The heading once it is closed."""
     wants: str
-    """What the tool does, after its name; empty where the list quotes the question."""
+    """What the tool asks for, after its name; empty where the list quotes the question."""
     form: Callable[[dict[str, Any], Any], forms.Form | None]
-    """From the question's params and what was sent: what people fill in, if anything. Raises `Invalid` for
-    what nobody can draw."""
+    """Makes, from the question's params and what was sent, the form to fill in; `None` for none. Raises `Invalid` for
+    params that cannot be drawn."""
     declared: str = ""
-    """In the list of what a client declares."""
+    """Its word in the list of what a client declares."""
     instead: str = ""
-    """What happens to such questions of a client that does not declare it."""
+    """What happens to such questions when the client does not declare it."""
 
 
 def _answer_form(params: dict[str, Any], data: Any) -> forms.Form:
@@ -99,29 +99,29 @@ PAGE: Final = replace(
     declared="pages",
     instead="Pages to open: people open them from the inbox.",
 )
-"""An elicitation in url mode: the same kind on the wire, another thing to people."""
+"""An elicitation in url mode: the same kind on the wire, but something else for people."""
 
 
 class Question(Protocol):
-    """A question, from whichever query."""
+    """A question, whichever query it was read by."""
 
     @property
     def kind(self) -> QuestionKind:
-        """What is asked."""
+        """Its kind."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """How."""
+        """The params it was asked with."""
 
 
 def words_of(question: Question) -> Words:
-    """How this question is put to people."""
+    """The words for this question."""
     page = question.kind is QuestionKind.ELICITATION and question.params.get("mode") == "url"
     return PAGE if page else WORDS[question.kind]
 
 
 def of_clients() -> Iterator[tuple[QuestionKind, dict[str, Any], Words]]:
-    """All that a client may declare that it answers, each with the least params of such a question."""
+    """Each kind that a client may declare to answer, with the least params of such a question."""
     for kind in METHODS:
         yield kind, {}, WORDS[kind]
         if kind is QuestionKind.ELICITATION:

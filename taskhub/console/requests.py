@@ -1,4 +1,4 @@
-"""The request as the console's views see it: after the middleware, past the gate."""
+"""The request as views of the console get it: after the middleware and the check of access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskhub.core.records import Person
 
 
 class ConsoleRequest(HttpRequest):
-    """A request of a signed-in person with a role. Never built: views are typed with it."""
+    """A request of a signed-in person with a role. Never instantiated: only a type for views."""
 
     person: Person
     caller: Caller

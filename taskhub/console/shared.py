@@ -1,5 +1,5 @@
-"""Parts of pages that are the same for many. A hundred people look at one list, all are told at the same moment to look
-again: it is read and rendered once."""
+"""Parts of pages that are the same for many people. When a hundred who look at one list get the same hint, the list is
+read and rendered once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.domain.hints.generation import heard
 
 MOST_SHARED: Final = 64
-"""Parts that a process keeps, the latest asked for."""
+"""Parts that a process keeps: those that were last asked for."""
 SHARED_SECONDS: Final = 5.0
-"""How long one is given out, also where no news came: a hint may be lost."""
+"""How long a part is reused at most, even without news, since a hint may be lost."""
 
 
 @dataclass
 class _Part:
-    """A part as it was made when so much had been heard. Whoever holds `making` looks at it and may make it anew."""
+    """A rendered part, and how much had been heard when it was made. `making` is held to check or renew it."""
 
     making: threading.Lock = field(default_factory=threading.Lock)
     heard: int = -1
@@ -36,8 +36,8 @@ _adding = threading.Lock()
 
 
 def shared(request: ConsoleRequest, element: str, make: Callable[[], HttpResponse]) -> HttpResponse:
-    """`make()`, or its content as somebody of the same role got it since the last news, at the same address. Only for
-    the element that asks by itself because of a hint: who presses something reads for themselves."""
+    """`make()`, or the content that it had for somebody of the same role at the same address, if there was no news
+    since. Only for the element that refetches itself on a hint: a person who presses something gets a fresh read."""
     if request.htmx.trigger != element:
         return make()
     part = _part((request.person.tenant_id, str(request.person.role), request.get_full_path()))

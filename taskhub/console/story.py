@@ -1,4 +1,4 @@
-"""A task in words and lanes: why it is where it is, what happened, and when."""
+"""A task told in sentences and lanes: why it is in its state, what happened, and when."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A moment in a sentence: shown as the time since then, which runs, or (`spent=False`) as `ago` has it."""
+    """A moment in a sentence: shown as the running time since then, or (`spent=False`) as `ago` shows it."""
 
     at: datetime
     spent: bool = True
@@ -130,17 +130,17 @@ FOLDED: Final = 0.55
 """A stretch without events longer than this share of the whole is folded."""
 FOLD_WIDTH: Final = 0.2
 FOLD_FROM: Final = 10.0
-"""Seconds: what is over sooner is drawn to scale."""
+"""Seconds: shorter stretches are drawn to scale."""
 PACE_FROM: Final = 10.0
-"""Seconds that a tool has to run before its progress tells when it will end."""
+"""Seconds that a tool must have run before its progress is used to predict its end."""
 FURTHEST: Final = 10 * 365 * 86_400.0
-"""Seconds: no pace is told beyond."""
+"""Seconds: no later end is predicted."""
 NEAR: Final = 80
-"""Percent of its limit of time after which a run that tells no progress is said to meet it."""
+"""Percent of its time limit after which a run without progress is said to be close to it."""
 
 
 def why(detail: TaskDetail, now: datetime) -> Told:
-    """One or two sentences: why the task is where it is, and what will move it."""
+    """One or two sentences: why the task is in its state, and what will move it on."""
     task = detail.task
     if task.state is State.WORKING:
         return _why_working(detail, now)
@@ -151,8 +151,8 @@ def why(detail: TaskDetail, now: datetime) -> Told:
 
 
 def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
-    """In how many seconds a run that goes on in silence is said to meet its limit; `None` where that was said, or
-    its progress tells more."""
+    """In how many seconds a silent run will be said to be close to its time limit; `None` where that is said already,
+    or where its progress predicts the end."""
     stops = _stops_at(detail, now)
     if stops is None or _ends_at(detail) is not None:
         return None
@@ -191,7 +191,7 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
 
 
 def held_up(detail: TaskDetail, now: datetime) -> str:
-    """What keeps the call from running although nobody is asked any more; empty where it may run at once."""
+    """What keeps the call from running although no question is open; empty where it may run at once."""
     if not detail.server_enabled:
         return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:
@@ -229,7 +229,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
 
 
 def _limit(detail: TaskDetail, now: datetime) -> str:
-    """That the run will meet its limit of time, where that is to be expected."""
+    """A sentence saying that the run will meet its time limit; empty where that is not to be expected."""
     stops = _stops_at(detail, now)
     if stops is None:
         return ""
@@ -242,8 +242,8 @@ def _limit(detail: TaskDetail, now: datetime) -> str:
 
 
 def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
-    """When the run that goes on has lasted as long as it may. The time in which people were asked, while the tool
-    went on, does not count."""
+    """When the present run reaches its time limit. Time in which people were asked while the tool went on does not
+    count."""
     if detail.task.state is not State.WORKING or not detail.attempts:
         return None
     begun = detail.attempts[-1].started_at
@@ -252,7 +252,7 @@ def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
 
 
 def _ends_at(detail: TaskDetail) -> datetime | None:
-    """When the tool will have done all if it goes on as until now; `None` where its progress does not tell."""
+    """When the tool will be done at its present pace; `None` where its progress does not tell."""
     last = next((line for line in reversed(detail.lines) if line.progress is not None), None)
     if last is None or not last.progress or last.progress != detail.task.progress or not last.total:
         return None
@@ -377,9 +377,7 @@ def _times(detail: TaskDetail) -> Iterable[datetime]:
 
 
 class _Scale:
-    """Time to percent, piecewise linear: a stretch that takes most of the whole and in which
-    nothing runs is drawn short.
-    """
+    """Time to percent, piecewise linear: a stretch that takes most of the whole and in which nothing runs is folded."""
 
     def __init__(
         self,
@@ -418,12 +416,12 @@ class _Scale:
         return 1.0
 
     def span(self, start: datetime, end: datetime) -> tuple[str, str]:
-        """`x` and `width` in percent; a moment still gets a visible sliver."""
+        """`x` and `width` in percent; a moment still gets a visible width."""
         x = min(self._x(start), 0.992)
         return f"{100 * x:.3f}%", f"{100 * max(self._x(end) - x, 0.008):.3f}%"
 
     def folds(self) -> Iterable[Fold]:
-        """The stretches drawn short."""
+        """The folded stretches."""
         for a, b, x, width in self._pieces:
             if (a, b) in self._folded:
                 yield Fold(f"{100 * x:.3f}%", f"{100 * width:.3f}%", f"{100 * (x + width / 2):.3f}%", duration(b - a))

@@ -29,7 +29,7 @@ CONSENT_WORDS: Final = {
 
 
 class Boxes(forms.MultipleChoiceField):
-    """Any of a few; what is not offered does not count."""
+    """Some of a few choices; values that were not offered are ignored."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -37,13 +37,13 @@ class Boxes(forms.MultipleChoiceField):
         super().__init__(required=False, **options)
 
     def clean(self, value: Any) -> list[str]:
-        """Those of the offered that are ticked, in their order."""
+        """The offered values that are ticked, in the order of the choices."""
         # The stubs let choices be groups as well; here they are pairs.
         return [str(key) for key, _ in self.choices if str(key) in (value or ())]  # type: ignore[union-attr, misc]
 
 
 class TokenForm(ConsoleForm):
-    """A token for a client: a new one, or one that is there (`context`). `once` is good for one token."""
+    """A token for a client: a new one, or an existing one (`context`). One form, known by `once`, makes one token."""
 
     first = "client"
     client = Typed(
@@ -77,7 +77,7 @@ class TokenForm(ConsoleForm):
         del self.fields["client" if known else "context"]
 
     def clean_scopes(self) -> list[str]:
-        """A token that may do nothing helps nobody."""
+        """Refuses a token without any scope."""
         scopes: list[str] = self.cleaned_data["scopes"]
         if not scopes:
             raise forms.ValidationError("Tick at least one scope.")
@@ -85,7 +85,7 @@ class TokenForm(ConsoleForm):
 
 
 class LeaveTasksForm(ConsoleForm):
-    """What becomes of the live tasks of a client that is shut out."""
+    """What to do with the live tasks of a client that is locked out."""
 
     tasks = forms.ChoiceField(
         required=False,
@@ -100,12 +100,12 @@ class LeaveTasksForm(ConsoleForm):
 
     @property
     def stops(self) -> bool:
-        """Whether they are asked to stop."""
+        """Whether they are to be asked to stop."""
         return self.is_valid() and self.cleaned_data["tasks"] == "cancel"
 
 
 class ApplicationForm(ConsoleForm):
-    """What is registered of an application, and may be changed."""
+    """The facts that an application is registered with and that may be changed."""
 
     first = "name"
     aliases = {"redirect_uris": "redirects"}
@@ -130,12 +130,12 @@ class ApplicationForm(ConsoleForm):
 
     @property
     def addresses(self) -> list[str]:
-        """One a line."""
+        """The addresses, one a line."""
         return str(self.cleaned_data["redirects"]).split()
 
 
 class NewApplicationForm(ApplicationForm):
-    """An application that is registered; its kind stays."""
+    """An application to be registered; its kind cannot be changed later."""
 
     type = forms.CharField(
         label="Kind",
@@ -154,12 +154,12 @@ class NewApplicationForm(ApplicationForm):
 
     @property
     def confidential(self) -> bool:
-        """Whether it gets a secret."""
+        """Whether the application gets a secret."""
         return bool(self.cleaned_data["type"] == "confidential")
 
 
 class ConsentForm(ConsoleForm):
-    """What a person lets a program do, of what it asked for and the person may give."""
+    """What a person lets a program do, among what it asked for and the person may give."""
 
     grant = Boxes(label="What it may do")
 
@@ -172,7 +172,7 @@ class ConsentForm(ConsoleForm):
         ]
 
     def clean_grant(self) -> tuple[str, ...]:
-        """To allow nothing is to deny."""
+        """Refuses to allow nothing: for that there is a button to deny."""
         grant = tuple(self.cleaned_data["grant"])
         if not grant:
             raise forms.ValidationError("Tick what it may do, or deny it everything.")

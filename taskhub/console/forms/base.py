@@ -13,33 +13,33 @@ from taskhub.lib.signs import spelled
 
 
 class ConsoleForm(forms.Form):
-    """A form that takes what was typed; what is right says the operation that it is handed to, in one place for
-    every door. `refuse` puts its answer beside the field that it is about.
+    """A form that only takes what was typed. The use case that gets it says what is wrong, in one place for every door;
+    `refuse` puts its answer beside the field that it is about.
     """
 
     first: ClassVar[str] = ""
     """The field that has the focus when the form opens."""
     aliases: ClassVar[dict[str, str]] = {}
-    """What an operation calls a field: what it is called here."""
+    """A use case's name of a field: its name here."""
 
     def __init__(self, data: Any = None, **options: Any) -> None:
         super().__init__(data, use_required_attribute=False, **options)
 
     @property
     def focus(self) -> str:
-        """The field to begin with: the first that is wrong."""
+        """The first wrong field, else `first`; empty where only the form as a whole is wrong."""
         return next((name for name in self.fields if name in self.errors), "" if self.errors else self.first)
 
     def refuse(self, error: TaskHubError) -> None:
-        """Say why what was typed does not do."""
+        """Show why the use case refused the input."""
         told = str(error.data.get("field", ""))
         name = self.aliases.get(told, told)
         self.add_error(name if name in self.fields else None, error.message)
 
 
 class Typed(forms.CharField):
-    """Text as it was typed, without the blanks around it. `longest` is what the browser lets anybody type; `demanded`
-    has it ask for something. Of what comes otherwise no more is taken than it takes to refuse it.
+    """Text as it was typed, without surrounding blanks. The browser lets people type up to `longest` characters, and
+    with `demanded` insists on some. Longer text, which can be sent without a browser, is cut just above the limit.
     """
 
     def __init__(self, *, longest: int = 200, demanded: bool = False, look: str = "", **options: Any) -> None:
@@ -53,17 +53,17 @@ class Typed(forms.CharField):
             attributes["class"] = look
         widget = options.pop("widget", forms.TextInput)
         super().__init__(required=False, widget=widget(attrs=attributes), **options)
-        self.validators.clear()  # Django's own forbids U+0000, which the operations refuse in their words
+        self.validators.clear()  # Django's own forbids U+0000, which the use cases refuse in their own words
 
     def to_python(self, value: Any) -> str:
-        """Cut beyond what could be right."""
+        """Cut what is too long in any case."""
         return (super().to_python(value) or "")[: self.longest + 100]
 
 
 class Whole(Typed):
-    """A whole number from `low` to `high`; the operation says whether it fits.
+    """A whole number; the use case says whether it is within the limits.
 
-    Where it is `optional`, nothing is `None`.
+    Where it is `optional`, an empty input is `None`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Whole(Typed):
     ) -> None:
         self.optional = optional
         self.refusal = refusal or "Give a whole number, not {}."
-        # A browser knows no longest number, and suggests none of its own.
+        # No `maxlength` for numbers in browsers, and no suggestions anyway.
         limits = {"min": low, "max": high, "maxlength": None, "autocomplete": None}
         super().__init__(longest=20, demanded=demanded, widget=forms.NumberInput, attrs=limits, **options)
 
@@ -87,6 +87,6 @@ class Whole(Typed):
 
 
 def picked(choices: Iterable[tuple[str, str]], **options: Any) -> forms.CharField:
-    """One of a list. What is not on it comes through, and is refused by the operation in its own words."""
+    """One of a list. A value that is not on it is passed on, for the use case to refuse in its own words."""
     shown = [(value, spelled(words)) for value, words in choices]
     return forms.CharField(required=False, widget=forms.Select(choices=shown), **options)

@@ -1,4 +1,4 @@
-"""Rows of filters above lists. What they mean is read from the URL by the views; these only draw them."""
+"""Rows of filters above lists. Views read the values from the URL; these forms only draw the controls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SEARCH: Final[dict[str, Any]] = {"type": "search", "data-search": True} | FREE
 
 
 class Filters(forms.Form):
-    """Drawn with what counts now; a label around each control needs no ids."""
+    """Drawn with the values in force. A label encloses each control, so no ids are needed."""
 
     def __init__(self, now: dict[str, Any]) -> None:
         super().__init__(initial=now, auto_id=False)
 
     def offer(self, name: str, none: str, choices: Iterable[tuple[Any, str]]) -> None:
-        """What a list holds, after the word for no choice."""
+        """Set the choices of a list, after `none`, the word for no choice."""
         field = picked([("", none), *choices])
         self.fields[name].widget = field.widget
 
@@ -36,7 +36,7 @@ class TaskFilters(Filters):
     tool = picked((), label="Tool")
     client = picked((), label="Client")
     age = picked((), label="Time")
-    # It stands beside the tabs, which are drawn anew with the rows.
+    # Outside of the form: it stands beside the tabs, which are replaced with the rows.
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 
 

@@ -1,4 +1,4 @@
-"""Forms about people: who they are here, and their passwords."""
+"""Forms about people: role, groups and passwords."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Groups(Typed):
         super().__init__(label="Groups, separated by commas", longest=1_500)
 
     def clean(self, value: Any) -> list[str]:
-        """One by one."""
+        """The names, as a list."""
         return [name for name in (part.strip() for part in re.split(r"[,\n]", self.to_python(value))) if name]
 
 
@@ -40,7 +40,7 @@ class PersonForm(RoleForm):
 
 
 class PasswordForm(ConsoleForm):
-    """A password for somebody else; without one, it is made."""
+    """A password for somebody else; generated where the field is empty."""
 
     first = "password"
     password = forms.CharField(
@@ -59,7 +59,7 @@ class Ours:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Mixed into forms alone, which have them.
+        # Only mixed into forms, which have fields.
         fields: dict[str, forms.Field] = self.fields  # type: ignore[attr-defined]
         for name, (label, help_text, attributes) in self.ours.items():
             if (field := fields.get(name)) is None:
@@ -67,7 +67,7 @@ class Ours:
             field.label, field.help_text = label, help_text
             field.widget.attrs.pop("placeholder", None)
             field.widget.attrs |= attributes
-            field.widget.is_required = False  # all of them are, so no word says so
+            field.widget.is_required = False  # all of them are required, so none says so
 
 
 class SignIn(Ours, LoginForm):
@@ -81,7 +81,7 @@ class SignIn(Ours, LoginForm):
 
     @property
     def focus(self) -> str:
-        """Where to begin; after a refusal, as the browser finds it."""
+        """The field that has the focus; none after a refusal."""
         return "" if self.is_bound else "login"
 
 

@@ -1,8 +1,7 @@
 """Forms drawn from what a tool asks for, and the console's own small ones.
 
-A form built from a schema checks with the same `field_problem` as a client's answer, so a
-person and a program are held to the same rules. Names of inputs are positions, never the
-tool's own words: a property called `csrfmiddlewaretoken` harms nothing.
+A form built from a schema checks with the same `field_problem` as a client's answer, so that people and programs are
+held to the same rules. Inputs are named by their position, never by the tool's words:
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class AnswerForm(forms.Form):
             self.fields[f"f{number}"] = _form_field(field)
 
     def clean(self) -> dict[str, Any]:
-        """Each value as JSON would carry it, checked like a client's answer."""
+        """Each value as JSON carries it, checked like a client's answer."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         for number, field in enumerate(self.wanted):
             name = f"f{number}"
@@ -47,7 +46,7 @@ class AnswerForm(forms.Form):
         return cleaned
 
     def response(self) -> dict[str, Any]:
-        """As the protocol carries it: by the schema's property names; what was left empty is left out."""
+        """The response of the protocol: values by the schema's property names, without fields that were left empty."""
         values = ((field.name, self.cleaned_data.get(f"f{n}")) for n, field in enumerate(self.wanted))
         return {"action": "accept", "content": {name: value for name, value in values if value is not None}}
 
@@ -65,7 +64,7 @@ class TextAnswerForm(forms.Form):
     )
 
     def response(self) -> dict[str, Any]:
-        """As the protocol carries it."""
+        """The response of the protocol."""
         text = self.cleaned_data["text"].replace("\r\n", "\n")
         return {
             "role": "assistant",
@@ -95,7 +94,7 @@ class RootsForm(forms.Form):
         return [{"uri": line} for line in lines]
 
     def response(self) -> dict[str, Any]:
-        """As the protocol carries it."""
+        """The response of the protocol."""
         return {"roots": self.cleaned_data["roots"]}
 
 
@@ -116,7 +115,7 @@ class DecisionForm(forms.Form):
 
 
 class ReasonForm(forms.Form):
-    """An optional word on why, for the audit log."""
+    """An optional reason, for the audit log."""
 
     reason = forms.CharField(required=False, max_length=1_000, label="Reason (optional)")
 
@@ -144,7 +143,7 @@ def _form_field(field: Field) -> forms.Field:
         made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)
     else:
         made = _free_field(field, common)
-    # The word "required" is shown; the browser must not check instead of us, or errors differ.
+    # This shows the word "required". The browser must not check, or its messages would differ from ours.
     made.widget.is_required = field.required
     return made
 
@@ -185,17 +184,17 @@ def _help(field: Field) -> str:
 
 
 def _titled(field: Field) -> list[tuple[str, str]]:
-    """The choices; what a list of the browser shows takes no markup."""
+    """The choices, with invisible characters spelled out: a browser's list takes no markup."""
     return [(value, signs.spelled(title)) for value, title in field.choices]
 
 
 def _hidden_default(field: Field) -> bool:
-    """Whether the suggested text cannot be read in an input, which shows no marks: nobody sends it unread."""
+    """Whether the suggested text has invisible characters, which an input cannot mark: then it is not suggested."""
     return isinstance(field.default, str) and bool(signs.invisible(field.default))
 
 
 def _json_value(field: Field, raw: Any) -> tuple[Any, str]:
-    """What JSON carries for a posted value, and what is wrong with it; `None` for no answer."""
+    """The JSON value for a posted one, `None` for no answer; and what is wrong with it, if anything."""
     if field.kind == "boolean":
         return bool(raw), ""
     if field.kind == "choices":
@@ -226,7 +225,7 @@ def _number(field: Field, text: str) -> tuple[Any, str]:
 
 
 def _utc(text: str) -> str:
-    """A browser's local date and time, which we ask for in UTC, as RFC 3339."""
+    """A browser's local date and time, which is to be entered in UTC, as RFC 3339."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -32,7 +32,7 @@ _OF_APPROVAL: Final = {
     "approval_group": "approval_group",
     "approval_quorum": "approval_quorum",
 }
-"""What counts only where people approve, and its columns."""
+"""Fields that apply only where people approve, and their columns."""
 _JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 SECRET: Final = {"spellcheck": "false"}
 
@@ -64,7 +64,7 @@ class ServerForm(ConsoleForm):
             "<code>stdio:env API_TOKEN=… npx -y @acme/server@1.2.3</code>, are stored encrypted and never shown again."
         ),
     )
-    prefix = Typed(  # type: ignore[assignment]  # the form's own goes by another way
+    prefix = Typed(  # type: ignore[assignment]  # Django makes no attribute of a field
         label=mark_safe('Prefix <span class="soft">(optional)</span>'),
         longest=63,
         look="mono",
@@ -122,12 +122,12 @@ class Conditions(forms.Widget):
     use_fieldset = True
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        """Two inputs a pair."""
+        """Two inputs for each pair."""
         context = {"pairs": value or (), "blank": range(SPARE_CONDITIONS)}
         return render_to_string("parts/conditions.html", context)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
-        """The pairs in which something was typed."""
+        """The pairs that were filled in, even in part."""
         if not hasattr(data, "getlist"):
             return []
         pairs = zip(data.getlist("when_name"), data.getlist("when_value"), strict=False)
@@ -136,7 +136,7 @@ class Conditions(forms.Widget):
 
 
 class PolicyForm(ConsoleForm):
-    """What an operator lays down about a tool. Built for a tool, with its saved policy or what was posted."""
+    """A tool's policy. Built for a tool, with the saved policy or what was posted."""
 
     aliases = {"approval_when": "conditions"}
     seen = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
@@ -185,14 +185,14 @@ class PolicyForm(ConsoleForm):
             self.fields[name].widget.choices = choices
 
     def clean_at_least_once(self) -> bool | None:
-        """`None`: as the tool says."""
+        """`None` for what the tool says."""
         answers = {"": None, "yes": True, "no": False}
         if self.cleaned_data["at_least_once"] not in answers:
             raise forms.ValidationError("Choose yes, no, or as the tool declares.")
         return answers[self.cleaned_data["at_least_once"]]
 
     def clean_conditions(self) -> dict[str, Any]:
-        """By argument, each value as the argument's type reads it."""
+        """By argument: the value, read as the argument's type."""
         found: dict[str, Any] = {}
         for name, text in self.cleaned_data["conditions"]:
             kind = self.types.get(name, "")
@@ -210,7 +210,7 @@ class PolicyForm(ConsoleForm):
         return found
 
     def clean(self) -> dict[str, Any]:
-        """Whoever says who approves, or when, means that people approve. What is saved may stay for another time."""
+        """Refuses fields about approvals where no approval is asked for, unless they are as saved before."""
         typed = self.cleaned_data
         if not typed.get("approval"):
             nothing = Policy()
@@ -222,7 +222,7 @@ class PolicyForm(ConsoleForm):
         return typed
 
     def policy(self) -> Policy:
-        """What was typed; the operation says whether it may be."""
+        """The policy as typed; the use case says whether it is allowed."""
         typed = self.cleaned_data
         return Policy(
             enabled=typed["enabled"],
@@ -239,7 +239,7 @@ class PolicyForm(ConsoleForm):
 
 
 def conditions_of(tool: ToolRow | Policy) -> list[tuple[str, str]]:
-    """The conditions as they are typed."""
+    """The conditions as people type them."""
     return [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in tool.approval_when.items()
@@ -269,8 +269,8 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _value(text: str, kind: str) -> Any:
-    """What was typed, as the argument's type reads it: text stays text where text is expected,
-    else JSON where it is JSON.
+    """The typed text, read as the argument's type: a string for `string`, else the JSON value if it is JSON, or else a
+    string.
     """
     if kind == "string":
         return text

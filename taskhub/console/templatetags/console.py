@@ -38,7 +38,7 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
 """State (or look): its icon and word. Colours are tokens of the same name."""
 
 WAITING: Final = {"people": "Needs a person", "client": "Waiting for client"}
-"""Of a task that waits: for whom."""
+"""The word of a waiting task, by whom it waits for."""
 
 WORDS_OF_STATES: Final = {
     State.INPUT_REQUIRED: "waiting",
@@ -48,7 +48,7 @@ WORDS_OF_STATES: Final = {
     "released": "returned to the queue",
     "superseded": "closed unanswered",
 }
-"""States of tasks and questions, and outcomes of attempts, that people know by another word."""
+"""Words that people know for states of tasks and questions, and for outcomes of attempts."""
 
 ENTRIES: Final = (
     ("overview", "Overview", "squares-2x2", "task.view"),
@@ -98,8 +98,8 @@ def badge(kind: str, icon_name: str, word: str) -> SafeString:
 
 @register.simple_tag
 def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
-    """A task's state; a finished task whose tool reported an error has a look of its own, and a
-    wish to cancel shows until the task has ended.
+    """A task's state. A finished task whose tool reported an error has a look of its own; a request to cancel is shown
+    until the task has ended.
     """
     look = "finished-error" if state == State.FINISHED and is_error else str(state)
     name, word = LOOKS[look]
@@ -129,7 +129,7 @@ def ago(at: datetime | None, empty: str = "never") -> SafeString:
 
 @register.simple_tag
 def since(at: datetime) -> SafeString:
-    """How long ago `at` is, as a clock that runs: live.js moves it on."""
+    """How long ago `at` is, as a running clock, which live.js updates."""
     return format_html(
         '<time datetime="{}" title="since {} UTC" data-since>{}</time>',
         at.astimezone(UTC).isoformat(timespec="milliseconds"),
@@ -140,7 +140,7 @@ def since(at: datetime) -> SafeString:
 
 @register.simple_tag
 def told(parts: Iterable[Any]) -> SafeString:
-    """A sentence of `story`, whose moments are clocks."""
+    """A sentence of `story`, with its moments as clocks."""
     shown = (foreign(p) if isinstance(p, str) else since(p.at) if p.spent else ago(p.at) for p in parts)
     return mark_safe("".join(shown))  # noqa: S308 - each part is
 
@@ -161,7 +161,7 @@ def clock(at: datetime | None) -> SafeString:
 
 
 def relative(seconds: float) -> str:
-    """The words of `ago`; live.js ages them with the same ones."""
+    """The words of `ago`; live.js uses the same ones."""
     size = abs(round(seconds))
     if size < 5:
         return "just now"
@@ -205,13 +205,13 @@ PAST: Final = {"approve": "approved", "reject": "rejected", "decline": "declined
 
 @register.filter
 def past(verdict: str) -> str:
-    """What somebody did, in a word."""
+    """The past tense of a verdict."""
     return PAST.get(verdict, "answered")
 
 
 @register.filter
 def pretty(value: Any) -> str:
-    """JSON, indented, non-ASCII kept. A JSON text is decoded first; what is no JSON stays as it is."""
+    """Indented JSON, non-ASCII kept. A JSON text is decoded first; other text stays as it is."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -229,21 +229,21 @@ def plain(value: Any) -> str:
 MOST_SHOWN: Final = 200_000
 """Characters of one text that a page shows."""
 MOST_MARKS: Final = 1_000
-"""Invisible characters, or runs of one, that a page shows of one text: each is far longer there."""
+"""Invisible characters, or runs of one, that a page shows of one text: each takes far more room there."""
 SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
 
 
 @register.filter
 def foreign(text: Any) -> SafeString:
-    """Text that somebody else wrote, on one line: as it is stored, letter by letter. What nobody would
-    see is a mark with a name, line breaks included; what runs from right to left stays among itself.
+    """Foreign text on one line, character by character as it is stored. Invisible characters and line breaks are marks
+    with a name; right-to-left text is isolated from what surrounds it.
     """
     return _foreign(text, lines=False)
 
 
 @register.filter
 def foreign_lines(text: Any) -> SafeString:
-    """As `foreign`, with its line breaks and tabs kept: for places that keep them."""
+    """As `foreign`, with line breaks and tabs kept: for elements that keep them."""
     return _foreign(text, lines=True)
 
 
@@ -267,7 +267,7 @@ def _foreign(text: Any, *, lines: bool) -> SafeString:
             format_html(' <span class="faint">… {} more characters are not shown</span>', number(len(text) - done))
         )
     shown = "".join(parts)
-    # ASCII has no direction that could reach beyond itself.
+    # ASCII text cannot change the direction of what surrounds it.
     return mark_safe(shown if text.isascii() else f"<bdi>{shown}</bdi>")  # noqa: S308 - escaped piece by piece
 
 
@@ -286,7 +286,7 @@ def _sign(sign: str, times: int) -> str:
 
 @register.filter
 def number(value: float | None) -> str:
-    """With thousands apart, and no decimals where there are none."""
+    """The number with separators between thousands, and decimals only if it has any."""
     if value is None:
         return ""
     return f"{int(value):,}" if float(value) == int(value) else f"{value:,.2f}"
@@ -333,13 +333,13 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
 
 @register.simple_tag
 def disk_full() -> bool:
-    """Whether this process has met a database without room for anything new, and it still is."""
+    """Whether this process has met a database without room for new data, and that is still so."""
     return disk_known_full()
 
 
 @register.simple_tag
 def htmx_config() -> str:
-    """What htmx is told on every page, as JSON."""
+    """The configuration of htmx on every page, as JSON."""
     return json.dumps(CONFIG, separators=(",", ":"))
 
 
@@ -351,7 +351,7 @@ def go_keys(person: Person | None) -> str:
 
 @register.filter
 def goes(person: Person | None) -> list[tuple[str, str]]:
-    """The same for the sheet of keys: (key, word)."""
+    """The `g` shortcuts for the list of keys: (key, word)."""
     return [(key, word) for key, _, word in _going(person)]
 
 
@@ -365,8 +365,8 @@ def _going(person: Person | None) -> list[tuple[str, str, str]]:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """The page's query string with `changes`; an empty value removes its key. Cursors are
-    dropped unless given: a changed filter starts at the first page.
+    """The page's query string with `changes`; an empty value removes its key. Cursors are dropped unless given, since a
+    changed filter starts at the first page.
     """
     params = context["request"].GET.copy()
     params.pop("before", None)

@@ -1,10 +1,10 @@
-"""The parts that pages are built of: what each takes, and how a page writes it.
+"""The parts that pages are made of: which parameters each takes, and how a page uses it.
 
-`{% notice "warning" role="status" %}…{% endnotice %}` draws `parts/notice.html` with what stands between the tags as
-`content`. The first parameter may go without its name; one that has markup, or is too long for its line, is written
-inside, as `{% slot title %}…{% endslot %}`. What is no parameter of the part is an attribute of its element: `hx_get`,
-`data_copy`, `aria_label` with a dash for each, and those in `ATTRIBUTES`. Anything else is an error when the template
-is read, not a page that lacks something.
+`{% notice "warning" role="status" %}…{% endnotice %}` draws `parts/notice.html` with what is between the tags as
+`content`. The first parameter may be given without its name; one with markup, or too long for its line, is given
+inside, as `{% slot title %}…{% endslot %}`. A name that is no parameter of the part is an attribute of its element:
+`hx_get`, `data_copy`, `aria_label` with a dash for each underscore, and those in `ATTRIBUTES`. Anything else is an
+error when the template is parsed, so no page lacks something silently.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from taskhub.console.templatetags.console import foreign, icon
 register = template.Library()
 
 LINK: Final = {"to": "", "of": None, "href": ""}
-"""Where a part leads: `to` names a URL, `href` is an address on this page or one that was made elsewhere; `of` is what
-it is about, the argument of the URL or what stands for `{}` in `href`."""
+"""Where a part leads: `to` is the name of a URL, `href` an address on this page or one that was built elsewhere. `of`
+is the argument of the URL, or replaces `{}` in `href`."""
 PARTS: Final[dict[str, dict[str, Any]]] = {
     "button": {"look": "", "icon": "", "size": None, **LINK},
     "card": {"title": "", "id": "", "look": "", "element": "section", "aside": "", "footer": "", "fetch": "", "on": ""},
@@ -47,7 +47,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
     "notice": {"kind": "info", "icon": None, "role": "", "look": ""},
     "table": {"look": "", "columns": "", "actions": False, "caption": "", "scroll": "", "head": ""},
 }
-"""Part: its parameters and their defaults. What they do is said in the part's template."""
+"""Part: its parameters and their defaults. The part's template says what they do."""
 ATTRIBUTES: Final = (
     *("autofocus", "disabled", "download", "formnovalidate", "id", "name", "open", "rel", "role", "tabindex"),
     *("target", "title", "type", "value"),
@@ -66,14 +66,14 @@ def slot(parser: Parser, token: Token) -> template.Node:
 
 
 class SlotNode(template.Node):
-    """Draws nothing where it stands."""
+    """Keeps its content for the part around it, and draws nothing itself."""
 
     def __init__(self, name: str, nodelist: NodeList) -> None:
         self.name, self.nodelist = name, nodelist
 
     def render(self, context: template.Context) -> SafeString:
-        """Keep what is inside for the part."""
-        # It was rendered, and escaped, right here.
+        """Hand the content to the part."""
+        # The content was rendered, and escaped, here.
         context[SLOTS][self.name] = mark_safe(self.nodelist.render(context).strip())  # noqa: S308
         return mark_safe("")
 
@@ -139,9 +139,9 @@ def address(to: str, of: Any, href: str) -> str:
 
 @register.inclusion_tag("parts/field.html")
 def field(bound: BoundField, look: str = "") -> dict[str, Any]:
-    """One field of a form: label, help, control, errors. The only way an input gets onto a page.
+    """One field of a form: label, help, control, errors. The only way to put an input on a page.
 
-    `look`: `grow` and `wide` for its place among others, `bar` for one of a row of filters.
+    `look`: `grow` and `wide` for its width among others, `bar` in a row of filters.
     """
     widget = bound.field.widget
     first = getattr(bound.form, "focus", "") == bound.name
@@ -156,25 +156,25 @@ def field(bound: BoundField, look: str = "") -> dict[str, Any]:
 
 @register.simple_tag
 def live(fetch: str, on: str) -> SafeString:
-    """The attributes of an element that is fetched anew, as a whole, when one of the hints in `on` comes."""
+    """The attributes of an element that is refetched as a whole at each of the hints in `on`."""
     return format_html('hx-get="{}" hx-trigger="{}" hx-swap="outerHTML" hx-push-url="false"', fetch, on)
 
 
 @register.simple_tag
 def icon_for(name: str, look: str, size: int | None) -> SafeString:
-    """A button's icon, as large as its look has it."""
+    """A button's icon, in the size of its look."""
     return icon(name, size or (16 if "small" in look.split() else 20)) if name else mark_safe("")
 
 
 @register.filter
 def worded(text: Any) -> SafeString:
-    """Our own words where they are marked as markup, everything else as what others wrote."""
+    """Our own words, which are marked as markup, as they are; all other text as foreign text."""
     return text if hasattr(text, "__html__") else foreign(text)
 
 
 @register.filter
 def columns(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """The columns of a table, `Name|Count>|(Actions)`: (words, right-aligned, only heard)."""
+    """The columns of a table, `Name|Count>|(Actions)`: (words, right-aligned, for screen readers only)."""
     for word in filter(None, text.split("|")):
         words = word.rstrip(">")
         heard = words.startswith("(")

@@ -23,7 +23,7 @@ from taskhub.domain.oauth import reads as applications
 @page("task.view")  # every role has it
 @require_safe
 def account(request: ConsoleRequest) -> HttpResponse:
-    """The account of whoever asks; `revoke` asks for confirmation first."""
+    """The account of the signed-in person; `revoke` asks for confirmation first."""
     person = request.person
     may = gate.grantable(person.role)
     allowed = [

@@ -1,4 +1,4 @@
-"""Applications: the programs that people sign in with, and what they allowed them."""
+"""Applications: the programs that people sign in with, and what people allowed them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def application_list(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def application_add(request: ConsoleRequest) -> HttpResponse:
-    """Register an application; its secret, if it has one, is on this one response and never again."""
+    """Register an application; its secret, if it has one, is only in this response."""
     form = NewApplicationForm(request.POST)
     if not form.is_valid():
         return _list(request, form, opened=True, status=400)
@@ -68,7 +68,7 @@ def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Another name, other addresses."""
+    """Change the name and the addresses."""
     found, form = control.find_application(request.caller, pk), ApplicationForm(request.POST)
     if not form.is_valid():
         return _detail(request, found, form, status=400)
@@ -87,7 +87,7 @@ def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """A new secret, on this one response and never again."""
+    """A new secret, which is only in this response."""
     control.find_application(request.caller, pk)
     secret = control.renew_secret(request.caller, pk)
     return _secret(request, pk, secret)

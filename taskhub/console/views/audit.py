@@ -26,14 +26,14 @@ from taskhub.domain.audit import reads as audit
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 CALLED: Final = {"door": "channel"}
-"""Fields that the page calls by another name."""
+"""Fields that have another name on the page."""
 COLUMNS: Final = (
     "id", "at", "action", "actor", "door", "address", "task", "client", "target", "reason", "before", "after",
 )  # fmt: skip
 FORMATS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 NEWER_SHOWN: Final = 99
 MOST_STEPS: Final = 20
-"""So often a search that has found nothing yet goes on by itself."""
+"""How many steps a search that has found nothing yet takes by itself."""
 
 
 @page("audit.view")
@@ -93,8 +93,8 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
 
 
 def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted: audit.EventFilter) -> HttpResponse:
-    """The parts that are fetched again after a hint: never the rows, which would move under
-    their reader, but how many newer ones there are; and the line about the seals.
+    """The parts that are refetched after a hint: the number of newer rows, and the line about the seals. Never the
+    rows, which would move while somebody reads them.
     """
     tenant_id = request.person.tenant_id
     if part == "seal":
@@ -115,15 +115,15 @@ def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted
 @page("audit.export")
 @require_safe
 def audit_export(request: ConsoleRequest) -> HttpResponse:
-    """The log under the same filters as a download, newest first. The export is on record
-    before its first byte is sent; what is written after it began is not in it.
+    """The log under the same filters as a download, newest first. The export is on record before its first byte is
+    sent; events that are written later are not in it.
     """
     form = request.GET.get("format", "")
     if form not in FORMATS:
         raise Invalid("Choose a format: jsonl or csv.")
     words, wanted, ignored = _filter(request)
     if ignored:
-        # A list may show too much; a file that is taken away must be what was asked for.
+        # A list may show too much; a file must have exactly what was asked for.
         raise Invalid(f"This part of the query cannot be understood: {', '.join(ignored)}.")
     tenant_id = request.person.tenant_id
     up_to = begin_export(request.caller, form=form, query={name: value for name, value in words.items() if value})
@@ -136,7 +136,7 @@ def audit_export(request: ConsoleRequest) -> HttpResponse:
 
 
 def _filter(request: HttpRequest) -> tuple[dict[str, str], audit.EventFilter, list[str]]:
-    """The words of the URL, what they mean, and the names of those that mean nothing."""
+    """The words of the URL, the filter that they mean, and the names of words that could not be understood."""
     words = {name: query.text(request, name) for name in FIELDS}
     now = datetime.now(UTC)
     since, until = (query.moment(request, name, now=now) for name in ("since", "until"))
@@ -204,7 +204,7 @@ def _jsonl(rows: Iterator[audit.EventRow]) -> Iterator[bytes]:
 
 
 def _csv(rows: Iterator[audit.EventRow]) -> Iterator[bytes]:
-    """A header, then a row per event. An export that is cut ends with a row that says so."""
+    """A header, then a row for each event. An export that is cut ends with a row that says so."""
     yield _csv_row(COLUMNS)
     for number, row in enumerate(rows):
         if number == audit.EXPORT_ROWS:
@@ -220,8 +220,8 @@ def _csv_row(cells: tuple[str, ...] | list[str]) -> bytes:
 
 
 def _cell(value: object) -> str:
-    """The value as text that no spreadsheet runs as a formula: names and reasons come from
-    outside, and a cell that starts with one of these is calculated on opening.
+    """The value as text that no spreadsheet takes for a formula: names and reasons come from outside, and a cell that
+    begins with one of these characters would be calculated on opening.
     """
     if value is None:
         return ""

@@ -58,9 +58,9 @@ def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @sensitive_variables("issued")
 def token_issue(request: ConsoleRequest) -> HttpResponse:
-    """Issue a token and show it, on this one response and never again.
+    """Issue a token and show it, only in this response.
 
-    A form is good for one token: sending it again, as reloading the page does, makes no second.
+    A form makes one token: when it is sent again, as by reloading the page, it makes no second.
     """
     form = TokenForm(request.POST, known=bool(request.POST.get("context")))
     valid = form.is_valid()
@@ -181,7 +181,7 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
 
 
 def _stopped(number: int, *, told: bool) -> str:
-    """The end of a sentence about a client whose tasks may have been asked to stop."""
+    """The end of a sentence about a client: how many of its tasks were asked to stop."""
     return f" {number:,} of its tasks were asked to stop." if told else ""
 
 
@@ -195,7 +195,7 @@ def _endpoint(request: HttpRequest) -> str:
 
 
 def snippets(endpoint: str, token: str) -> tuple[Snippet, ...]:
-    """What to paste where, with the token in place."""
+    """Configurations to paste into clients, with the token in place."""
     bearer = {"Authorization": f"Bearer {token}"}
 
     def pretty(value: object) -> str:

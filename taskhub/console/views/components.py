@@ -1,4 +1,4 @@
-"""Every part of the console in every state, on one page for whoever works on it."""
+"""Every part of the console in every state, on one page for those who develop it."""
 
 from __future__ import annotations
 

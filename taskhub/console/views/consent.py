@@ -32,8 +32,8 @@ _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a program asks for, checked: `registration` is the toolkit's row, `offer` the scopes this
-    person may give of those it wants, `beyond` the others."""
+    """A checked request of a program. `registration` is the toolkit's row; of the scopes that it wants, `offer` are
+    those that this person may give, `beyond` the others."""
 
     registration: Any
     credentials: dict[str, Any]
@@ -43,7 +43,7 @@ class Wish:
 
     @property
     def redirect_uri(self) -> str:
-        """Where the answer goes."""
+        """The address that the answer goes to."""
         return str(self.credentials["redirect_uri"])
 
     @property
@@ -53,20 +53,20 @@ class Wish:
 
     @property
     def leads_to(self) -> WebAddress:
-        """The address that the answer goes to; it was let in by the same parser."""
+        """The address that the answer goes to; the same parser has accepted it."""
         return web_address(self.redirect_uri)
 
     @property
     def local(self) -> bool:
-        """Whether the answer goes to a program on the person's own machine. Which one listens there
-        nobody can know, so such a wish is never granted without asking (RFC 8252, 8.6)."""
+        """Whether the answer goes to a program on the person's own machine. Any program may listen there, so such a
+        request is never granted without asking (RFC 8252, 8.6)."""
         return is_loopback(self.leads_to.name)
 
 
 def authorize(request: HttpRequest) -> HttpResponse:
-    """A program sends a person here. Whoever has to sign in first comes back to the page and is
-    asked, also where they were asked before: a browser follows no redirect from the sign-in form
-    to another site, as our content security policy tells it.
+    """The page to which a program sends a person. Somebody who has to sign in first comes back to it and is asked, even
+    if they allowed it before: our content security policy keeps browsers from following a redirect from the sign-in
+    form to another site.
     """
     if not settings.TASKHUB_OAUTH:
         raise Http404
@@ -84,7 +84,7 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
         return _refused(request, f"It sent {repeated[0][:40]} more than once.")
     try:
         wish = _wish(request)
-    except ValueError:  # oauthlib's word for an address that is not encoded as one
+    except ValueError:  # what oauthlib raises for an address that is not properly encoded
         return _refused(request, "Its request cannot be read.")
     except FatalClientError as error:
         return _refused(request, str(error.oauthlib_error.description or ""))
@@ -94,7 +94,7 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
     challenge = wish.credentials.get("code_challenge") or ""
     if wish.credentials.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         return _error(request, wish, "invalid_request", "code_challenge_method must be S256, with a SHA-256 digest.")
-    # Whoever names none, as clients of 2025-03-26 do, means the only one there is (RFC 8707, 2).
+    # A request without `resource`, as of clients of 2025-03-26, is for the only one there is (RFC 8707, 2).
     if {canonical(resource) for resource in request.GET.getlist("resource") if resource} - {resource_of(request)}:
         return _error(request, wish, "invalid_target", f"resource must name {resource_of(request)} and nothing else.")
     application = consents.known(request.person.tenant_id, wish.registration)
@@ -110,8 +110,8 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
 
 
 def _wish(request: ConsoleRequest) -> Wish:
-    """What the address asks for. Raises the toolkit's errors: `FatalClientError` for what must be told to the
-    person, as there is no address that an answer could safely be sent to."""
+    """The checked request. Raises the toolkit's errors: `FatalClientError` where only the person can be told, since
+    there is no address that an answer could safely be sent to."""
     scopes, credentials = _core().validate_authorization_request(request)
     asked = tuple(scope for scope in SCOPES if scope in scopes)
     may = gate.grantable(request.person.role)
@@ -170,14 +170,14 @@ def _page(request: ConsoleRequest, wish: Wish, form: ConsentForm, *, status: int
         },
         status=status,
     )
-    # The answer to this form is a redirect to the program, and browsers hold redirects to the form's
-    # rule as well; the program's own page may lead further, to its site.
+    # The answer to this form is a redirect to the program, and browsers apply the rule for forms to redirects too. The
+    # program may redirect further, to its own site.
     response._csp_update = {"form-action": ["https:", "http:"] if wish.local else ["https:"]}  # type: ignore[attr-defined]
     return response
 
 
 def _vouching(registration: Any) -> WebAddress | None:
-    """The address of the document that says who the program is; none for one without."""
+    """The address of the document that describes the program; `None` if it has none."""
     if registration.registration_source != "cimd":
         return None
     try:
@@ -187,7 +187,7 @@ def _vouching(registration: Any) -> WebAddress | None:
 
 
 def _refused(request: HttpRequest, why: str) -> HttpResponse:
-    """Nothing can be sent back: who sent the person here is not known for sure."""
+    """An error page: no answer can be sent, since it is not known for sure which program sent the person here."""
     message = f"The program that sent you here cannot be signed in. {why}".strip()
     context = {"status": 400, "title": "That program cannot sign in", "message": message}
     return render(request, "error.html", context, status=400)
@@ -198,8 +198,8 @@ def _error(request: HttpRequest, wish: Wish, error: str, description: str) -> Ht
 
 
 def _back(request: HttpRequest, uri: str, error: str, description: str, state: str | None) -> HttpResponse:
-    """Tell the program, at an address of its own that was checked before. `iss` says whose answer it
-    is (RFC 9207), also when the answer is no."""
+    """Tell the program, at an address of its own that was checked before. `iss` says which server the answer is from
+    (RFC 9207), for a refusal too."""
     told = {"error": error, "error_description": description, "state": state, "iss": base_url(request)}
     query = urlencode({name: value for name, value in told.items() if value})
     return OAuth2ResponseRedirect(f"{uri}{'&' if '?' in uri else '?'}{query}", ["https", "http"])  # type: ignore[no-any-return]

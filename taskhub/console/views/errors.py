@@ -1,4 +1,4 @@
-"""The pages of errors that no view answered."""
+"""The pages of errors outside of views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400: the request could not be read. Without the frame: nothing about it can be trusted."""
+    """400: the request could not be read. Without the frame, since nothing about the request can be trusted."""
     return HttpResponse(loader.render_to_string("400.html"), status=400)
 
 
@@ -29,8 +29,8 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """403: sent from elsewhere, or from a page that is older than the sign-in. The header lets failed.js
-    tell the latter and have the form sent again; who sends from elsewhere cannot read it.
+    """403: sent from another site, or from a page that is older than the sign-in. A header tells failed.js of the
+    latter, so that it has the form sent again; another site cannot read it.
     """
     if "HX-Request" not in request.headers:
         return page_of_csrf_failure(request, reason=reason)
@@ -40,14 +40,13 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404: missing, or not yours. The address that was asked for is not repeated."""
+    """404: missing, or somebody else's. The address that was asked for is not repeated."""
     return render(request, "404.html", status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500: logged already. Needs neither session nor database, and stays readable when even the
-    templates are what broke. 503 while the database is away, whether a view met that or a middleware
-    before it: Django calls this where it holds the exception.
+    """500: logged already. Needs neither session nor database, and works even when the templates are broken. 503 while
+    the database is away, whether a view or a middleware met that: when Django calls this, the exception is at hand.
     """
     error = sys.exc_info()[1]
     try:

@@ -44,12 +44,12 @@ IN_DOUBT = {
     "long": "is too long to compare",
     "unfit": "does not match the tool’s schema",
 }
-"""Why a call that does not plainly meet the rule was held all the same (`domain.rules.conditions`)."""
+"""Why a call that does not plainly meet the rule was held nevertheless (`domain.rules.conditions`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How a question is put to the person: its kind, or `broken`, and its form (`None` for a link)."""
+    """How a question is shown: its kind, or `broken`, and its form (`None` for a link)."""
 
     template: str
     form: Any
@@ -74,8 +74,8 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Where one question stands: refetched on a hint while somebody fills in its form, so that
-    the form itself is never taken out of their hands.
+    """The state of one question, refetched on a hint while somebody fills in its form, so that the form itself is never
+    replaced.
     """
     item = questions.find_question(request.caller, pk)
     context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
@@ -171,7 +171,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     except TaskHubError:
         raise
     except Exception:
-        # What a server asked for must not take the other questions from people, whatever it is.
+        # A question that cannot be shown, whatever a server sent, must not hide the others.
         logger.exception("question %s cannot be shown", chosen.id)
         unreadable = replace(chosen, asked=Foreign({}, "The reason is in the log of the web process."), arguments={})
         shown = context | _chosen(request, unreadable, None)
@@ -223,7 +223,7 @@ def _in_queue(queue: str) -> str:
 
 
 def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
-    """What comes after the question in the queue it was decided in, or else what comes last there."""
+    """The next question in the queue in which this one was decided, or else the last one there."""
     items = queries.questions(request.person, queue)
     after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
     found = next(after, items[-1] if items else None)
@@ -231,13 +231,13 @@ def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
 
 
 def _waits(request: ConsoleRequest, item: InboxItem) -> str:
-    """What the call waits for besides people, or would."""
+    """What the call waits for, or would wait for, besides people."""
     found = task_detail(request.person.tenant_id, item.public_id)
     return story.held_up(found, datetime.now(UTC)) if found is not None and found.task.state not in TERMINAL else ""
 
 
 def _closed_words(item: InboxItem) -> str:
-    """What became of a closed question, in a sentence; empty while it is open."""
+    """How a closed question ended, in a sentence; empty while it is open."""
     if item.state is QuestionState.OPEN:
         return ""
     if item.state is QuestionState.ANSWERED and item.last_actor:
@@ -248,8 +248,8 @@ def _closed_words(item: InboxItem) -> str:
 
 
 def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:
-    """On to the next question of the queue, with what happened to this one. To lose a race is no error: it says who
-    was first.
+    """Go to the next question of the queue, and say what happened to this one. Losing a race is no error: the message
+    says who was first.
     """
     tell = messages.success
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):

@@ -1,4 +1,4 @@
-"""The overview: how the work stands, and what needs a person."""
+"""The overview: the state of the work, and what needs a person."""
 
 from __future__ import annotations
 

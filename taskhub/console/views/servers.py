@@ -25,7 +25,7 @@ from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 
 AT_POLICY: Final = "policy"
-"""The extra tag of a message that stands at the policy."""
+"""The extra tag of a message that is shown at the policy."""
 
 SHOWN_OFFERS: Final = 100
 """Resources on the page until somebody asks for all of them."""
@@ -74,7 +74,7 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Let the next call try a server whose calls wait."""
+    """Let the next call try a server whose breaker is open."""
     asked = control.try_server(request.caller, _id(pk))
     said = "The next call tries the server now. This page updates with the result."
     messages.info(request, said if asked else "The server’s breaker is closed: there is nothing to try.")
@@ -104,7 +104,7 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Let more or fewer calls at once go to the server."""
+    """Set how many calls at once go to the server."""
     form = ServerCallsForm(request.POST)
     if not form.is_valid():
         return _detail(request, pk, calls_form=form, status=400)
@@ -144,7 +144,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         form.refuse(error)
         return _detail(request, pk, tool, form, status=400)
     except Refused as error:
-        # Somebody else's policy is shown; what was typed was meant for another one.
+        # Somebody else's policy is shown now; what was typed was meant for the one before.
         messages.error(request, error.message, extra_tags=AT_POLICY)
         return _detail(request, pk, tool, status=409)
     said = f"Policy of {row.exposed_name} saved." if changed else f"Policy of {row.exposed_name} unchanged."
@@ -155,7 +155,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def tool_policy_preview(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """What would hold with what is typed so far; nothing is saved."""
+    """What would apply with what is typed so far; nothing is saved."""
     form = PolicyForm(_tool(request, pk, tool), request.POST)
     policy = form.policy() if form.is_valid() else None
     try:
@@ -240,7 +240,7 @@ def _detail(
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:
-    """Prompts; resources with the templates after them; what is gone."""
+    """Prompts; resources, with the templates after them; offers that are gone."""
     here = [row for row in offers if row.gone_at is None]
     prompts = [row for row in here if row.kind == OfferKind.PROMPT]
     resources = [row for row in here if row.kind != OfferKind.PROMPT]
@@ -248,7 +248,7 @@ def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow],
 
 
 def _holds(tenant_id: int, policy: Policy | servers.ToolRow, *, counted: bool) -> dict[str, object]:
-    """Whom the policy asks, and when; `approvers` is how many people could approve, for who may know that."""
+    """Who is asked under the policy, and when; `approvers`, only if `counted`, is how many people could approve."""
     approvers = None
     if counted and policy.approval:
         roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
@@ -264,12 +264,12 @@ def _holds(tenant_id: int, policy: Policy | servers.ToolRow, *, counted: bool) -
 
 
 def _wrong(form: PolicyForm) -> str:
-    """The first thing that is wrong with what is typed."""
+    """The form's first error."""
     return next(str(error) for errors in form.errors.values() for error in errors)
 
 
 def _said_at_policy(request: ConsoleRequest) -> list[Message]:
-    """What was said about the policy: it stands there, and not on top of the page."""
+    """Messages about the policy, which are shown there and not at the top of the page."""
     return [message for message in messages.get_messages(request) if message.extra_tags == AT_POLICY]
 
 

@@ -36,14 +36,14 @@ PERMISSION_WORDS: Final = {
     "audit.export": "Export the audit log",
     "settings.view": "People, roles and settings",
 }
-"""Permission of the gate: what it means. One that has no words here shows its own name."""
+"""Permission: what it means. One without words here is shown by its own name."""
 ASKED: Final = ("password", "disable", "remove")
-"""What is done to a person only after asking."""
+"""What is done to a person only after a confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A password that is shown this once; `again` when the person had one before."""
+    """A generated password, shown once; `again` when the person had one before."""
 
     username: str
     password: str
@@ -53,7 +53,7 @@ class Made:
 @page("settings.view")
 @require_safe
 def settings_page(request: ConsoleRequest) -> HttpResponse:
-    """Everything; `person` opens the form of one of the people, and `do` asks before something is done to them."""
+    """Everything; `person` opens the form of one person, and `do` asks before something is done to them."""
     return _page(request)
 
 
@@ -61,7 +61,7 @@ def settings_page(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("password")
 def person_add(request: ConsoleRequest) -> HttpResponse:
-    """Make an account. Its password is on this one response and never again."""
+    """Make an account. Its password is only in this response."""
     form = _adding(request.POST)
     if not form.is_valid():
         return _page(request, form, status=400)
@@ -118,7 +118,7 @@ def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @sensitive_post_parameters("password")
 @sensitive_variables("typed", "password")
 def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Another password. One that is made here is on this one response and never again."""
+    """Set another password. A generated one is only in this response."""
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _page(request, asks=form, person_id=pk, status=400)
@@ -176,7 +176,7 @@ def _page(
 
 
 def matrix() -> list[tuple[str, list[bool]]]:
-    """(what, [role by role whether it may]), read from the gate itself, so it cannot be wrong."""
+    """(what, [whether each role may do it]), read from the table of permissions itself."""
     known = set().union(*gate.PERMISSIONS.values())
     ordered = [name for name in PERMISSION_WORDS if name in known] + sorted(known - set(PERMISSION_WORDS))
     return [(PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered]

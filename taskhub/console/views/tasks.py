@@ -42,15 +42,15 @@ AGE_WORDS = {
     "ended-24h": "Ended in the last 24 hours",
 }
 MOST_STEPS = 20
-"""So often a search that has found nothing yet goes on by itself."""
+"""How many steps a search that has found nothing yet takes by itself."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
 
 
 @require_safe
 @page("task.view")
 def task_list(request: ConsoleRequest) -> HttpResponse:
-    """Tasks of the tenant, newest first. Everything about the list stands in its URL; a value
-    that means nothing is ignored.
+    """Tasks of the tenant, newest first. The URL holds all that the list depends on; values that cannot be understood
+    are ignored.
     """
     return shared(request, "task-list", lambda: _task_list(request))
 
@@ -90,17 +90,17 @@ def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
 @require_safe
 @page("task.view")
 def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpResponse:
-    """The result, or the arguments, as they are stored, whole and to be saved: what its page shows of them, for whoever
-    may see the page.
+    """The whole result, or the arguments, as they are stored, to be saved: for people who may see the task's page,
+    which shows a part of them.
     """
     found = _found(request.person, public_id)
     text = found.task.result_json if what == "result" else json.dumps(found.arguments, ensure_ascii=False)
     if text is None:
         raise NotFound("This task has no result.")
-    # Half an emoji, which JSON may hold, is spelled out there as well.
+    # A lone surrogate, which JSON may hold, is written as an escape, as on the page.
     data = text.encode(errors="backslashreplace")
     response = HttpResponse(data, content_type="application/json")
-    # What a tool answered is never a page of this address, whatever it reads like.
+    # Never shown as a page of this address, whatever a tool answered.
     response["Content-Disposition"] = f'attachment; filename="task-{public_id[:8]}-{what}.json"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
@@ -109,8 +109,8 @@ def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpRes
 @require_http_methods(["GET", "HEAD", "POST"])
 @page("task.cancel")
 def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
-    """Ask for confirmation (GET), then record the wish to cancel (POST). A task that ended in the
-    meantime stays as it is, and its page says so.
+    """Ask for confirmation (GET), then request the cancellation (POST). A task that has ended in the meantime stays as
+    it is, and its page says so.
     """
     found = _found(request.person, public_id)
     form = ReasonForm(request.POST if request.method == "POST" else None)
@@ -126,7 +126,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
             messages.info(request, f"The task ended first: it is {state_word(state)}. Nothing was changed.")
-        # Else the page tells of the wish until the task has ended; a message would stand there after it.
+        # Else the page shows the request until the task has ended; a message would stay there longer.
     return redirect("task-detail", public_id=public_id)
 
 
@@ -149,7 +149,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
 
 
 def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.TaskQuestion]) -> list[detail.TaskQuestion]:
-    """Those of them that the person may decide now, as the inbox has it."""
+    """Those of the questions that the person may answer now, as in the inbox."""
     if not asked or not request.caller.may("question.answer"):
         return []
     mine = inbox.mine_of(request.person, task_id)
@@ -221,7 +221,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
 
 
 def _tabs(chosen: str) -> dict[str, str]:
-    """The words of the tabs: a part stands before the tab that it is of."""
+    """The words of the tabs. One that is shown only while it is open stands before the tab that it is a part of."""
     words = {}
     for tab, word in TAB_WORDS.items():
         if listing.PARTS.get(chosen) == tab:
@@ -277,5 +277,5 @@ def _short_url(request: ConsoleRequest) -> str:
 
 
 def _clean(text: str) -> str:
-    """What Postgres can compare: no U+0000, and no more than a person types."""
+    """The text as Postgres can compare it: without U+0000, and no longer than a person types."""
     return text.replace("\0", "").strip()[:200]

@@ -1,9 +1,9 @@
-"""The oldest part of the audit log, out of the database and into a file that proves itself.
+"""Moves the oldest part of the audit log out of the database, into a file with its own proof.
 
-An archive is gzipped text. Its first line says from where on it is, and with which key; then each seal is a line,
-`{"seal": [from_xid, to_xid, count, root, previous, signature]}`, with its events below it, each the very line whose
-bytes the seal covers; the last line says where it ends. Seals are archived whole: some of the last one's events may
-lie in the next part of the log. These `ahead` stay in the database as well until that part is archived.
+An archive is gzipped text. The first line says where it begins and which key sealed it. Then comes a line for each
+seal, `{"seal": [from_xid, to_xid, count, root, previous, signature]}`, followed by its events, each as the exact line
+whose bytes the seal covers. The last line says where the archive ends. Seals are archived whole, so that some events of
+the last one may lie in the next part of the log. These, `ahead`, stay in the database too until that part is archived.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from taskhub.store.backend.base import unhurried
 
 SEALS: Final = 500
 EVENTS: Final = 5_000
-"""Seals, and about how many of their events, in one read. No more than this, or than the largest seal, is in memory
-at once."""
+"""Seals in one read, and about how many of their events. At most these, or the largest seal, are in memory at once."""
 
 LONGEST_LINE: Final = 64 * 1024 * 1024
-"""Bytes of a line that is read from an archive: no event is longer, and a stranger's file may be anything."""
+"""Bytes of a line that is read from an archive. No event is longer, but the file may come from anybody."""
 
 FORMAT: Final = 1
 
 
 class Broken(Exception):
-    """The log, or an archive, is not what was sealed: `problem` says where first."""
+    """The log, or an archive, differs from what was sealed; `problem` says where first."""
 
     def __init__(self, problem: str, event_id: int | None = None) -> None:
         super().__init__(problem)
@@ -50,12 +49,12 @@ class Broken(Exception):
 
 
 class NotArchived(Refused):
-    """Why not, in a sentence. The log is as it was."""
+    """Nothing was archived, and the log is unchanged; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSeal:
-    """A seal; without what it says of each event where it is only followed."""
+    """A seal; without its event ids and leaves where it is only followed."""
 
     id: int
     from_xid: int
@@ -74,11 +73,11 @@ class StoredSeal:
 
     @property
     def link(self) -> bytes:
-        """What the next one names it by."""
+        """The hash by which the next seal names this one."""
         return link(self.signed, self.signature)
 
     def check(self, key: Ed25519PublicKey, name: str) -> None:
-        """Raises `Broken` unless it was signed just so."""
+        """Raises `Broken` unless this key signed exactly this seal."""
         try:
             key.verify(self.signature, self.signed)
         except InvalidSignature:
@@ -87,9 +86,9 @@ class StoredSeal:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What is in archives by now: all up to the seal that ends at `to_xid`, known by its `link`; so many `events` in
-    so many `seals` since the beginning, the newest of them from `until`. The last of these archives is the `file`
-    with this `sha256`. Of its events so many are still `ahead`, in the database too; `ahead_digest` stands for them."""
+    """What is in archives by now: everything up to the seal that ends at `to_xid`, which `link` names. They hold that
+    many `events` and `seals` since the beginning, the newest event from `until`. `file` is the last archive, with this
+    `sha256`. `ahead` of its events are in the database too; `ahead_digest` is the digest of these."""
 
     to_xid: int
     link: bytes
@@ -102,7 +101,7 @@ class Archived:
     ahead_digest: bytes
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """As the event of the archiving keeps it."""
+        """The record for the event of the archiving."""
         return {
             "to_xid": self.to_xid,
             "link": self.link.hex(),
@@ -118,7 +117,7 @@ class Archived:
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Archived | None:
-        """What an event keeps; `None` where this key did not sign it just so."""
+        """The record that an event keeps; `None` unless this key signed exactly this."""
         try:
             found = cls(
                 to_xid=kept["to_xid"],
@@ -143,8 +142,8 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an archive that fits has: so many `events` in so many `seals`, from transaction `from_xid` on, where the
-    archive before ended with `previous`, and below `to_xid`, where the last seal is known by its `link`."""
+    """What a valid archive holds: `events` in `seals`, from transaction `from_xid` on and below `to_xid`. `previous`
+    names the last seal of the archive before, `link` its own last seal."""
 
     from_xid: int
     previous: bytes
@@ -163,7 +162,7 @@ class _Part:
     until: datetime | None
 
     def due(self, before: datetime) -> bool:
-        """Whether nothing is written to it any more, and all it has is from before that."""
+        """Whether no more events are written to it, and all that it has are from before that moment."""
         return self.closed and self.until is not None and self.until < before
 
 
@@ -184,7 +183,7 @@ _NEWEST = statements.one("newest_archived", _Newest, convert={"archived": statem
 
 
 def due_parts(before: datetime) -> Iterator[str]:
-    """The parts that are over and have no event from `before` or later, each in a line."""
+    """The parts that are closed and have no event from `before` or later, a line for each."""
     for part in _PARTS():
         if not part.due(before):
             return
@@ -192,10 +191,10 @@ def due_parts(before: datetime) -> Iterator[str]:
 
 
 def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived | None:
-    """Write the oldest part of the log to a file in `directory`, verify what was written, and drop the part; `None`
-    if it is written to, or has events from `before` or later.
-    Raises `NotArchived` for a log whose part is not wholly sealed, `Broken` for one that does not fit its seals,
-    `OSError` for a file that cannot be written; nothing was dropped then."""
+    """Write the oldest part of the log to a file in `directory`, verify the file, and drop the part. `None` if events
+    are still written to the part, or it has some from `before` or later. Raises `NotArchived` when the part is not
+    wholly sealed, `Broken` when it does not fit its seals, `OSError` when the file cannot be written; then nothing was
+    dropped."""
     part = _PARTS()[0]
     if not part.due(before) or part.until is None:
         return None
@@ -240,7 +239,7 @@ def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived
 
 
 def newest_archived(key: Ed25519PublicKey) -> Archived | None:
-    """What is in archives, as the log itself says. Raises `Broken` where that was not signed by this key."""
+    """What is in archives, as the log records it. Raises `Broken` where the record was not signed by this key."""
     found = _NEWEST()
     if found.archived_in is None:
         return None
@@ -266,7 +265,7 @@ def _write(path: Path, key: Ed25519PublicKey, earlier: Archived | None, cut: int
     }
     events = seals = within = 0
     above, reached = start, end
-    # Created anew and for nobody else: it holds what only auditors may read.
+    # Created anew, and readable by nobody else: it holds what only auditors may read.
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw:
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6) as out:
@@ -322,7 +321,7 @@ def _line(out: gzip.GzipFile, text: str) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """So that the new name outlives a crash as the bytes do."""
+    """Sync the directory, so that the new name survives a crash as the bytes do."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -333,9 +332,9 @@ def _sync(directory: Path) -> None:
 def read_archive(
     raw: IO[bytes], key: Ed25519PublicKey, report: Callable[[int, int], None] = lambda events, seals: None
 ) -> Contents:
-    """Read an archive from beginning to end and compare its events with its seals; needs no database. Hears how
-    many events in how many seals fit so far. Raises `Broken`, with the line, for one that does not fit, is cut off,
-    or was sealed with another key."""
+    """Read an archive from beginning to end and compare its events with its seals; needs no database. `report` is
+    called with how many events and seals fit so far. Raises `Broken`, with the line, for an archive that does not fit,
+    is cut off, or was sealed with another key."""
     with gzip.GzipFile(fileobj=raw, mode="rb") as file:
         return _Reading(file, key, report).read()
 

@@ -1,12 +1,12 @@
--- What stays on record: an event for every change of a task, and the bytes of an event that a seal covers.
+-- The record of every change of a task, and the bytes of an event that a seal covers.
 
--- What an event keeps of a task.
+-- The state of a task, as events keep it.
 CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
 $$;
 
--- What was called, as an event keeps it: a task has the digest of the tool's definition as its caller was
--- offered it, an approval that of the definition people were shown. `came_along`: answers that came with the call.
+-- Digests of what was called: for a task, of the tool's definition as its caller was offered it; for an approval, of
+-- the definition that people were shown. `came_along`: answers that came with the call.
 CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object(
@@ -14,11 +14,11 @@ LANGUAGE sql STABLE AS $$
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 
--- History and hints: an event for each changed row, written once for all that a statement changed,
--- because starting an INSERT costs more than a row. `th.who` is the actor; a statement on behalf of
--- several names each under "tasks", by public id.
+-- History and hints: an event for each changed row, written once for all rows of a statement, because starting an
+-- INSERT costs more than a row. `th.who` is the actor; a statement on behalf of several actors names each of them under
+-- "tasks", by public id.
 CREATE OR REPLACE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
--- Without it, a plan made for one row would compare every old row with every new one.
+-- Otherwise a plan made for one row would compare every old row with every new one.
 SET enable_nestloop = off AS $$
 DECLARE
     who jsonb := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
@@ -54,11 +54,11 @@ BEGIN
             END) AS news(verb)
         WHERE verb IS NOT NULL ORDER BY n.id;
     END IF;
-    -- The application announces its own changes right after the commit (domain/hints/announce.py): a
-    -- NOTIFY inside would make every commit wait for every other's fsync. Anybody else's change,
-    -- from psql or the sweep, is announced here.
+    -- The application announces its own changes right after the commit (domain/hints/announce.py): a NOTIFY inside
+    -- would make every commit wait for the fsync of every other. Changes made otherwise, by psql or the sweep, are
+    -- announced here.
     IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
-        -- Of the rows as they are here: a join with the table would read all of it, without nested loops.
+        -- From the changed rows: a join with the table would read all of it, without nested loops.
         IF TG_OP = 'INSERT' THEN
             PERFORM pg_notify('taskhub', th_hint(ROW(t.*)::task)) FROM new_tasks t;
         ELSE
@@ -69,7 +69,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A write that came too late leaves a trace and nothing else.
+-- A write that came too late leaves an event and nothing else.
 CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
     SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
@@ -78,8 +78,8 @@ CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text
     FROM task t WHERE t.id = p_id
 $$;
 
--- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: a later column gets a later
--- function. STABLE, as what it calls is, or it would not be inlined: it is computed for every event there is.
+-- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: for a new column there is a
+-- new function. STABLE, as the functions it calls are, or it would not be inlined: it is computed for every event.
 CREATE OR REPLACE FUNCTION event_line(e event) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
@@ -92,7 +92,7 @@ CREATE OR REPLACE FUNCTION event_digest(e event) RETURNS bytea LANGUAGE sql STAB
         e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
 $$;
 
--- The parts of the log, oldest first; the ids of one are from `from_id` on and below `to_id`.
+-- The parts of the log, oldest first; a part has the ids from `from_id` on and below `to_id`.
 CREATE OR REPLACE FUNCTION event_parts() RETURNS TABLE (name text, from_id bigint, to_id bigint)
 LANGUAGE sql STABLE AS $$
     SELECT c.relname::text, coalesce(substring(bound FROM $x$FROM \('?(-?\d+)$x$)::bigint, -9223372036854775808),
@@ -102,15 +102,15 @@ LANGUAGE sql STABLE AS $$
     WHERE i.inhparent = 'event'::regclass ORDER BY 2
 $$;
 
--- TRUNCATE of a part is not TRUNCATE of the table.
+-- A trigger against TRUNCATE of the table does not guard its parts.
 CREATE OR REPLACE FUNCTION event_part_guard(part text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER event_no_truncate BEFORE TRUNCATE ON %I'
                    ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
 END $$;
 
--- Two parts of `size` ids above the one that is written to, made while nobody waits for them. With the month's first
--- look, and `fewest` events in its part, what is written from now on goes to the next. Returns that part's name.
+-- Makes two parts of `size` ids above the one that is written to, ahead of their use. At the first run of a month, if
+-- that part has at least `fewest` events, further events go to the next part. Returns the name of that part.
 CREATE OR REPLACE FUNCTION event_part_turn(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     last bigint;
@@ -131,7 +131,7 @@ BEGIN
                        top.to_id + size);
     END LOOP;
     SELECT p.* INTO part FROM event_parts() p WHERE last >= p.from_id AND last < p.to_id;
-    -- Not twice, and never close to the end, where the next id may be above it already: it would be taken again.
+    -- Not twice in a month. Never close to the end, where the next id may be above it already and would be used again.
     IF last < part.to_id - size / 100 AND EXISTS (
         SELECT 1 FROM (SELECT e.id, e.at FROM event e WHERE e.id >= part.from_id ORDER BY e.id LIMIT 1) AS first
         WHERE last - first.id >= fewest - 1
@@ -143,8 +143,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Away with the oldest part, whose events are in an archive, and with the seals that are there as well. The last of
--- these stays, for the next to follow.
+-- Drops the oldest part, whose events are in an archive, and the seals that are there too. The last of these seals
+-- stays, for the next one to be linked to.
 CREATE OR REPLACE FUNCTION event_part_drop(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     oldest record;
@@ -158,7 +158,7 @@ BEGIN
     EXECUTE format('DROP TABLE %I', part);
 END $$;
 
--- Seals go when the log says that an archive has them, and not otherwise.
+-- Seals can be deleted once the log records that an archive has them, and not before.
 CREATE OR REPLACE FUNCTION seal_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
@@ -169,7 +169,7 @@ BEGIN
 END $$;
 
 -- Which cluster this is: `initdb` and `pg_upgrade` make another, a copy of the files is the same one. Empty where the
--- provider lets nobody ask.
+-- provider does not allow the question.
 CREATE OR REPLACE FUNCTION cluster() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT c.system_identifier FROM pg_control_system() c)::text;
@@ -177,17 +177,17 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN '';
 END $$;
 
--- An event's place in the log is its transaction's id and, since the database was moved into a cluster that counts
--- from the beginning, so many more. The column's default says how many, so that a dump takes it along.
+-- An event's place in the log is the id of its transaction, plus, since the database was moved into a cluster whose ids
+-- began anew, a shift. The column's default holds the shift, so that a dump includes it.
 CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
     FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = 'event'::regclass AND a.attname = 'xid'
 $$;
 
--- After a move: what is written from now on gets a place behind all that was sealed or written in the cluster before.
--- So do `late` events, which were written here with places that are sealed already; theirs is all that changes, and no
--- seal has held them yet. What has an id up to `top` was there before.
+-- After a move: further events get places behind all that was sealed or written in the cluster before. So do `late`
+-- events, which were written here with places that are sealed already; only their places change, and no seal has
+-- covered them yet. Events with ids up to `top` were there before the move.
 CREATE OR REPLACE FUNCTION event_moved(sealed_to bigint, top bigint)
 RETURNS TABLE (shift bigint, late bigint, first bigint, last bigint) LANGUAGE plpgsql AS $$
 DECLARE

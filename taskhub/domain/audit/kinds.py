@@ -1,5 +1,5 @@
-"""Every event of the audit log and what it carries. `docs/dev/events.md` is made from here, `record_event` warns of
-what is not here, and a test drives the database through what its triggers and functions record.
+"""Every event of the audit log and its fields. `docs/dev/events.md` is made from here, `record_event` warns of an event
+that is not as described here, and a test drives the database through all that triggers and functions record.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 
 class Shape(NamedTuple):
-    """What an event says, and the fields of its `before` and `after`, by name. One with `?` may be
-    missing; `*` stands for whichever differ."""
+    """What an event says, and the names of the fields of its `before` and `after`. A field with `?` may be missing; `*`
+    stands for any fields that differ."""
 
     says: str
     before: str = ""
@@ -22,7 +22,7 @@ _VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
-    # tasks: by a trigger, whoever changed them
+    # tasks: by a trigger, for every change
     "task.created": Shape(
         "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256?"
     ),
@@ -117,7 +117,7 @@ EVENTS: Final[dict[str, Shape]] = {
 
 
 def unlike(action: str, before: Collection[str] | None, after: Collection[str] | None) -> str:
-    """How an event with these fields differs from what is written above; empty if it does not."""
+    """How an event with these fields differs from its description above; empty if it does not."""
     shape = EVENTS.get(action)
     if shape is None:
         return f"no event is called {action}"

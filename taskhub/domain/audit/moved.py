@@ -1,8 +1,8 @@
-"""The log goes on in another cluster: after a restore by dump, or an upgrade that made one.
+"""The log goes on in another cluster: after a restore from a dump, or an upgrade that made a new one.
 
-A seal covers a range of transaction ids, and a new cluster counts them from the beginning. So what is written after
-the move gets places further behind: ids of the new cluster, and so many more. The record of it is an event, signed like
-a mark; how many more is what the default of `event.xid` adds.
+A seal covers a range of transaction ids, and a new cluster counts them from the beginning. So events that are written
+after the move get places that are shifted: the id in the new cluster, plus a number. The move is recorded by an event,
+signed like a mark; the default of `event.xid` adds the number.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from taskhub.store.backend.base import unhurried
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Since then the log is in `cluster`, and was in `before`, if that is known. It was sealed up to `sealed_to`. An
-    event's place is its transaction's id and `shift`. So many `late` events, from id `first` to `last`, were written
-    in the new cluster before, with places that were sealed, and got others."""
+    """A move of the log into `cluster`, from `before` if that is known. Everything below `sealed_to` was sealed then.
+    From then on an event's place is its transaction's id plus `shift`. `late` events, with ids from `first` to `last`,
+    had been written in the new cluster before the move, with places that were sealed already, and got new ones."""
 
     cluster: str
     before: str
@@ -39,12 +39,12 @@ class Moved:
     last: int | None
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """As the event of the move keeps it."""
+        """The record for the event of the move."""
         return {**asdict(self), "signature": key.sign(self._statement()).hex()}
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Moved | None:
-        """What an event keeps; `None` where this key did not sign it just so."""
+        """The record that an event keeps; `None` unless this key signed exactly this."""
         try:
             found = cls(**{name: value for name, value in kept.items() if name != "signature"})
             key.verify(bytes.fromhex(kept["signature"]), found._statement())
@@ -68,8 +68,8 @@ _MOVE = statements.one("move_events", _Shifted)
 
 
 def move_log(*, cluster: str, before: str, sealed_to: int, top: int, actor: Actor) -> Moved:
-    """Let the log go on in this `cluster`, behind what is sealed, in one transaction with the record of it. `sealed_to`
-    and `top`, the newest id in a seal, are those of a log that was just found to be as it was sealed.
+    """Let the log go on in this `cluster`, behind all that is sealed, and record that, in one transaction. `sealed_to`
+    and `top`, the newest id in a seal, are from a verification that has just found the log intact.
 
     Raises `Refused` while something is being sealed."""
     key = signing_key()

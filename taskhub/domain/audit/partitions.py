@@ -1,4 +1,4 @@
-"""The parts of the audit log. A month's events lie in one, so that a month can be archived and dropped."""
+"""The parts of the audit log. Each holds the events of about a month, so that a month can be archived and dropped."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Final
 from taskhub.store import statements
 
 SIZE: Final = 100_000_000
-"""Ids of one part, about 50 GB of events. Where a month has more, they go on in the next."""
+"""Ids of one part, about 50 GB of events. A month with more goes on in the next part."""
 
 FEWEST: Final = 100_000
-"""Events that a part has at least before a new month gets one of its own: every look at a task goes through all."""
+"""Events that a part must have before a new month gets a part of its own: reading a task's events looks at all
+parts."""
 
 _TURN = statements.maybe("turn_event_part", str)
 
 
 def turn_part(*, size: int = SIZE, fewest: int = FEWEST) -> str | None:
-    """Make the parts that will be needed next, and let a new month begin with one of its own, whose name is
-    returned. Safe to run from any number of processes at once, and as often as one likes."""
+    """Make the parts that will be needed next, and let a new month begin a part of its own. Returns the name of that
+    part, if there is one. Safe to run from any number of processes at once, and at any time."""
     return _TURN(size=size, fewest=fewest)

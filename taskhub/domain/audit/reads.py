@@ -27,15 +27,15 @@ EXPORT_ROWS = 100_000
 
 _CHUNK = 1_000
 _SKEW = timedelta(minutes=10)
-"""Ids and times run together, but for transactions in flight (10 seconds at most) and clocks that
-were set back: by more than this, and a search between two moments misses what the clock repeated."""
+"""Ids and times grow together, but for running transactions (10 seconds at most) and clocks that are set back. After a
+clock was set back by more than this, a search between two moments may miss events of the repeated time."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """What to show. `action` is an exact name, or a category such as `task`; `task` the public
-    id or, for a task that was purged, its number; `actor` a part of the name; `address` its
-    beginning; `text` a part of target, reason, before or after.
+    """Which events to show. `action` is an exact name, or a category such as `task`; `task` is the public id or, for a
+    purged task, its number; `actor` a part of the name; `address` its beginning; `text` a part of target, reason,
+    before or after.
     """
 
     action: str = ""
@@ -50,7 +50,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLog:
-    """So many events since the beginning, the newest of them from `until`, are in archives alone."""
+    """The events since the beginning that are in archives alone: how many, and the time of the newest."""
 
     until: datetime
     events: int
@@ -78,7 +78,7 @@ class EventRow:
 
     @property
     def changes(self) -> tuple[tuple[str, str | None, str | None], ...]:
-        """(field, before, after) as text, when both or one of them are objects."""
+        """(field, before, after) as text, for the fields of `before` and `after` where these are objects."""
         before = self.before if isinstance(self.before, dict) else {}
         after = self.after if isinstance(self.after, dict) else {}
         names = [*before, *(name for name in after if name not in before)]
@@ -106,7 +106,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class SealStatus:
-    """Up to where the tenant's events are sealed, and when somebody last verified them, and read every event for it.
+    """Up to where the tenant's events are sealed, when they were last verified, and when last in full.
 
     `waiting` counts events that no seal covers yet, up to 1,000.
     """
@@ -125,7 +125,7 @@ class SealStatus:
 
 @dataclass(frozen=True, slots=True)
 class Verifications:
-    """The last verification on record, and the last that read every event and found nothing wrong."""
+    """The last verification on record, and the last full one that found no fault."""
 
     at: datetime | None
     ok: bool | None
@@ -179,7 +179,7 @@ def event_page(
 
 
 def count_newer(tenant_id: int, wanted: EventFilter, after: int, limit: int = 99) -> int:
-    """How many events beyond `after` fit, up to `limit` + 1."""
+    """How many events above `after` match, up to `limit` + 1."""
     bounds = _bounds(tenant_id, wanted)
     if bounds is None:
         return 0
@@ -197,7 +197,7 @@ def newest_event_id(tenant_id: int) -> int:
 
 
 def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterator[EventRow]:
-    """Newest first, from `up_to` down: what was written after the export began is not in it.
+    """Newest first, from `up_to` down: events written after the export began are not in it.
 
     Yields up to `EXPORT_ROWS` + 1 rows, so that the caller knows whether it has to cut. Each
     statement reads a bounded part; no cursor or transaction stays open between them.
@@ -213,7 +213,7 @@ def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterato
 
 
 def known_actions(tenant_id: int) -> tuple[str, ...]:
-    """Every action the tenant's log holds: one index step per action, however long the log."""
+    """Every action in the tenant's log: one index step for each, however long the log."""
     return tuple(_ACTIONS(tenant=tenant_id))
 
 
@@ -223,12 +223,12 @@ def seal_status(tenant_id: int) -> SealStatus:
 
 
 def archived_log() -> ArchivedLog | None:
-    """What the log says of its beginning, where that is in archives."""
+    """The beginning of the log that is in archives, as the log records it; `None` for none."""
     return _ARCHIVED()
 
 
 def verifications() -> Verifications:
-    """When the log was verified, as it says itself."""
+    """When the log was verified, as the log records it."""
     return _VERIFICATIONS()
 
 
@@ -241,7 +241,7 @@ def _indexed(wanted: EventFilter) -> bool:
 
 
 def _bounds(tenant_id: int, wanted: EventFilter) -> tuple[int, int] | None:
-    """Ids `low <= id < high` that can hold an answer; `None` when nothing can."""
+    """Ids `low <= id < high` that can match; `None` when none can."""
     low, high = 0, 2**63 - 1
     if wanted.since is not None:
         low = _FIRST_AT(tenant=tenant_id, moment=wanted.since - _SKEW)
@@ -263,7 +263,8 @@ def _rows(tenant_id: int, wanted: EventFilter, low: int, high: int, limit: int, 
 
 
 def _conditions(tenant_id: int, wanted: EventFilter) -> dict[str, object] | None:
-    """What the statements narrow to, `None` for what is not asked for; `None` when nothing can fit."""
+    """The conditions for the statements, `None` for those that are not set; `None` altogether when nothing can
+    match."""
     task_id = _task_id(tenant_id, wanted.task) if wanted.task else None
     if wanted.task and task_id is None:
         return None
@@ -286,7 +287,7 @@ def _category(action: str) -> bool:
 
 
 def _task_id(tenant_id: int, task: str) -> int | None:
-    """The number behind a public id; a purged task is still found by its number."""
+    """The internal id of a task; a purged task is still found by its number."""
     known = Task.objects.filter(public_id=task, tenant_id=tenant_id).values_list("pk", flat=True).first()
     return whole(task.removeprefix("#")) if known is None else known
 

@@ -1,4 +1,4 @@
-"""Audit events that no trigger writes: changes of settings, exports, denials."""
+"""Events that no trigger writes: changes of settings, exports, denials."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def record_event(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> int:
-    """Add one event and return its id. Called inside the transaction of what it tells about, so
-    that neither is there without the other. Warns of one that is not as `kinds.py` has it: in tests that is an error,
-    and elsewhere no reason to lose it.
+    """Add one event and return its id. To be called in the transaction of the change that it records, so that there is
+    never one without the other. Warns of an event that is not as described in `kinds.py`: an error in tests, but
+    elsewhere no reason to lose the event.
     """
     if problem := unlike(action, before, after):
         warnings.warn(problem, stacklevel=2)
@@ -42,8 +42,8 @@ def record_event(
 
 
 def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: int, actor: Actor) -> int:
-    """Note that somebody takes events `up_to` that id away, before the first byte leaves: an
-    export that is broken off is on record too.
+    """Record that somebody takes events up to the id `up_to` away. Before the first byte leaves, so that an export that
+    is broken off is on record too.
     """
     return record_event(
         "audit.exported", tenant_id=tenant_id, target=form, actor=actor, after={"query": query, "up_to": up_to}
@@ -51,8 +51,8 @@ def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: in
 
 
 def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> int:
-    """Note that somebody known asked for what they may not do: `what`, for want of the permission or scope."""
-    shown = what.replace("\0", "\ufffd")[:200]  # an address may hold what no text here does
+    """Record that a known caller asked for `what`, and lacked the permission or scope `lacking`."""
+    shown = what.replace("\0", "\ufffd")[:200]  # an address may hold U+0000, which text in the database may not
     return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
 
 
@@ -67,8 +67,8 @@ def record_verification(
     seconds: float | None = None,
     mark: dict[str, Any] | None = None,
 ) -> int:
-    """Note that somebody compared events with their seals, what came of it and how long it took: the audit page shows
-    the latest. From the `mark` the next one goes on. It concerns every tenant and belongs to none.
+    """Record that the events were compared with their seals, the result and how long it took; the audit page shows the
+    latest. The next verification goes on from `mark`. The event concerns every tenant and belongs to none.
     """
     after: dict[str, Any] = {"ok": ok, "events": events, "seals": seals, "problem": problem, "full": full}
     more = {"seconds": None if seconds is None else round(seconds, 3), "mark": mark}

@@ -1,7 +1,7 @@
 """The sealer: turns committed events into signed, linked statements, off the hot path.
 
-A seal covers whole transactions: all events whose place, their transaction's id, lies in `[from_xid, to_xid)`
-(in another cluster than the first: that and more, see `moved.py`). Nothing below `pg_snapshot_xmin` can still
+A seal covers whole transactions: all events whose place lies in `[from_xid, to_xid)`. The place is the id of the
+transaction, shifted after a move into another cluster (see `moved.py`). No event below `pg_snapshot_xmin` can still
 appear, so a seal is complete when it is made.
 """
 
@@ -27,7 +27,8 @@ _LOCK = 0x7468_7365  # "thse": one sealer at a time
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Events as a seal has them: the ids as the text of an array, the digests in one; `None` for no events."""
+    """Events as a seal covers them: the ids as the text of an array, the digests concatenated; `None` without
+    events."""
 
     count: int
     event_ids: str | None
@@ -72,13 +73,13 @@ def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: byt
 
 
 def lock_sealing() -> bool:
-    """Keep others from sealing until this transaction ends; not while one does."""
+    """Keep others from sealing until this transaction ends. `False` when somebody is sealing."""
     return _TRY(lock=_LOCK)
 
 
 def seal_events() -> int:
-    """Seal what has committed since the last seal; returns how many events. Nothing new, or
-    another sealer at work: 0."""
+    """Seal what has committed since the last seal; returns how many events. 0 when there is nothing new, or another
+    sealer is at work."""
     with transaction.atomic():
         if not lock_sealing():
             return 0
@@ -86,7 +87,7 @@ def seal_events() -> int:
         end = safe
         beyond = _BEYOND(from_xid=start, to_xid=safe, most=BATCH)
         if beyond is not None:
-            # Cut at a transaction's edge, never inside one; a single larger one is taken whole.
+            # Cut between two transactions; a single one that is larger is taken whole.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
         found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING, to_id=END)
         if found.digests is None:
@@ -115,5 +116,5 @@ def seal_events() -> int:
 
 
 def link(signed: bytes, signature: bytes) -> bytes:
-    """What the next seal names this one by. It stands for all seals before as well."""
+    """The hash by which the next seal names this one. It stands for all seals before as well."""
     return hashlib.sha256(signed + signature).digest()

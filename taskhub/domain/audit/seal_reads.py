@@ -1,5 +1,5 @@
-"""Are events sealed as they should be, and is the log still where it was? What the database tells about that at once,
-without reading any event again."""
+"""Whether events get their seals, and whether the log is still in its cluster: as far as the database can tell at once,
+without reading events again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from taskhub.store import statements
 
 LONGEST_WAIT: Final = 60.0
-"""Seconds after which an event should have been sealed: a worker does it every few seconds."""
+"""Seconds after which an event should be sealed: a worker seals every few seconds."""
 
 MOVED: Final = (
     "If it was restored from a dump or upgraded by pg_upgrade: `manage.py audit moved` puts that on record, and the log"
@@ -20,11 +20,12 @@ MOVED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SealState:
-    """Where the log is by now, in places: an event's is its transaction's id, and more after a move.
+    """Where the log stands now. Positions are places of events: the id of the transaction, shifted after a move.
 
-    It is in `cluster`, and was in `known_in` when it was last verified or moved; either is empty where nobody can say.
-    What is below `sealed_to` is sealed. The next transaction gets `at_xid`, and the oldest that goes on has `open_xid`.
-    The event that is `farthest`; and the oldest that no seal holds, which has `waited` so many seconds."""
+    It is in `cluster`, and was in `known_in` when it was last verified or moved; either is empty where it is unknown.
+    Everything below `sealed_to` is sealed. The next transaction gets `at_xid`, the oldest that is running has
+    `open_xid`. `farthest` is the event with the highest place; `waiting` the oldest event without a seal, for `waited`
+    seconds now."""
 
     cluster: str
     known_in: str
@@ -44,8 +45,8 @@ seal_state = statements.one("seal_state", SealState)
 
 
 def misplaced(state: SealState, known_in: str) -> str:
-    """Why what is written now cannot be sealed, or is in another cluster than the log was `known_in`; empty where the
-    log is in its place."""
+    """Why new events cannot be sealed, or why the log is in another cluster than `known_in`; empty where the log is in
+    its place."""
     found = []
     if state.cluster and known_in and state.cluster != known_in:
         found.append(
@@ -61,7 +62,7 @@ def misplaced(state: SealState, known_in: str) -> str:
 
 
 def unsealed(state: SealState) -> str:
-    """Why events have no seal that should have one, where the log is in its place; empty if none waits so long."""
+    """Why events lack a seal although the log is in its place; empty while none has waited for too long."""
     if state.farthest_xid >= state.at_xid:
         return (
             f"event {state.farthest_id} has the transaction id {state.farthest_xid}, and the cluster is only at"

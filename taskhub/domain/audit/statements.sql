@@ -104,7 +104,7 @@ SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
 e.id, e.at, e.actor, e.after ->> 'ok' AS ok
 */
 
--- Releases before knew no other.
+-- Earlier releases made full verifications only, and did not say so.
 /* fragment: read_in_full
 e.after ->> 'ok' = 'true' AND coalesce(e.after ->> 'full', 'true') = 'true'
 */
@@ -181,7 +181,7 @@ FROM (SELECT {newest_archive}) AS a;
 SELECT pg_try_advisory_xact_lock(:lock);
 
 -- write: sealable() -> tuple[int, int]
--- From which transaction on, and up to where: nothing below the snapshot's xmin can still appear.
+-- From which transaction on to seal, and below which: no event below the snapshot's xmin can still appear.
 SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift();
 
@@ -201,8 +201,8 @@ e.id, e.after -> 'mark' AS mark FROM event AS e
 */
 
 -- read fresh: seal_state() -> SealState
--- `at_xid`: what the next transaction gets; `open_xid`: the oldest that is not over. The oldest event that no seal
--- holds stands for all of them.
+-- `at_xid`: the id of the next transaction; `open_xid`: of the oldest that is running. The oldest event without a seal
+-- stands for all of them.
 WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1),
 waiting AS (
     SELECT e.xid, e.at FROM event AS e
@@ -235,7 +235,7 @@ SELECT cluster() AS cluster,
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
 -- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint, to_id bigint) -> Leaves
--- As one row: who seals or verifies has better things to do than to read thousands.
+-- In one row, which costs the reader less than thousands of rows.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest(e), '' ORDER BY e.xid, e.id) AS digests
 FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id AND e.id <= :to_id;
@@ -249,7 +249,7 @@ VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :sign
 -- Verification
 
 -- read fresh: verified_before() -> _Before
--- The mark is signed, and what is around it is not: so every failure counts, whatever was written after it.
+-- The mark is signed, other records are not: so every failure counts, whatever was written after it.
 WITH marked AS (SELECT {newest_mark}),
 archived AS (SELECT {newest_archive}),
 moved AS (SELECT {newest_move}),
@@ -268,7 +268,7 @@ SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT ma
        coalesce((SELECT (after ->> 'seconds')::float8 FROM timed), 0) AS timed_seconds;
 
 -- read: sealed_above(above bigint) -> tuple[int, int]
--- So many events in so many seals.
+-- How many events in how many seals.
 SELECT coalesce(sum(s.count), 0)::bigint, count(*) FROM seal AS s WHERE s.to_xid > :above;
 
 /* fragment: seal_head
@@ -279,7 +279,7 @@ s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
 SELECT {seal_head} FROM seal AS s WHERE s.to_xid > :above AND s.to_xid <= :up_to ORDER BY s.to_xid LIMIT :most;
 
 -- read: seals_with_leaves(above bigint, most int, events bigint) -> list[StoredSeal]
--- At least one; more as long as those before them have fewer than so many `events`.
+-- At least one; more while the seals before have fewer than `events` together.
 SELECT {seal_head}, s.event_ids, s.leaves
 FROM (
     SELECT s.*, sum(s.count) OVER (ORDER BY s.to_xid) - s.count AS before
@@ -291,7 +291,7 @@ WHERE s.before < :events ORDER BY s.to_xid;
 SELECT e.id, event_digest(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id <= :to_id;
 
 -- read: top_sealed(most int) -> int | None
--- The newest id that a seal names: ids and transactions run together, but for those in flight, so it is in the last.
+-- The newest id in a seal. Ids and transactions grow together, but for those that run, so it is in one of the last.
 SELECT max(named.id) FROM (SELECT s.event_ids FROM seal AS s ORDER BY s.to_xid DESC LIMIT :most) AS s
 CROSS JOIN LATERAL unnest(s.event_ids) AS named (id);
 
@@ -309,7 +309,7 @@ FROM (SELECT 1) AS one LEFT JOIN (SELECT {newest_archive}) AS newest ON true;
 SELECT event_part_turn(:size, :fewest);
 
 -- read: event_parts() -> list[_Part]
--- `until`: of its last event, in the part that is written to as in the others.
+-- `until`: the time of its last event.
 SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) >= p.to_id AS closed,
        (
            SELECT e.at FROM event AS e WHERE e.id >= p.from_id AND e.id < p.to_id ORDER BY e.id DESC LIMIT 1
@@ -317,12 +317,12 @@ SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) 
 FROM event_parts() AS p ORDER BY p.from_id;
 
 -- read: archive_cut(from_id bigint, to_id bigint) -> int | None
--- The first seal with which all events of the part are sealed.
+-- The first seal up to which all events of the part are sealed.
 SELECT min(s.to_xid) FROM seal AS s
 WHERE s.to_xid > (SELECT max(e.xid) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id);
 
 -- read: events_in_part(from_id bigint, to_id bigint, below bigint) -> tuple[int, int]
--- All of them, and those that the archive before has already, from below that transaction.
+-- All of them, and those that the archive before has already, which are below that transaction.
 SELECT count(*), count(*) FILTER (WHERE e.xid < :below) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id;
 
 -- read: event_lines(from_xid bigint, to_xid bigint) -> list[tuple[int, str]]
@@ -330,7 +330,7 @@ SELECT e.id, event_line(e) FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 
 -- write: take_time() -> None
--- For a month's seals. Who writes events waits behind whoever waits for the table: not for long.
+-- A month of seals takes long. Writers of events wait behind a transaction that waits for the table: for 2 s at most.
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
 
 -- write: drop_event_part(part text, sealed_below bigint) -> None

@@ -1,11 +1,11 @@
 """Are the events still those that were sealed?
 
-A full verification reads every event. An incremental one reads what was sealed after the last one that found nothing
-wrong, whose mark says how far it came. The mark is signed with the key of the seals, and names the last seal by a hash
-that stands for all seals before it: so these are only followed link by link, and their events taken as they were found.
+A full verification reads every event. An incremental one reads only what was sealed after the last verification that
+found no fault, whose mark says how far it came. The mark is signed with the key of the seals and names the last seal by
+a hash that stands for all seals before it: so these are only followed link by link, and their events are not read
+again.
 
-Either is one short read after the other, each with a snapshot of its own: however long it takes, it keeps no vacuum
-waiting.
+Both are many short reads, each with a snapshot of its own: however long they take, they do not hold up a vacuum.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from taskhub.store import statements
 from taskhub.store.models import Event, Seal
 
 HEADS: Final = 10_000
-"""Seals in one read of those that are only followed."""
+"""Seals in one read, where they are only followed."""
 
 FULL_SECONDS: Final = 90.0
-"""What takes longer is read in full by night, and by whoever asks for it."""
+"""A verification that takes longer is full only at night, or when that is asked for."""
 
 EVENT_SECONDS: Final = 5.1e-6
 SEAL_SECONDS: Final = 58e-6
-"""What reading one of them takes, where no full verification has told yet how long it took here: docs/run/operate.md
-has the measurements."""
+"""How long reading one of them takes, unless a full verification has measured it here: docs/run/operate.md has the
+measurements."""
 
 Report = Callable[[int, int, float], None]
-"""Hears now and then how many events in how many seals were read, and which part of the log is done."""
+"""Called from time to time with how many events and seals were read, and which part of the log is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a verification came that found nothing wrong: `seals` with `events` up to `to_xid`, the last of which is
-    known by its `link`. It began `at`, in that `cluster`; by then or later, each event had been read since `full_at`.
+    """How far a verification came that found no fault: `seals` with `events` up to `to_xid`, where `link` names the
+    last seal. It began `at`, in that `cluster`; each of these events has been read since `full_at`.
     """
 
     to_xid: int
@@ -60,7 +60,7 @@ class Mark:
     cluster: str
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """As the event of the verification keeps it."""
+        """The record for the event of the verification."""
         return {
             "to_xid": self.to_xid,
             "seals": self.seals,
@@ -74,7 +74,7 @@ class Mark:
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Mark | None:
-        """The mark that an event keeps; `None` for one that this key did not sign just so."""
+        """The mark that an event keeps; `None` unless this key signed exactly this."""
         try:
             mark = cls(
                 to_xid=kept["to_xid"],
@@ -101,11 +101,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a verification found. `events` in `seals` were read and are intact; those that an `earlier` one had read,
-    if this one went on from its mark in event `since`, are not among them. `problem` is empty when everything fits;
-    `event_id` names the first bad event, where one can be named. `unproven` says why it proves nothing of some events
-    nevertheless: they have no seal that should have one. Without either there is a new `mark`. `notice` is what
-    somebody should know who is told that all is well; `seconds` is what reading took."""
+    """The result of a verification. `events` in `seals` were read and are intact; events that were read by an `earlier`
+    verification, if this one went on from its mark in event `since`, are not counted. `problem` is empty when
+    everything fits; `event_id` names the first bad event, where there is one. `unproven` says why some events, which
+    should have a seal and have none, are not proven nevertheless. Without either there is a new `mark`. `notice` is for
+    people who are told that all is well; `seconds` is how long reading took."""
 
     events: int
     seals: int
@@ -123,8 +123,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whether a verification reads everything, and how many `seconds` that is likely to take, for so many `events` in
-    so many `seals`."""
+    """Whether a verification reads everything, how many `seconds` that is likely to take, and how many `events` in
+    `seals` there are."""
 
     full: bool
     events: int
@@ -134,8 +134,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What is on record: the newest mark, archive and move, of which events; when a verification failed last, and how
-    long the last full one took."""
+    """The records so far: the newest mark, archive and move, with their events; when a verification last failed, and
+    how long the last full one took."""
 
     now: datetime
     event_id: int | None
@@ -152,7 +152,7 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The same, with what is signed read; raises `Broken` for an archive or a move that is not."""
+    """These records, with the signed ones checked. Raises `Broken` for an archive or a move that is not signed."""
 
     before: _Before
     mark: Mark | None
@@ -178,21 +178,21 @@ class _Known:
 
     @property
     def cluster(self) -> str:
-        """Where the log was, as whoever had the key saw it last."""
+        """The cluster of the log, as the newest signed record has it."""
         if self.moved is not None and (self.mark is None or (self.before.moved_in or 0) > (self.before.event_id or 0)):
             return self.moved.cluster
         return self.mark.cluster if self.mark is not None else ""
 
     @property
     def spoiled(self) -> str:
-        """What is wrong with the mark, if there is one."""
+        """What is wrong with the mark; empty if nothing is, or there is none."""
         if self.mark is not None or self.before.event_id is None:
             return ""
         return f"the mark in event {self.before.event_id} is not signed by this installation's key, or was changed"
 
 
 class _Watch:
-    """How long reading takes, without what whoever hears of it does meanwhile."""
+    """Measures how long reading takes, without the time that `report` takes."""
 
     def __init__(self, report: Report) -> None:
         self.seconds = 0.0
@@ -220,12 +220,12 @@ _DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 
 def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
-    """Everything is read where that was asked for, where there is no mark to go on from or a verification failed since,
-    and where nothing was asked for and it is likely to take no longer than `FULL_SECONDS`."""
+    """Everything is read if that is asked for, if there is no mark to go on from or a verification has failed since;
+    and, if nothing is asked for, when that is likely to take no longer than `FULL_SECONDS`."""
     try:
         known = _Known.read(signing_key().public_key())
     except Broken:
-        return Plan(full, 0, 0, 0.0)  # which the verification will say
+        return Plan(full, 0, 0, 0.0)  # the verification will say so
     mark = _beyond(known.archived, known.mark)
     reached = max((one.to_xid for one in (known.archived, known.mark) if one is not None), default=BEGINNING)
     events, seals = _ABOVE(above=reached)
@@ -233,7 +233,7 @@ def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
         events, seals = events + mark.events, seals + mark.seals
     before = known.before
     seconds = _expected(events, seals)
-    if before.timed_seconds >= 1.0:  # what is shorter says little
+    if before.timed_seconds >= 1.0:  # a shorter one says little
         seconds *= before.timed_seconds / max(_expected(before.timed_events, before.timed_seals), 1e-6)
     must = (known.mark is None and not known.spoiled) or known.failed_since
     return Plan(full or must or (not since_mark and seconds <= FULL_SECONDS), events, seals, seconds)
@@ -250,14 +250,14 @@ def verify_audit(
     state: SealState | None = None,
 ) -> Verdict:
     """Compare the seals with each other and the events with their seals, oldest first, up to the first that does not
-    fit. Where the last verification failed, or there is no mark, it is a `full` one whether or not that was asked for.
-    `state` is how the log was found by whoever has sealed since.
+    fit. Where the last verification failed, or there is no mark, it is a `full` one even if that was not asked for.
+    `state` is the state of the log before the caller sealed.
     """
     watch = _Watch(report)
     while True:
         archived_in = _BEFORE().archived_in
         verdict = _verify(full, watch.report, state)
-        # A part that went into an archive meanwhile was missed.
+        # It may have failed because a part was archived meanwhile.
         if not verdict.problem or _BEFORE().archived_in == archived_in:
             return replace(verdict, seconds=watch.stop())
 
@@ -308,7 +308,7 @@ def _verify(full: bool, report: Report, state: SealState | None) -> Verdict:
 
 
 def record_verdict(verdict: Verdict, *, actor: Actor) -> int:
-    """Put it on record; returns the event's id."""
+    """Put the result on record; returns the event's id."""
     return record_verification(
         ok=not verdict.problem and not verdict.unproven,
         events=verdict.events,
@@ -345,7 +345,7 @@ def move_audit(*, actor: Actor, report: Report = lambda events, seals, part: Non
 
 
 def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
-    """The mark, with what was read until then and is still in the database."""
+    """The mark, counting only what was read until then and is still in the database."""
     if archived is None or earlier is None:
         return earlier
     events, seals = max(0, earlier.events - archived.events), max(0, earlier.seals - archived.seals)
@@ -353,7 +353,7 @@ def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
 
 
 class _Walk:
-    """From seal to seal, oldest first, from where the archives end; as if there were no event with an id above `top`.
+    """Walks from seal to seal, oldest first, from where the archives end; events with ids above `top` are ignored.
     Raises `Broken`."""
 
     def __init__(
@@ -362,12 +362,12 @@ class _Walk:
         self.events = self.seals = 0
         self.end, self.link = (archived.to_xid, archived.link) if archived else (0, bytes(32))
         self._key, self._archived, self._report, self._top = key, archived, report, top
-        # The mark of before the archive has its seal in there.
+        # The seal of a mark from before the archive is in the archive.
         self._due = mark if mark is not None and mark.seals and mark.to_xid > self.end else None
         self._last: StoredSeal | None = None
 
     def see_ahead(self) -> None:
-        """See that of what is archived just those events are here as well that were when it was."""
+        """Check that exactly those archived events are here too that were `ahead` at the archiving."""
         if self._archived is None:
             return
         found = LEAVES(from_xid=BEGINNING, to_xid=self._archived.to_xid, from_id=BEGINNING, to_id=self._top)
@@ -380,13 +380,14 @@ class _Walk:
             )
 
     def follow(self, up_to: int) -> None:
-        """Only see that the seals up to there are those that the mark stands for."""
+        """Only check that the seals up to there are those that the mark stands for."""
         while page := _HEADS(above=self._above, up_to=up_to, most=HEADS):
             for seal in page:
                 self._step(seal)
 
     def read(self) -> None:
-        """Check the signatures of all further seals, and their events; and that the mark's seal was among all."""
+        """Check the signatures of all further seals, their events, and that the seal of the mark was among all
+        seals."""
         newest = Seal.objects.order_by("-to_xid").values_list("to_xid", flat=True).first() or 0
         while page := READ_SEALS(above=self._above, most=SEALS, events=EVENTS):
             low, fitting, broken = self._above, 0, None
@@ -398,7 +399,7 @@ class _Walk:
                     break
                 fitting += 1
             self._read(page[:fitting], low)
-            if broken is not None:  # only now: an event of a seal before it is the first that does not fit
+            if broken is not None:  # only now: an event of a seal before it would be the first fault
                 raise broken
             self._report(self.events, self.seals, self.end / max(newest, self.end))
         self._meet()
@@ -432,7 +433,7 @@ class _Walk:
             )
 
     def _read(self, seals: Sequence[StoredSeal], low: int) -> None:
-        """The events of seals that follow each other: at once, and one by one where something does not fit."""
+        """Compare the events of consecutive seals: all at once, and one by one where something does not fit."""
         if not seals:
             return
         found = LEAVES(from_xid=low, to_xid=seals[-1].to_xid, from_id=BEGINNING, to_id=self._top)
@@ -455,7 +456,7 @@ def _leaves(seal: StoredSeal) -> list[bytes]:
 
 
 def _consistent(seal: StoredSeal) -> bool:
-    """Whether it says of each event what its root says of all."""
+    """Whether the leaves of the seal have its root."""
     return len(seal.event_ids) == seal.count and merkle_root(_leaves(seal)) == seal.root
 
 

@@ -1,12 +1,12 @@
-"""The breaker of a server, which keeps calls from one that cannot be reached.
+"""The breaker of a server, which keeps calls from a server that cannot be reached.
 
-*Closed* is how it should be. When `OPENS_AFTER` calls in a row could not connect, with no sign of life from the server
-in between, it is *open*: workers pass over its tasks, which stay queued and cost neither slot nor run time. After a
-while one call of all workers may try (`take_probe`: *half-open*). Where that cannot connect either, the breaker stays
-open for twice as long; any sign of life closes it.
+Normally it is *closed*. When `OPENS_AFTER` calls in a row could not connect, with no sign of life from the server in
+between, it is *open*: workers pass over its tasks, which stay queued and take neither slot nor run time. After a while
+one call of one worker may try (`take_probe`: *half-open*). If that cannot connect either, the breaker stays open for
+twice as long; any sign of life closes it.
 
-What is in the row of the server is what counts. Workers are told that it changed, and what they know of it may be
-late: then a call fails that would have waited, or one waits a little longer.
+The row of the server has the truth. Workers are told of changes, and may hear of them late: then a call fails that
+should have waited, or one waits a little longer.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ FIRST_SECONDS: Final = 5.0
 """How long the breaker is open before a call tries the server; then twice as long each time."""
 
 LONGEST_SECONDS: Final = 60.0
-"""But never longer than this."""
+"""The longest that it is open before the next try."""
 
 JITTER_PERCENT: Final = 20
-"""By so much of it at most it is longer or shorter: servers that went away together are not tried together."""
+"""The pause is longer or shorter by up to this much, so that servers that went away together are not tried together."""
 
 PROBE_SECONDS: Final = 60.0
-"""How long one worker alone may try: more than two tries to connect take. One that died meanwhile is waited for so."""
+"""How long one worker alone may try: longer than two tries to connect take. If it dies, others wait for this long."""
 
 FIELDS: Final = ("failures", "open_since", "retry_at", "probe_until")
 """The columns of a server that are its breaker."""
@@ -51,15 +51,15 @@ FIELDS: Final = ("failures", "open_since", "retry_at", "probe_until")
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """A server whose last call could not connect. `seconds` is when one may try it, from now on; `None` while its
-    calls go to it as ever."""
+    """A server whose last call could not connect. `seconds`: how long until it may be tried; `None` while its breaker
+    is closed."""
 
     server_id: int
     seconds: float | None
 
 
 def troubled_servers() -> list[Troubled]:
-    """All of them, of all tenants."""
+    """The troubled servers of all tenants."""
     rows = Server.objects.filter(enabled=True, failures__gt=0).annotate(moment=Now()).order_by("id")
     return [Troubled(row.pk, _seconds(row, row.moment)) for row in rows.only("retry_at", "probe_until")]
 
@@ -71,25 +71,26 @@ def _seconds(server: Server, moment: datetime) -> float | None:
 
 
 def take_probe(server_id: int) -> bool:
-    """Whether it is for the caller alone to try the server, with one call, for `PROBE_SECONDS`."""
+    """Take the probe: the right to try the server with one call, alone for `PROBE_SECONDS`. `False`: not taken."""
     until = Now() + timedelta(seconds=PROBE_SECONDS)
     due = Server.objects.filter(pk=server_id, retry_at__lte=Now())
     with transaction.atomic():
         if due.filter(probe_until__isnull=True).update(probe_until=until):
             notify(CatalogueChanged())
             return True
-    # Nobody has called meanwhile, or whoever had it is no more: no news.
+    # Nobody had called meanwhile, or the worker that had the probe is gone: not worth a hint.
     return due.filter(probe_until__lte=Now()).update(probe_until=until) == 1
 
 
 def leave_probe(server_id: int) -> None:
-    """The try came to nothing, in neither way: anybody may have the next."""
+    """The probe ended without telling whether the server can be reached: any worker may take the next."""
     Server.objects.filter(pk=server_id, probe_until__isnull=False).update(probe_until=None)
 
 
 def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
-    """A call could not connect to the server; `probing`: it was the one to try. Returns whether the breaker was open,
-    so that the call waits with the others and has not failed. What was under way when it opened says nothing new."""
+    """A call could not connect to the server; `probing`: it was the probe. Returns whether the breaker was open
+    already, so that the call goes back to wait and has not failed. A call that was under way when it opened is not
+    counted."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         waits = server.open_since is not None
@@ -110,14 +111,14 @@ def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
 
 
 def _pause(failures: int) -> float:
-    """How long nobody tries."""
+    """Seconds until the next try."""
     doubled = math.ldexp(FIRST_SECONDS, min(failures - OPENS_AFTER, 20))
     jitter = random.uniform(-JITTER_PERCENT, JITTER_PERCENT)  # noqa: S311 - to spread, not to hide
     return min(doubled, LONGEST_SECONDS) * (1 + jitter / 100)
 
 
 def store_reached(server_id: int) -> None:
-    """The server gave a sign of life."""
+    """The server gave a sign of life: close its breaker."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         if close_breaker(server):
@@ -125,7 +126,7 @@ def store_reached(server_id: int) -> None:
 
 
 def close_breaker(server: Server, actor: Actor = WORKER) -> bool:
-    """The calls of this server, which is locked, go to it again. Returns whether they did not."""
+    """Close the breaker of this server, which is locked. Returns whether it was open."""
     was_open, before = server.open_since, {"failures": server.failures}
     if server.failures:
         server.failures, server.open_since, server.retry_at, server.probe_until = 0, None, None, None
@@ -136,8 +137,8 @@ def close_breaker(server: Server, actor: Actor = WORKER) -> bool:
 
 
 def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
-    """Let the next call try the server now, and have all workers look at it. `False`: its calls go to it as they are.
-    Raises `NotFound`."""
+    """Let the next call try the server now, and have all workers read its lists. `False`: its breaker is closed. Raises
+    `NotFound`."""
     with transaction.atomic():
         server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
         if server is None:
@@ -152,7 +153,7 @@ def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
 
 
 def mark_unreachable(server: Server, problem: str) -> bool:
-    """Record that this server, which is locked, cannot be reached, and why. Returns whether that is news."""
+    """Record that this server, which is locked, cannot be reached, and why. Returns whether anything changed."""
     problem = without_its_secrets(server, jsonx.repaired(problem))
     if server.state == "unreachable" and server.problem == problem[:1000]:
         return False
@@ -165,7 +166,7 @@ def mark_unreachable(server: Server, problem: str) -> bool:
 
 
 def _told(server: Server, problem: str) -> str:
-    """As the log may have it for ever."""
+    """The problem as it may stay in the audit log: without secrets, and short."""
     return without_its_secrets(server, jsonx.repaired(problem))[:500]
 
 

@@ -17,7 +17,7 @@ MAX_ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class OfferRow:
-    """One of them. `hidden` says why clients see another server's instead."""
+    """A prompt, resource or template. `hidden` says why clients see another server's instead."""
 
     id: int
     kind: str
@@ -31,7 +31,7 @@ class OfferRow:
 
     @property
     def title(self) -> str:
-        """What it calls itself, beside its key."""
+        """The title of its own that is shown beside its key."""
         own = "" if self.kind == OfferKind.PROMPT else self.definition.get("name")
         return str(self.definition.get("title") or own or "")[:200]
 
@@ -62,7 +62,7 @@ def _argument(item: dict[str, Any]) -> str:
 
 
 def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
-    """What the server offers besides tools, in its own order, what is gone last; `MAX_ROWS` at most."""
+    """What the server offers besides tools, in its own order, those that are gone last; `MAX_ROWS` at most."""
     earlier = Offer.objects.filter(
         server__tenant_id=tenant_id,
         server__enabled=True,

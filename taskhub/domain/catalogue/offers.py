@@ -1,4 +1,4 @@
-"""Prompts, resources and templates of a server, as workers see them."""
+"""Prompts, resources and templates of a server, as workers list and store them."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ListedOffer:
 
 
 def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collection[str], now: datetime) -> bool:
-    """Record what the server lists now; kinds that could not be read stay as they were. Returns
-    whether a client could see a difference.
+    """Record what the server lists now; kinds in `unread` stay as they were. Returns whether a client could see a
+    difference.
 
-    Called in the transaction that has locked the server. What is no longer listed is kept for a day
-    with `gone_at`, so that the server's page can say so. `exposed_name` is the name it has if no earlier
-    server uses it; what becomes of one that collides is seen when the catalogue is read.
+    To be called in the transaction that has locked the server. An offer that is no longer listed is kept for a day with
+    `gone_at`, so that the server's page can say so. `exposed_name` is its name if no earlier server uses that;
+    collisions are resolved when the catalogue is read.
     """
     Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).delete()
     known = {(OfferKind(row.kind), row.key): row for row in Offer.objects.filter(server=server)}
@@ -70,8 +70,8 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
 
 
 def _record(server: Server, redefined: Sequence[tuple[OfferKind, str, str, str]]) -> None:
-    """An event for each prompt that reads differently now, since models follow prompts. Resources may
-    change with every look (a size, a date): one event for all of them."""
+    """An event for each prompt that has changed, since models follow prompts. Resources may change with every listing
+    (a size, a date): one event for all of them."""
     others = []
     for kind, key, before, after in redefined:
         if kind is OfferKind.PROMPT:

@@ -1,4 +1,4 @@
-"""The servers behind us and their tools, as people read them, and what of them is encrypted."""
+"""The servers behind us and their tools, for people, and which of their data is encrypted."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ class ServerRow:
     rejected: int
     has_token: bool
     token_lost: bool
-    """Whether it cannot be read with the `SECRET_KEY` of this process."""
+    """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
     calls_at_once: int
-    """From each worker."""
+    """From one worker."""
     calls_said: bool
-    """Whether somebody has said so; else it is what is usual for the transport."""
+    """Whether that was set for this server; else it is the default of the transport."""
     incomplete: str
     """Which of its lists could not be read, and why."""
     failures: int
     """Calls in a row that could not connect."""
     open_since: datetime | None
-    """Since when its calls wait for that (`domain.catalogue.breakers`)."""
+    """Since when its breaker is open (`domain.catalogue.breakers`)."""
     retry_at: datetime | None
     probe_until: datetime | None
 
     @property
     def shown_state(self) -> str:
-        """`disabled` beats what was last known."""
+        """The last known state, or `disabled`."""
         return self.state if self.enabled else "disabled"
 
     @property
@@ -77,7 +77,7 @@ class ServerRow:
 
     @property
     def about(self) -> str:
-        """Name and version the server gave of itself."""
+        """The name and version that the server reported."""
         words = [str(self.info.get(part, "")) for part in ("name", "version")]
         return " ".join(word for word in words if word)[:120]
 
@@ -130,7 +130,7 @@ class ToolRow(Policy):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it is run again when a worker was lost."""
+        """Whether a call is run again when its worker was lost."""
         return self.repeats(harmless=self.read_only or self.idempotent)
 
     @property
@@ -201,7 +201,7 @@ def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
 
 
 def vault() -> Vault:
-    """Where secrets of servers are kept: encrypted under `SECRET_KEY`."""
+    """Encrypts the secrets of servers under `SECRET_KEY`."""
     return Vault(settings.SECRET_KEY.encode())
 
 
@@ -211,28 +211,28 @@ def token_lost(credentials: bytes | memoryview | None) -> bool:
 
 
 def server_name(server_id: int) -> str:
-    """The name of a server that is there."""
+    """The name of an existing server."""
     return str(Server.objects.values_list("name", flat=True).get(pk=server_id))
 
 
 def target_of(server: Server) -> str:
-    """Its whole address or command. Raises `InvalidToken` if a secret in it was encrypted with another key."""
+    """The server's complete address or command. Raises `InvalidToken` if it was encrypted with another key."""
     return server.target if server.sealed_target is None else vault().decrypt(bytes(server.sealed_target))
 
 
 def lost(server: Server) -> str:
-    """What of it was encrypted under another `SECRET_KEY`, and what to do, in words; empty if all can be read."""
+    """What was encrypted under another `SECRET_KEY`, and what to do, as text for people; empty if all is readable."""
     if server.sealed_target is not None and not _readable(server.sealed_target):
         return LOST_TARGET
     return LOST if token_lost(server.credentials) else ""
 
 
 def without_its_secrets(server: Server, text: str) -> str:
-    """A text that may quote where the server is."""
+    """A text that may quote the server's address or command, without its secrets."""
     try:
         return without_secrets(text, server.transport, target_of(server))
     except InvalidToken:
-        return text  # nobody here can have read them
+        return text  # this process cannot have read the secrets, so the text has none
 
 
 def _readable(locked: bytes | memoryview) -> bool:
@@ -252,7 +252,7 @@ def _servers(tenant_id: int) -> Any:
 
 
 def _server(row: Any) -> ServerRow:
-    unreadable = lost(row)  # known here before any worker has said so
+    unreadable = lost(row)  # known here even before a worker reports it
     return ServerRow(
         id=row.pk,
         name=row.name,
@@ -339,7 +339,7 @@ def _type(rule: dict[str, Any]) -> str:
 
 
 def _limits(rule: dict[str, Any]) -> str:
-    """Everything else worth knowing: choices, ranges, format, default."""
+    """The rest of the rules: choices, ranges, format, default."""
     words: list[str] = []
     if isinstance(rule.get("enum"), list):
         words.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in rule["enum"][:20]))

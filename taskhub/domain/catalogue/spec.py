@@ -1,8 +1,8 @@
 """`[NAME=]SPEC`: how a server is named on the command line and in the console.
 
-`python:package.module:object` (an SDK server, importable from the working directory),
-`stdio:command arguments`, or an `http(s)://` URL. Without a name one is derived, from what tells servers
-apart: the package that a runner runs, the domain, never `npx` or `server`.
+`python:package.module:object` (an SDK server, importable from the working directory), `stdio:command arguments`, or an
+`http(s)://` URL. Without a name one is derived from the part that tells servers apart: the package that a runner runs
+or the domain, never `npx` or `server`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RUNNERS: Final = re.compile(
     r"(npx|npm|pnpx|pnpm|yarn|bunx?|node|deno|tsx|ts-node|uvx?|pipx|py|python[\d.]*|java|dotnet|ruby|php|perl"
     r"|docker|podman|env|sudo|nice|nohup|sh|bash)(\.exe|\.cmd)?"
 )
-"""They say nothing about the server that they run."""
+"""Programs that say nothing about the server that they run."""
 _ORDERS: Final = frozenset({"run", "exec", "dlx", "x", "tool", "container"})
 _VALUED: Final = re.compile(
     r"-[pevwu]|-cp|-classpath|--(package|from|with|with-editable|python|directory|project|extra|index-url|env|env-file"
@@ -47,8 +47,8 @@ _SECOND_LEVEL: Final = frozenset({"co", "com", "org", "net", "ac", "gov", "edu"}
 
 @dataclass(frozen=True, slots=True)
 class ServerSpec:
-    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: the name was
-    given, and not derived."""
+    """A parsed spec; `target` is what follows the scheme (the whole URL for http). `named`: the name was given, not
+    derived."""
 
     name: str
     transport: str
@@ -57,7 +57,7 @@ class ServerSpec:
 
 
 def parse_spec(text: str) -> ServerSpec:
-    """Raises `Invalid`, saying what was expected."""
+    """The parsed spec. Raises `Invalid`, saying what was expected."""
     text = text.strip()
     if not text or len(text) > MAX_SPEC or not text.isprintable():
         raise Invalid(f"A server is given as one line of at most {MAX_SPEC:,} characters.", field="spec")
@@ -94,9 +94,9 @@ def parse_spec(text: str) -> ServerSpec:
 
 
 def command_of(target: str) -> tuple[dict[str, str], list[str]]:
-    """The environment that a command's target asks for, and its words. `env NAME=value command` needs no `env`, which
-    would have the values among its arguments, where every user of the machine reads them. Raises `ValueError` where
-    it cannot be read."""
+    """The environment that a command's target sets, and the command's words. `env NAME=value command` is run without
+    `env`, which would get the values as arguments, readable for every user of the machine. Raises `ValueError` where it
+    cannot be parsed."""
     words = shlex.split(target)
     environment: dict[str, str] = {}
     if words and _base(words[0]) == "env":
@@ -104,7 +104,7 @@ def command_of(target: str) -> tuple[dict[str, str], list[str]]:
         while rest and (found := _ASSIGNMENT.fullmatch(rest[0])):
             environment[found[1]] = found[2]
             rest.pop(0)
-        if rest and not rest[0].startswith("-"):  # the options of `env` are its own business
+        if rest and not rest[0].startswith("-"):  # a call of `env` with options is left as it is
             return environment, rest
     return {}, words
 
@@ -135,7 +135,7 @@ def _of_command(words: Sequence[str]) -> str:
 
 
 def _of_host(host: str, port: int | None) -> str:
-    """`https://mcp.example.com` is `example`; what has no domain is told apart by its port."""
+    """`https://mcp.example.com` is `example`; an IP address or a single label gets its port."""
     labels = host.rstrip(".").split(".")
     try:
         alone = bool(ip_address(host))
@@ -149,7 +149,7 @@ def _of_host(host: str, port: int | None) -> str:
 
 
 def _told_apart(parts: Sequence[str]) -> str:
-    """The last part that is more than `mcp` and `server`, without these; empty where there is none."""
+    """The last part that is more than `mcp` and `server`, without these words; empty where there is none."""
     for part in reversed(parts):
         words = re.split(r"[-_]+", part.lstrip("@"))
         while len(words) > 1 and words[0].lower() in _AFFIXES:
@@ -168,5 +168,5 @@ def _base(word: str) -> str:
 
 
 def _clean(name: str) -> str:
-    """What may be a name; `server` where nothing is left of it."""
+    """The text as a valid name; `server` where nothing is left of it."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME].rstrip("-_.") or "server"

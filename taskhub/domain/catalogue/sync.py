@@ -48,7 +48,7 @@ MAX_EXPOSED: Final = 160
 """Characters of a tool's name as clients see it."""
 
 TOOL: Final = "tool"
-"""Beside the kinds of offers, what a server may fail to list."""
+"""Names the list of tools among those that a server may fail to give, beside the kinds of offers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class SyncedServer:
-    """A server a worker should be connected to."""
+    """A server that workers should be connected to."""
 
     id: int
     tenant_id: int
@@ -79,7 +79,7 @@ class SyncedServer:
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
     unusable: str = ""
-    """Why nobody may connect to it, in words."""
+    """Why it must not be connected to, as text for people; empty where it may."""
 
 
 def enabled_servers() -> list[SyncedServer]:
@@ -104,7 +104,7 @@ def _row(server: Server) -> SyncedServer:
 
 
 def _kept(transport: str, target: str) -> dict[str, Any]:
-    """The columns of a server that is there: the whole of it is encrypted if it has a secret."""
+    """The columns for a target; one with a secret is also stored whole, encrypted."""
     shown = redacted(transport, target)
     return {"target": shown, "sealed_target": None if shown == target else vault().encrypt(target)}
 
@@ -119,8 +119,8 @@ def new_server(
     credentials: bytes | None = None,
     actor: Actor,
 ) -> Server | None:
-    """A server that is connected from now on, put on record inside the caller's transaction; `None` where
-    there is one of that name. Raises `Refused` where there are too many."""
+    """A new server, put on record inside the caller's transaction; `None` where there is one of that name. Raises
+    `Refused` where there are too many."""
     there = Server.objects.filter(tenant_id=tenant_id)
     if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
         raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
@@ -138,11 +138,11 @@ def new_server(
 
 
 def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
-    """Make it so that a server of this name is connected to this target: made, changed, or left as
-    it is. Returns its id. For the command line; people use `policies.add_server`.
+    """Connect a server of this name to this target: made, changed, or left as it is. Returns its id. For the command
+    line; people use `writes.add_server`.
 
-    A name that nobody gave (`named=False`) changes no server: a target that is connected under any name is
-    left as it is, and where the name is another server's it raises `Refused`."""
+    A derived name (`named=False`) changes no server: if the target is connected under any name, that server is left as
+    it is; if the name is another server's, it raises `Refused`."""
     with transaction.atomic():
         if not named:
             alike = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=redacted(transport, target))
@@ -164,7 +164,7 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
         kept = _kept(transport, target)
         server.transport, server.state = transport, "unknown"
         server.target, server.sealed_target = kept["target"], kept["sealed_target"]
-        server.credentials = None  # a token is for whom it was given for
+        server.credentials = None  # a token belongs to the server that it was given for
         server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials"])
         close_breaker(server, actor)
         after = {"transport": transport, "target": server.target}
@@ -174,8 +174,8 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
 
 
 def _is(server: Server, target: str) -> bool:
-    """Whether the server, which is locked, has this target. One whose secret cannot be read has it if the rest is the
-    same: it is set again."""
+    """Whether the server, which is locked, has this target. If its secret cannot be decrypted, it has when the rest is
+    equal: the secret is stored anew."""
     try:
         return target_of(server) == target
     except InvalidToken:
@@ -189,8 +189,8 @@ def _is(server: Server, target: str) -> bool:
 
 
 def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
-    """An approval rule for a tool that is not listed yet; it holds from the first listing on. A
-    tool that is known keeps the policy it has."""
+    """Set an approval rule for a tool that is not listed yet; it applies from the first listing on. A known tool keeps
+    its policy."""
     Tool.objects.get_or_create(
         server_id=server_id,
         name=tool,
@@ -214,12 +214,11 @@ def store_snapshot(
     unread: Mapping[str, str] = MappingProxyType({}),
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Record what the server offers now; `unread` names kinds it could not list (`TOOL`, or one of
-    `OfferKind`), and why. Returns whether a client could see a difference.
+    """Record what the server offers now; `unread` names kinds that it could not list (`TOOL`, or one of `OfferKind`),
+    and why. Returns whether a client could see a difference.
 
-    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with
-    its policy. Names that collide with an earlier server's, whether that offers them at present or not, get
-    the later server's name as a prefix.
+    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy. A name
+    that an earlier server has, whether it offers it at present or not, gets the later server's name as a prefix.
     """
     now = datetime.now(UTC)
     with transaction.atomic():
@@ -248,7 +247,7 @@ def store_snapshot(
                 old.digest == listed.digest
                 and old.gone_at is None
                 and (old.exposed_name, old.position) == (exposed, position)
-                # Read from the same definition, perhaps by a version of ours that reads it differently.
+                # Derived from the same definition, but perhaps by another release of ours.
                 and (old.rejected, old.hint_mode) == (rejected, listed.hint_mode)
                 and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):
@@ -260,7 +259,7 @@ def store_snapshot(
             old.digest, old.rejected, old.hint_mode = listed.digest, rejected, listed.hint_mode
             old.read_only, old.idempotent = listed.read_only, listed.idempotent
             old.changed_at, old.gone_at = now, None
-            # Never the policy's columns: somebody may be changing them right now.
+            # Never the columns of the policy: somebody may be changing them right now.
             old.save(update_fields=None if old.pk is None else SEEN)
         for gone in known.values():
             if gone.gone_at is None and TOOL not in unread:

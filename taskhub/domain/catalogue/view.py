@@ -1,5 +1,5 @@
-"""What is on offer: tools with their effective policy, prompts, resources and templates. Cached per
-process; a hint drops the cache."""
+"""The catalogue: tools with their effective policy, prompts, resources and templates. Cached per process; a hint drops
+the cache."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from taskhub.store.models import Offer, Server, Tool
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All that a tenant's clients may use, in a stable order: server by server, as each server lists
-    it. Each digest changes with anything a client could see in its list. Where two servers offer
-    the same uri, the earlier one's is here."""
+    """All that a tenant's clients may use, in a stable order: by server, and as each server lists it. Each digest
+    changes with anything that a client could see in its list. Of a uri that two servers offer, the earlier server's is
+    here."""
 
     tenant_id: int
     tools: tuple[ToolRecord, ...]
@@ -30,16 +30,16 @@ class Catalogue:
     templates: tuple[OfferRecord, ...] = ()
     prompts_digest: str = ""
     resources_digest: str = ""
-    """Of resources and templates together: they share one notification."""
+    """Of resources and templates together, which share one notification."""
     hidden_uris: frozenset[str] = frozenset()
-    """Uris and templates of disabled servers: what they name is no other server's to be asked for."""
+    """Uris and templates of disabled servers: they must not be asked for at another server."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
-    """The tools that a caller without tasks can call, in the same order: all but those that require one."""
+    """The tools that a caller without tasks can call, in the same order: all but those in mode `required`."""
 
     def prompt(self, name: str) -> OfferRecord | None:
-        """The prompt that our wire calls so."""
+        """The prompt with this exposed name."""
         return self._found(self.prompts, name)
 
     def resource(self, uri: str) -> OfferRecord | None:
@@ -47,7 +47,7 @@ class Catalogue:
         return self._found(self.resources, uri)
 
     def template(self, template: str) -> OfferRecord | None:
-        """The template that is spelled so."""
+        """The template with exactly this text."""
         return self._found(self.templates, template)
 
     def upstream(self, server_id: int) -> Upstream | None:
@@ -68,7 +68,7 @@ def cached_catalogue(tenant_id: int) -> Catalogue | None:
 
 
 def catalogue(tenant_id: int) -> Catalogue:
-    """The tenant's catalogue, read if need be."""
+    """The tenant's catalogue, read if it is not cached."""
     known = cached_catalogue(tenant_id)
     if known is not None:
         return known
@@ -88,7 +88,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         tenant_id=tenant_id,
         tools=tools,
         by_name={tool.exposed_name: tool for tool in tools},
-        # The mode too: it decides who sees the tool, and is shown to clients of 2025-11-25.
+        # The mode too: it decides which clients see the tool, and clients of 2025-11-25 are shown it.
         digest="|".join(f"{tool.exposed_name}:{tool.digest}:{tool.mode}" for tool in tools),
         prompts=prompts,
         resources=resources,
@@ -104,8 +104,8 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _kept_names(tenant_id: int) -> dict[str, int]:
-    """The names of tools that are not on offer at present, each with the first server it belongs to: a name
-    stays its server's, or a caller who still knows it would reach another one by it."""
+    """The names of tools that are not on offer at present, each with the first server it belongs to. They stay
+    reserved, or a caller who still knows such a name would reach another server by it."""
     kept: dict[str, int] = {}
     hidden = Tool.objects.filter(server__tenant_id=tenant_id, rejected="")
     names = hidden.exclude(server__enabled=True, enabled=True, gone_at__isnull=True)
@@ -115,8 +115,8 @@ def _kept_names(tenant_id: int) -> dict[str, int]:
 
 
 def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[ToolRecord]:
-    """Each under a name of its own. Servers are reached in any order: until each has been listed once
-    more, a later server's tool may be stored under the name of an earlier one's."""
+    """Give each tool a unique name. Servers are reached in any order, so a later server's tool may be stored under the
+    name of an earlier one's until each server has been listed again."""
     taken: set[str] = set()
     for tool in tools:
         name = tool.exposed_name
@@ -127,9 +127,9 @@ def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[T
 
 
 def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
-    """By kind, and the uris and templates of disabled servers. Where two servers use one name, a later prompt
-    gets its server's name as a prefix, also where the earlier server is disabled; a uri cannot be changed, so the
-    earliest that offers it counts."""
+    """The offers by kind, and the uris and templates of disabled servers. Of prompts with one name, those of later
+    servers get the server's name as a prefix, even if the earlier server is disabled. A uri cannot be changed, so only
+    the earliest server's counts."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")

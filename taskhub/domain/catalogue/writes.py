@@ -31,7 +31,7 @@ _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Actor, seen: str | None = None) -> bool:
-    """Lay down the policy of a tool; it counts for calls from now on. `False`: nothing differed.
+    """Set the policy of a tool, for calls from now on. `False`: nothing differed.
 
     `seen` is the mark (`core.policy.mark_of`) of the policy the caller looked at.
     Raises `NotFound`; `Invalid` naming the field; `Refused` when the policy is no longer the
@@ -72,8 +72,8 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
 
 
 def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token: str = "", actor: Actor) -> int:
-    """Connect a server from now on; returns its id. Its tools appear once it was reached. `token` is
-    what an HTTP server wants as `Authorization: Bearer …`; it is stored encrypted and never shown.
+    """Connect a server from now on; returns its id. Its tools appear once it was reached. `token` is what an HTTP
+    server gets as `Authorization: Bearer …`; it is stored encrypted and never shown.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -141,8 +141,8 @@ def _locked_token(transport: str, token: str) -> bytes | None:
 
 
 def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:
-    """Let so many calls at once go to the server from each worker; `None`: what is usual for its transport. Tasks
-    that run go on. Raises `NotFound`, or `Invalid` naming the field."""
+    """Set how many calls each worker may send to the server at once; `None`: the default of its transport. Running
+    tasks go on. Raises `NotFound`, or `Invalid` naming the field."""
     if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
         raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
     with transaction.atomic():
@@ -165,8 +165,8 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
 
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
-    """Offer the server's tools, or stop offering them. Tasks that run go on. Doing it twice
-    changes nothing. Raises `NotFound`.
+    """Offer the server's tools, or stop offering them. Running tasks go on. Repeating it changes nothing. Raises
+    `NotFound`.
     """
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
@@ -190,8 +190,8 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Ask whoever is connected to the server to read its tools again; they do it in their own
-    time. Raises `NotFound`, or `Refused` for a server that is disabled.
+    """Ask the workers to read the server's lists again; they do so in their own time. Raises `NotFound`, or `Refused`
+    for a disabled server.
     """
     with transaction.atomic():
         server = _locked(tenant_id, server_id)

@@ -1,4 +1,4 @@
-"""Where this TaskHub is: its public address, and the one resource that tokens are made for."""
+"""The public address of this TaskHub, and the one resource that tokens are made for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def base_url(request: HttpRequest) -> str:
-    """`PUBLIC_URL`, else the address the request came to, whose Host the guard has checked. It is
-    the issuer of our authorization server as well."""
+    """`PUBLIC_URL`, else the address that the request came to, whose Host the guard has checked. It is the issuer of
+    our authorization server too."""
     return str(settings.PUBLIC_URL) or f"{request.scheme}://{request.get_host()}"
 
 
@@ -22,13 +22,13 @@ def resource_of(request: HttpRequest) -> str:
 
 
 def metadata_of(request: HttpRequest) -> str:
-    """Where the resource's metadata is, for challenges (AU-02)."""
+    """The address of the resource's metadata, for challenges (AU-02)."""
     return f"{base_url(request)}/.well-known/oauth-protected-resource/mcp"
 
 
 def canonical(uri: str) -> str:
-    """One spelling for equal addresses (AU-09): scheme and host in lower case, no default port, no
-    slash at the end. Empty for what is no http address, or carries a fragment, a query or a user.
+    """One spelling for equal addresses (AU-09): scheme and host in lower case, no default port, no slash at the end.
+    Empty for anything but an http address, and for one with a fragment, a query or a user.
     """
     try:
         parts = urlsplit(uri)
@@ -46,11 +46,11 @@ def canonical(uri: str) -> str:
 
 
 def has_authorization_server() -> bool:
-    """Whether anybody issues tokens for us besides the console."""
+    """Whether clients can get tokens from an authorization server, ours or an outside one."""
     return bool(settings.TASKHUB_OAUTH or settings.OIDC_ISSUER)
 
 
 def authorization_servers(request: HttpRequest) -> list[str]:
-    """Who issues tokens for us: the outside issuer first, because who names one wants it used."""
+    """The issuers of tokens for us: the outside issuer first, since an operator who configures one wants it used."""
     ours = [base_url(request)] if settings.TASKHUB_OAUTH else []
     return ([str(settings.OIDC_ISSUER)] if settings.OIDC_ISSUER else []) + ours

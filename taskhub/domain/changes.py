@@ -19,7 +19,7 @@ _REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
 
 
 def who(actor: Actor) -> str:
-    """The actor as the triggers read it."""
+    """The actor, in JSON for the triggers."""
     return jsonx.encode(
         {
             "name": actor.name,
@@ -33,7 +33,7 @@ def who(actor: Actor) -> str:
 
 
 def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
-    """New questions as `th_open_questions` reads them."""
+    """New questions, in JSON for `th_open_questions`."""
     return [
         {
             "key": question.key,
@@ -50,7 +50,7 @@ def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
 
 
 def change(statement: Statement[R], task_id: int | None = None, /, **values: object) -> R:
-    """Run a change, and announce the task it changed; of a change of several, whoever calls announces them.
+    """Run a change, and announce the task it changed. For a change of several tasks the caller announces them.
 
     Raises `Refused` or `Unavailable`; any other database error is a bug and stays loud."""
     try:

@@ -1,4 +1,4 @@
-"""JSON that a server sent, as pages read it: it may be anything."""
+"""JSON that a server sent, for pages: it may hold anything."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from taskhub.store.statements import from_json
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An object; or an empty one and why what was sent cannot be read."""
+    """An object; or an empty one, and why what was sent cannot be read."""
 
     found: dict[str, Any]
     unreadable: str = ""
 
 
 def foreign(value: Any) -> Foreign:
-    """A JSON column that holds what a server sent, selected as text. It is one row among those of others, who want
-    to read theirs."""
+    """The value of a JSON column, selected as text, that holds what a server sent. An unreadable value must not keep
+    people from the other rows of a page."""
     try:
         found = from_json(value)
         jsonx.check(found)

@@ -1,5 +1,5 @@
-"""How a client speaks: the programs behind it, each with the revision it speaks and what it declares.
-One token may serve several, and one program may speak several revisions."""
+"""How a client speaks: the programs behind it, each with its revision and what it declares. One token may serve several
+programs, and one program may speak several revisions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from taskhub.domain.sessions.reads import IDLE_DAYS
 from taskhub.store import statements
 
 LOOKED_AT = 200
-"""Newest calls, and as many sessions, that are read for it."""
+"""Newest calls, and as many sessions, that are read to find dialects."""
 MOST = 8
-"""Dialects shown; the newest."""
+"""Dialects shown, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDialect:
-    """One program in one revision. `sessions` are those it has open, `capabilities` what it declared last."""
+    """One program in one revision. `sessions` are its open ones, `capabilities` what it declared last."""
 
     program: str
     revision: str

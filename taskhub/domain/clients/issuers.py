@@ -1,7 +1,7 @@
 """Tokens of an outside issuer: JWTs checked against its published keys.
 
-Which issuer, which audience and which signatures is configuration; what a token says of itself
-chooses nothing but the key, by its id.
+The issuer, the audience and the signatures that are accepted are configured; a token chooses nothing but the key, by
+its id.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ logger = logging.getLogger(__name__)
 
 LEEWAY_SECONDS: Final = 60
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-"""What a token may call itself (RFC 9068, 4): another kind of the same issuer is no access token."""
+"""The types of a token that are accepted (RFC 9068, 4): one of another type is no access token."""
 KEYS_SECONDS: Final = 3_600.0
-"""Keys are read anew after this long, so that one the issuer withdrew goes out of use."""
+"""Keys are read again after this long, so that a key that the issuer withdrew is no longer accepted."""
 ASK_AGAIN_SECONDS: Final = 30.0
-"""However many tokens name an unknown key, the issuer is not asked more often than this."""
+"""The issuer is asked no more often than this, however many tokens name unknown keys."""
 MAX_DOCUMENT: Final = 262_144
 REASON_SECONDS: Final = 60.0
-"""Of the tokens that are refused for one reason, one is logged in this time."""
+"""Of tokens refused for the same reason, one is logged in this time."""
 MAX_TOLD: Final = 100
-"""Characters of each thing that a refused token says of itself, in the log."""
+"""Characters of each claim of a refused token that are logged."""
 ASYMMETRIC: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
@@ -47,7 +47,7 @@ ASYMMETRIC: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a good token says. `audiences` is empty when configuration names the audience."""
+    """The claims of a valid token. `audiences` is empty when the audience is configured."""
 
     issuer: str
     subject: str
@@ -63,12 +63,12 @@ class _NoKey(Exception):
 
 
 class _Refused(Exception):
-    """Why, in words that hold nothing of the token's."""
+    """The token is refused; the message says why, and quotes nothing of the token."""
 
 
 def configured_algorithms() -> list[str]:
-    """The signatures accepted. Raises `ImproperlyConfigured` for one whose key would be shared: with
-    it, whoever can check a token can make one."""
+    """The accepted signature algorithms. Raises `ImproperlyConfigured` for one with a shared key: whoever can check
+    such a token can make one."""
     wrong = [name for name in settings.OIDC_ALGORITHMS if name not in ASYMMETRIC]
     if wrong or not settings.OIDC_ALGORITHMS:
         raise ImproperlyConfigured(
@@ -78,7 +78,7 @@ def configured_algorithms() -> list[str]:
 
 
 def check_configuration() -> None:
-    """Raises `ImproperlyConfigured` for what cannot work, at the start instead of at the first call."""
+    """Raises `ImproperlyConfigured` for settings that cannot work, at the start and not at the first call."""
     if not settings.OIDC_ISSUER:
         return
     configured_algorithms()
@@ -89,13 +89,13 @@ def check_configuration() -> None:
 
 
 def looks_like_jwt(token: str) -> bool:
-    """Three parts: no token of ours has a dot."""
+    """Whether it has three parts: no token of ours has a dot."""
     return token.count(".") == 2
 
 
 class Keys:
-    """The issuer's keys. They are read anew after an hour, and when a token names an unknown one. Who
-    brings a token with a known key never waits for that: a stranger's token must not delay theirs."""
+    """The issuer's keys. They are read again after an hour, and when a token names an unknown one. A caller whose key
+    is known never waits for that, so that other people's tokens do not delay it."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[str | None, dict[str, Any]]] = []
@@ -104,12 +104,12 @@ class Keys:
         self._lock = threading.Lock()
 
     def candidates(self, kid: str | None) -> list[dict[str, Any]]:
-        """The keys with this id, as published; for a token that names none the only key, or those without
-        an id. Raises `_NoKey`."""
+        """The keys with this id, as published. For a token without an id: the only key, or those without an id. Raises
+        `_NoKey`."""
         source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
         found = self._find(kid) if source == self._source else []
         if not found:
-            with self._lock:  # one thread asks; the others wait for what it brings instead of asking too
+            with self._lock:  # one thread asks; the others wait for its answer
                 if self._due(source):
                     self._read(source)
             found = self._find(kid)
@@ -144,7 +144,7 @@ class Keys:
             self._lock.release()
 
     def _read(self, source: tuple[str, str]) -> None:
-        """Called with the lock held."""
+        """Read the keys; to be called with the lock held."""
         if source != self._source:
             self._keys, self._source = [], source
         self._asked_at = time.monotonic()
@@ -155,7 +155,7 @@ class Keys:
             if not isinstance(published, list):
                 raise TypeError("its keys are no list")
         except (httpx2.HTTPError, httpx2.InvalidURL, KeyError, ValueError, TypeError) as error:
-            # The keys that are known stay good: an issuer that is away for a moment locks nobody out.
+            # Known keys stay valid: when the issuer is away for a moment, nobody is locked out.
             logger.warning("the keys of %s could not be read: %s", source[0], error)
             return
         self._keys = [(entry.get("kid"), entry) for entry in published if _usable(entry)]
@@ -163,7 +163,7 @@ class Keys:
 
 
 def _usable(entry: Any) -> bool:
-    """Whether it is a public key that signatures may be checked with."""
+    """Whether it is a public key for checking signatures."""
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("kid"), str | None)
@@ -176,9 +176,9 @@ KEYS: Final = Keys()
 
 
 def verify(token: str) -> Claims | None:
-    """What the token says if everything about it is right; `None` otherwise, and why is for the log alone.
+    """The claims of a valid token; `None` for any other. Only the log says why.
 
-    May ask the issuer for its keys, and wait: never called first in a database lane.
+    May ask the issuer for its keys, and wait for them: so not to be called in a database lane first.
     """
     if not settings.OIDC_ISSUER:
         return None
@@ -202,12 +202,12 @@ def verify(token: str) -> Claims | None:
 
 
 _TOLD: Final[defaultdict[str, Throttle]] = defaultdict(lambda: Throttle(REASON_SECONDS))
-"""By reason: nothing of a token's is in one, so they are few."""
+"""By reason: reasons quote nothing of a token, so they are few."""
 
 
 def tell_refusal(token: str, why: str, *, called: str = "") -> None:
-    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and what the token
-    says of itself: nobody has checked that. Neither the token, nor whose it is, nor anything else of it is told."""
+    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and some of the
+    token's unverified claims. Neither the token, nor its subject, nor anything else of it is logged."""
     if not _TOLD[why]():
         return
     said: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def tell_refusal(token: str, why: str, *, called: str = "") -> None:
         said = {name: header.get(name) for name in ("alg", "typ", "kid")}
         said |= {name: body.get(name) for name in ("iss", "aud", "exp", "client_id", "azp")}
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
-        pass  # it is no JWT
+        pass  # not a JWT
     told = ", ".join(f"{name} {_short(value)}" for name, value in said.items() if value is not None)
     where = f", {_short(called)}" if called else ""
     logger.info("a token was refused: %s%s%s", why, where, f". It says: {told}" if told else "")
@@ -238,8 +238,8 @@ def _verified(token: str) -> Claims:
 
 
 def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the token says, if one of the keys has signed it. A key may leave out what it is for
-    (RFC 7517, 4.4); then it is for what the token was signed with, which is one of those allowed."""
+    """The token's claims, if one of the keys has signed it. A key without an algorithm (RFC 7517, 4.4) is used with the
+    token's, which is one of those allowed."""
     for entry in keys:
         try:
             key = jwt.PyJWK.from_dict(entry, algorithm=str(entry.get("alg") or algorithm))
@@ -252,7 +252,7 @@ def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str
                 options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
             )
         except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, jwt.PyJWKError):
-            continue  # of a kind we do not know, or another one's
+            continue  # a key of an unknown kind, or not the one that signed
     raise _Refused("no key of OIDC_ISSUER has signed it")
 
 
@@ -264,7 +264,7 @@ def _claims(claims: dict[str, Any]) -> Claims:
         if settings.OIDC_AUDIENCE not in audiences:
             raise _Refused("its audience is not OIDC_AUDIENCE")
     else:
-        # Whether one of them is the address this call came to is checked with each call.
+        # Whether they include the address that the call came to is checked at each call.
         bound = frozenset(filter(None, map(canonical, audiences)))
         if not bound:
             raise _Refused("no audience of it is an address, and OIDC_AUDIENCE is not set")
@@ -275,7 +275,7 @@ def _claims(claims: dict[str, Any]) -> Claims:
     if not subject:
         raise _Refused("its subject is empty")
     names = (claims.get(key) for key in ("preferred_username", "name"))
-    # People read it: nothing that turns the line around, or ends it.
+    # It is shown to people: no characters that turn the text around or end the line.
     name = next((value for value in names if isinstance(value, str) and value and value.isprintable()), subject)
     return Claims(
         issuer=str(settings.OIDC_ISSUER),
@@ -289,20 +289,20 @@ def _claims(claims: dict[str, Any]) -> Claims:
 
 
 def _storable(value: str) -> bool:
-    """Whether it can be kept and shown: no control sign, and no half of a character."""
+    """Whether it can be stored and shown: no control characters and no lone surrogates."""
     return value.isprintable()
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    """Of `scope` (RFC 9068) or `scp`, as one string or a list, those we have."""
+    """The scopes that we know, from `scope` (RFC 9068) or `scp`, as one string or a list."""
     told = claims.get("scope", claims.get("scp", ""))
     words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
     return frozenset(SCOPES).intersection(word for word in words if isinstance(word, str))
 
 
 def _discovered(http: httpx2.Client, issuer: str) -> str:
-    """The address of the keys, from the issuer's metadata. Raises `ValueError` when there is none,
-    or when the metadata are another issuer's."""
+    """The address of the keys, from the issuer's metadata. Raises `ValueError` when there is no metadata, or it is
+    another issuer's."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     root = f"{parts.scheme}://{parts.netloc}"
@@ -324,7 +324,7 @@ def _discovered(http: httpx2.Client, issuer: str) -> str:
 
 def _document(http: httpx2.Client, url: str) -> dict[str, Any]:
     body = bytearray()
-    # As it is: what is packed could be of any size before anybody has counted.
+    # Uncompressed: a compressed body could be of any size before its bytes are counted.
     with http.stream("GET", url, headers={"Accept": "application/json", "Accept-Encoding": "identity"}) as response:
         if response.status_code != 200:
             raise ValueError(f"{url} answered {response.status_code}")

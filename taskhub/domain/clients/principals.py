@@ -1,8 +1,7 @@
-"""Who is calling: from a bearer token to a `Principal`, from a user to a `Person`.
+"""Who calls: finds the `Principal` for a bearer token, and the `Person` for a user.
 
-Principals are cached in the process for 30 seconds; a hint drops the cache at once when a
-token or context is changed, so revocation takes effect within milliseconds and, with the
-hint lost, within 30 seconds.
+Principals are cached in the process for 30 seconds. A hint drops the cache at once when a token or context changes, so
+that revocation takes effect within milliseconds, and within 30 seconds if the hint is lost.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _kept: ExpiringCache[bytes, Principal] = ExpiringCache(CACHE_SECONDS, MOST_CACHE
 
 
 def cached_principal(token: str) -> Principal | None:
-    """The principal of `token` if it is known here and still fresh; never touches the database."""
+    """The principal of `token` if it is cached and fresh; never touches the database."""
     return _cached(ids.digest(token))
 
 
@@ -46,12 +45,11 @@ def _cached(key: bytes) -> Principal | None:
 
 
 def principal_of(token: str, address: str) -> Principal | None:
-    """The principal of a valid token, or `None` for one that is unknown, expired, revoked or
-    of a disabled context: which of these is told to nobody.
+    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. The
+    caller is not told which.
 
-    One path for every kind of token: made in the console, by our authorization server, or by the
-    outside issuer. Whether it was made for the address it came to is for the caller to compare
-    with `audiences`.
+    One function for every kind of token: made in the console, by our authorization server, or by the outside issuer.
+    The caller has to compare `audiences` with the address that the token came to.
     """
     digest = ids.digest(token)
     since = _kept.since()
@@ -67,7 +65,7 @@ def principal_of(token: str, address: str) -> Principal | None:
 
 
 class _Token(NamedTuple):
-    """A token of ours, and the client it was issued to."""
+    """A token of ours, and its client."""
 
     id: int
     scopes: list[str]
@@ -81,7 +79,7 @@ class _Token(NamedTuple):
 
 
 class _OAuthToken(NamedTuple):
-    """A token of a sign-in, what the person allows the program, and the client that both are."""
+    """A token of a sign-in, what the person allows the program, and the client that person and program make."""
 
     scope: str
     consented: list[str]
@@ -117,8 +115,8 @@ def _of_console(digest: bytes, address: str) -> Principal | None:
 
 
 def _of_oauth(digest: bytes) -> Principal | None:
-    """A token of ours is as good as what stands behind it now: the person's account and role, what
-    they allow the application, and that nobody locked it out. `consents.standing` says the same."""
+    """The principal of a token of our authorization server, as far as it stands now: the person's account and role,
+    what they allow the application, and no lock. `consents.standing` has the same rules."""
     if not settings.TASKHUB_OAUTH:
         return None
     found = _USE_OAUTH(checksum=digest.hex(), issuer=OAUTH_ISSUER)
@@ -127,7 +125,7 @@ def _of_oauth(digest: bytes) -> Principal | None:
     resource = found.resource
     audiences = frozenset(resource if isinstance(resource, list) else jsonx.decode(resource.encode()))
     if not audiences:
-        return None  # the toolkit would take it for a token that is good everywhere
+        return None  # the toolkit would accept such a token everywhere
     return Principal(
         tenant_id=found.tenant_id,
         context_id=found.context_id,
@@ -156,7 +154,7 @@ def _of_outside(token: str) -> Principal | None:
         client_id=claims.client_id,
         defaults={"name": claims.name},
     )
-    # The row is asked, not the object: it may have been locked out since.
+    # Asks the row, not the object: the client may have been locked out since it was read.
     if not AuthContext.objects.filter(pk=context.pk, disabled_at__isnull=True).update(last_seen_at=datetime.now(UTC)):
         outside.tell_refusal(token, "its client is disabled")
         return None
@@ -174,22 +172,22 @@ def _of_outside(token: str) -> Principal | None:
 
 
 def forget_principals(context_id: int | None = None) -> None:
-    """Drop every cached principal, or those of the context: a token or what it stands on changed."""
+    """Drop every cached principal, or those of one context, after its token or what that depends on changed."""
     _kept.forget(lambda principal: context_id in (None, principal.context_id))
 
 
 def default_tenant() -> Tenant:
-    """The one tenant of an installation that never made another."""
+    """The first tenant, made if there is none: the only one unless another was made."""
     return Tenant.objects.order_by("id").get_or_create(slug="main", defaults={"name": "Main"})[0]
 
 
 def cached_anonymous() -> Principal | None:
-    """`anonymous_principal` if it is known here and still fresh; never touches the database."""
+    """`anonymous_principal` if it is cached and fresh; never touches the database."""
     return _cached(_ANONYMOUS)
 
 
 def anonymous_principal() -> Principal | None:
-    """The shared principal of `--anonymous`: every caller is the same one. `None` when it is locked out."""
+    """The one principal that all callers under `--anonymous` share; `None` when it is locked out."""
     since = _kept.since()
     tenant = default_tenant()
     context, _ = AuthContext.objects.get_or_create(
@@ -212,8 +210,8 @@ def anonymous_principal() -> Principal | None:
 
 
 def person_of(user_id: int, username: str) -> Person | None:
-    """The person behind a signed-in user, read anew on every request so that a changed role
-    counts at once; `None` for a user without a membership."""
+    """The person behind a signed-in user, read at every request so that a changed role applies at once; `None` for a
+    user without a membership."""
     membership = Membership.objects.filter(user_id=user_id).order_by("tenant_id").first()
     if membership is None:
         return None
@@ -228,8 +226,8 @@ def person_of(user_id: int, username: str) -> Person | None:
 
 
 def person_of_session(key: str) -> Person | None:
-    """The person who signed in with the session `key`; `None` for anybody else. For what is no request
-    of Django's, and so without its middleware."""
+    """The person who signed in with the session `key`; `None` for anybody else. For callers outside of Django's
+    requests, which its middleware does not reach."""
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = get_user(request)

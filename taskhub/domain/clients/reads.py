@@ -1,4 +1,4 @@
-"""Clients: the auth contexts that call us, their tokens, and what they say they can do."""
+"""Clients: the auth contexts that call us, their tokens, and what they declare."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ COUNT_CAP = 1_000
 """Tasks counted per client; beyond it the page says "1,000+"."""
 
 LOOKED_AT = 50
-"""Newest calls of a client that are read for what it declares."""
+"""Newest calls of a client that are read to find what it declares."""
 
 OWN_ISSUER = "taskhub"
-"""Clients of this issuer get their tokens here; the others bring them from elsewhere."""
+"""Clients of this issuer get their tokens here; others bring tokens of another issuer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """A client. `seen` says whether it ever called, so that what it declares means something."""
+    """A client. `seen`: whether it ever called; only then its missing declarations mean something."""
 
     id: int
     name: str
@@ -50,7 +50,7 @@ class ClientRow:
 
     @property
     def sdk(self) -> str:
-        """Name and version the client gave of itself."""
+        """The name and version that the client reported."""
         info = _object(self.client_info)
         words = [str(info.get(part, "")) for part in ("name", "version")]
         return " ".join(word for word in words if word)[:120]
@@ -72,12 +72,12 @@ class ClientRow:
 
     @property
     def live_text(self) -> str:
-        """As `tasks_text`, of those that have not ended."""
+        """The count of tasks that have not ended, likewise."""
         return _counted(self.live_tasks)
 
     @property
     def warns(self) -> bool:
-        """A client of 2026-07-28 that called and never declared the tasks extension."""
+        """Whether it is a client of 2026-07-28 that called and never declared the tasks extension."""
         return self.seen and not self.declares_tasks and (self.revision is None or is_stateless(self.revision))
 
 
@@ -91,7 +91,7 @@ class ClientPage:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A token as it can be shown: never the token itself, its digest neither."""
+    """A token as it can be shown: neither the token itself nor its digest."""
 
     id: int
     prefix: str
@@ -156,7 +156,7 @@ def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
 
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:
-    """Tasks of the client that have not ended and whose end was not asked for."""
+    """Tasks of the client that have not ended and whose cancellation was not requested."""
     return tuple(_LIVE_TASKS(context=context_id, tenant=tenant_id, most=limit))
 
 

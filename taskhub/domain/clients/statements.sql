@@ -1,9 +1,8 @@
--- Clients, what they say of themselves, and their tokens. The form:
--- taskhub/store/statements.py.
+-- Clients, what they declare, and their tokens. The form: taskhub/store/statements.py.
 
--- What a client declares is read from its newest calls, because each call speaks for itself (T26-03): "never" means
--- that none of them did. In `recent` the limit is inside: of an older client, all history would be looked at for a
--- recent task. `tasks` is the path of the extension.
+-- What a client declares is read from its newest calls, because each call declares for itself (T26-03): "never" means
+-- in none of them. In `recent` the limit is inside: for an old client all history would be searched for a recent task.
+-- `tasks` is the path of the extension.
 /* fragment: client_columns
 c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
 tokens.live + signed.live AS live_tokens, tokens.total + signed.live AS tokens,
@@ -52,7 +51,7 @@ CROSS JOIN LATERAL (
 
 -- read fresh: client_page(tenant bigint, tasks text[], issuer text, counted int, looked_at int, state text, text text,
 --     after bigint, after_name text, most int) -> list[ClientRow]
--- The window of clients comes first: the laterals are run for one page only.
+-- The page of clients is chosen first, so that the laterals run for that page only.
 SELECT {client_columns} FROM {clients}
 WHERE c.tenant_id = :tenant AND c.id IN (
     SELECT p.id FROM auth_context AS p
@@ -76,8 +75,8 @@ ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DE
 
 -- read fresh: client_dialects(tenant bigint, context bigint, looked_at int, idle_days int, most int)
 --     -> list[ClientDialect]
--- What a session declared counts when it never called too; what a call declared is the truth of the stateless
--- revisions, where each request speaks for itself (T26-03).
+-- What a session declared counts even if it never called; in the stateless revisions only calls declare, each for
+-- itself (T26-03).
 WITH heard AS (
     (SELECT t.client_info, t.revision, t.client_capabilities, t.created_at AS at, NULL::bigint AS session
      FROM task AS t JOIN auth_context AS c ON c.id = t.context_id

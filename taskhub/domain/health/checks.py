@@ -1,4 +1,4 @@
-"""Is the installation fit to serve?"""
+"""Checks of the installation, for probes and metrics."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ _SEAL_LAG = statements.one("seal_lag", float)
 
 
 def live_workers(host: str | None = None) -> int:
-    """Workers that were heard of within 30 seconds and have not said goodbye; those of one machine if it is named."""
+    """Workers with a heartbeat within 30 seconds that have not ended; those of one machine if `host` is named."""
     found = Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True)
     return (found if host is None else found.filter(host=host)).count()
 
 
 def failed_chores() -> list[str]:
-    """The chores of every hour whose last run failed, by name."""
+    """The names of the scheduled chores whose last run failed."""
     return _FAILED()
 
 
 def disk_is_full() -> bool:
-    """Whether the database has no room for anything new, found out now. Raises `Unavailable` when it is away."""
+    """Whether the database has no room for new data, tried now. Raises `Unavailable` when it is away."""
     try:
         with transaction.atomic():
             _LITTLE_MEMORY()
             _SPILL()
-    except DiskFull:  # which has noted it
+    except DiskFull:  # raising it has noted that
         return True
     room.note_room()
     return False
 
 
 def only_reads() -> bool:
-    """Whether the database takes no writes: it is a standby, or was told so."""
+    """Whether the database takes no writes: it is a standby, or configured so."""
     return session.found(["transaction_read_only"])["transaction_read_only"] == "on"
 
 
 def disk_known_full() -> bool:
-    """The same, as far as this process has met it; asks the database only then, and seldom."""
+    """Whether the database has no room, as far as this process has noticed; tries it only then, and seldom."""
     return disk_is_full() if room.due() else room.full()
 
 
 def ready() -> list[str]:
-    """What this process lacks to serve, in words; empty when all is well. Raises `DatabaseError` when the
+    """What keeps this process from serving, as text for people; empty for nothing. Raises `DatabaseError` when the
     database is away."""
     global _migrated
     if _migrated:
@@ -71,7 +71,7 @@ def ready() -> list[str]:
 
 
 def all_ready() -> list[str]:
-    """What is missing for calls to be answered, by this process and the others. As `ready`."""
+    """What keeps calls from being answered, in this process and the others. Otherwise as `ready`."""
     problems = ready()
     if problems:
         return problems

@@ -1,8 +1,8 @@
 -- What probes and the doctor ask. The form: taskhub/store/statements.py.
 
 -- read fresh: seal_lag() -> float
--- How old the oldest event is that no seal holds, in seconds; in a cluster that has yet to count as far as the seals
--- go, where none can be made, how old the last seal is.
+-- The age of the oldest event without a seal, in seconds; in a cluster whose ids have not reached the seals yet, so
+-- that none can be made, the age of the last seal.
 WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
 SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
     (
@@ -13,13 +13,13 @@ SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
 )), 0)::float8;
 
 -- read fresh: failed_chores() -> list[str]
--- procrastinate keeps the last run of each here, and its outcome in the job.
+-- Here procrastinate keeps the last run of each; its outcome is in the job.
 SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
 JOIN procrastinate_jobs AS j ON j.id = d.job_id
 WHERE j.status = 'failed' ORDER BY 1;
 
 -- read fresh: connections() -> tuple[int, int]
--- Those to this database, and how many the whole server takes.
+-- The connections to this database, and how many the whole server takes.
 SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity AS a
 WHERE a.datname = current_database();
 
@@ -36,5 +36,5 @@ SELECT current_setting('server_version_num')::int AS number, current_setting('se
 SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true);
 
 -- read fresh: spill() -> int
--- With so little memory it needs a temporary file beside the tables. It leaves nothing, neither rows nor log.
+-- With so little memory it needs a temporary file beside the tables. It leaves neither rows nor log behind.
 SELECT count(*)::int FROM generate_series(1, 40000);

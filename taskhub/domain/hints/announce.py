@@ -1,11 +1,10 @@
 """Announces committed changes: one small transaction for as many hints as are waiting.
 
-Postgres lets one committing NOTIFY through at a time, and holds the others until its fsync is
-done: inside the durable transactions, notifications capped all commits together at the disk's
-fsync rate (measured: 320 creations a second instead of over 1,000). So the hint follows the
-commit, from a thread of its own, in a transaction that waits for no disk. A process that dies in
-between loses the hint and nothing else: the wake-up job, the sweep and every waiter's own look
-every few seconds find the change.
+Postgres lets one transaction with a NOTIFY commit at a time, and holds the others until its fsync is done. Inside the
+durable transactions, notifications limited all commits together to the disk's fsync rate (measured: 320 creations a
+second instead of over 1,000). So the hint follows the commit, from a thread of its own, in a transaction that does not
+wait for the disk. A process that dies in between loses only the hint: the wake-up job, the sweep and every waiter's own
+look every few seconds find the change.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from taskhub.store import statements
 logger = logging.getLogger(__name__)
 
 BATCH = 50
-"""Hints in one notification: far below its 8,000 bytes, and one wake-up of every listener for all."""
+"""Hints in one notification: far below its 8,000 bytes. Each listener wakes once for all of them."""
 
 PAUSE_SECONDS = 0.001
-"""Between two notifications. Each wakes a thread in every process: under load, a pause that nobody
-notices lets more hints share one."""
+"""Between two notifications. Each wakes a thread in every process: under load, this pause, too short to notice, lets
+more hints share one."""
 
 _NOTIFY = statements.none("notify")
 NOTIFY_SOON = statements.none("notify_soon")
@@ -51,14 +50,14 @@ def announce(*task_ids: int) -> None:
 
 
 def notify(*hints: Hint) -> None:
-    """Tell everybody with the commit of the running transaction, which waits for the other commits that
-    notify: for what people do now and then."""
+    """Send hints with the commit of the running transaction, which then waits for other commits that notify: only for
+    rare actions of people."""
     _NOTIFY(channel=HINT_CHANNEL, hints=encode(*hints))
 
 
 def announce_created(created: Sequence[TaskHint]) -> None:
-    """Wake the workers for new tasks once the running transaction (if any) commits. In this very
-    thread: a task waits for its worker, and the turn to the announcing thread is what it waits for."""
+    """Wake the workers for new tasks once the running transaction (if any) commits. From this thread: a task waits for
+    its worker, and handing over to the announcing thread would take longest."""
     if created:
         transaction.on_commit(lambda: _send_now(created))
 
@@ -107,9 +106,9 @@ def _work() -> None:
 
 
 def _tell(task_ids: set[int]) -> None:
-    """Notify of these on the thread's own connection. Never raises: the next ones may find a way."""
+    """Notify of these tasks on the thread's own connection. Never raises: the next ones may get through."""
     try:
-        if connection.connection is None or connection.connection.waits_for_disk:  # the first, or in place of one
+        if connection.connection is None or connection.connection.waits_for_disk:  # a new connection
             _WAIT_FOR_NO_DISK()
             connection.connection.waits_for_disk = False
         _NOTIFY_OF_TASKS(channel=HINT_CHANNEL, tasks=list(task_ids))

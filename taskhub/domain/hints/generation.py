@@ -1,5 +1,5 @@
-"""How much news of a tenant this process has heard. What was read since the newest of it need not be read again for
-somebody who asks only because of that news."""
+"""Counts the news of each tenant that this process has heard. A read that is newer than the last news need not be made
+again for somebody who asks only because of that news."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _everywhere = 0
 
 
 def heard(tenant_id: int) -> int:
-    """A number that is another one after any news of the tenant, or of everybody. To be taken before reading."""
+    """A number that changes with any news of the tenant, or of all tenants. To be taken before reading."""
     return _heard[tenant_id] + _everywhere
 
 
 def hear(tenant_id: int | None) -> None:
-    """There is news of the tenant; `None`: perhaps of anything. Called in the event loop alone."""
+    """Count news of the tenant; `None` for news that may be of any tenant. For the event loop only."""
     global _everywhere
     if tenant_id is None:
         _everywhere += 1

@@ -1,6 +1,6 @@
-"""Our authorization server: programs that act for a person who allowed it.
+"""Our authorization server: for programs that act for a person who allowed it.
 
-`applications` are the registered programs and `documents` those that a URL describes; a consent says which person let
-which program do what, and ends with the person, the program or the role. Tokens and codes lie in the toolkit's tables,
-as digests alone (`secrets`); guards in the database see to that.
+`applications` are the registered programs, `documents` those that a URL describes. A consent says which person allows
+which program what, and ends with the person, the program or the role. The toolkit's tables hold tokens and codes as
+digests only (`secrets`), which guards in the database enforce.
 """

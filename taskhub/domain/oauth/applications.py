@@ -1,5 +1,5 @@
-"""Applications: programs that people sign in with. Administrators register them here; a program
-may also be known by its metadata document, or register itself where that is turned on."""
+"""Applications: programs that people sign in with. Administrators register them here. A program may also be known by
+its metadata document, or register itself where that is turned on."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
-"""Programs that registered themselves; strangers must not fill the table."""
+"""Programs that registered themselves. Bounded, since anybody can do so."""
 UNUSED_DAYS: Final = 30
-"""One that nobody ever signed in with makes room after this long."""
+"""A program that nobody signed in with is deleted after so many days."""
 
 
 def add_application(
@@ -47,7 +47,7 @@ def add_application(
 def change_application(
     *, tenant_id: int, application_id: int, name: str, redirects: Sequence[str], actor: Actor
 ) -> bool:
-    """Another name, other addresses. `False`: nothing differed. Raises `NotFound` or `Invalid`."""
+    """Change the name and the addresses. `False`: nothing differed. Raises `NotFound` or `Invalid`."""
     name, uris = _name(name), _redirects(redirects)
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
@@ -95,10 +95,10 @@ def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Ac
 
 
 def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
-    """What a program that registers itself is told (RFC 7591).
+    """Register a program that asks for it itself (RFC 7591); returns the answer for it.
 
-    The toolkit's own endpoint is not used: it would let the program choose other grants, and hands
-    out tokens for changing the registration that never expire.
+    Instead of the toolkit's own endpoint, which would let the program choose other grants, and hands out tokens for
+    changing the registration that never expire.
 
     Raises `Invalid` naming the field, or `LimitReached`.
     """
@@ -135,9 +135,9 @@ def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
 
 
 def sweep() -> None:
-    """Delete expired tokens and codes, sign-ins that have no token left, and applications that made themselves
-    known and were never allowed anything. Safe to run from any number of processes. Raises `ChoresFailed` when
-    one of these could not be done, after the others."""
+    """Delete expired tokens and codes, sign-ins without tokens, and applications that registered themselves and were
+    never allowed anything. Safe to run from any number of processes. When one of these fails the others are done first;
+    raises `ChoresFailed`."""
     run_each(
         {
             "sweeping tokens": clear_expired,
@@ -155,11 +155,11 @@ def _sweep_families() -> None:
 
 def _sweep_unused() -> None:
     with transaction.atomic():
-        # Of a program that is allowed something, the row stays: its tokens hang on it.
+        # A program that is allowed something keeps its row, which its tokens refer to.
         unused = Registration.objects.filter(
             registration_source__in=("dcr", "cimd"), created__lt=datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
         ).exclude(pk__in=Consent.objects.values("application__registration_id"))
-        # A blocked one stays too, or asking again would unblock it.
+        # A blocked program keeps it too, or asking again would unblock it.
         unused.exclude(known_as__blocked_at__isnull=False).delete()
 
 

@@ -1,4 +1,4 @@
-"""What people allow applications to do for them, and what of it stands right now."""
+"""What people allow applications to do for them, and what of that applies at the moment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from taskhub.store.models import Application, AuthContext, Consent, Membership, 
 
 MAX_TARGET: Final = 300
 MAX_TARGETS: Final = 50
-"""Hosts kept with a consent; the oldest are asked about again."""
+"""Hosts kept with a consent. Beyond it the oldest are dropped, and people are asked about them again."""
 
 Registration: Any = get_application_model()
 AccessToken: Any = get_access_token_model()
@@ -36,8 +36,8 @@ Grant: Any = get_grant_model()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An application that may act for a person now: in which tenant, with which scopes, and the
-    auth context its tasks belong to."""
+    """An application that may act for a person now: in which tenant, with which scopes, and in which auth context,
+    which owns its tasks."""
 
     tenant_id: int
     scopes: tuple[str, ...]
@@ -45,12 +45,12 @@ class Standing:
 
 
 def subject_of(user_id: int) -> str:
-    """The subject of a person. The id, not the name: whoever gets a freed name inherits no tasks."""
+    """The subject of a person. The id, not the name, so that somebody who gets a freed name inherits no tasks."""
     return f"user:{user_id}"
 
 
 def shown_name(registration: Any) -> str:
-    """What an application is called: its own word for itself, else its host or its id."""
+    """The name of an application that people see: the one it gives itself, else its host or its id."""
     return str(registration.name) or host_of(registration) or str(registration.client_id)
 
 
@@ -62,8 +62,8 @@ def host_of(registration: Any) -> str:
 
 
 def known(tenant_id: int, registration: Any) -> Application | None:
-    """The application as the tenant knows it. One that an administrator registered belongs to that
-    tenant alone; any other is known as soon as somebody asks. `None`: not here, or blocked."""
+    """The application in the tenant. One that an administrator registered belongs to that tenant alone; any other is
+    added at the first request. `None`: it is not the tenant's, or it is blocked."""
     found = Application.objects.filter(tenant_id=tenant_id, registration_id=registration.pk).first()
     if found is None and registration.registration_source != "manual":
         found, _ = Application.objects.get_or_create(tenant_id=tenant_id, registration_id=registration.pk)
@@ -71,8 +71,8 @@ def known(tenant_id: int, registration: Any) -> Application | None:
 
 
 def remembered(application: Application, user_id: int, target: str) -> frozenset[str]:
-    """The scopes the person has allowed the application where it leads them back to `target` (host and
-    port); none when never asked about that."""
+    """The scopes that the person has allowed the application where it leads them back to `target` (host and port); none
+    if they were never asked about that target."""
     consent = Consent.objects.filter(
         application=application, user_id=user_id, targets__contains=[target[:MAX_TARGET]]
     ).first()
@@ -88,8 +88,8 @@ def remember(
     target: str,
     actor: Actor,
 ) -> None:
-    """Keep what the person decided. It is the answer to what was `asked`: of that, only what is
-    `allowed` now stays allowed; what was not asked this time stays as it was."""
+    """Keep what the person decided about the scopes that were `asked`: of these only the `allowed` ones stay allowed.
+    Scopes that were not asked for this time stay as they were."""
     assert actor.user_id is not None
     with transaction.atomic():
         consent = Consent.objects.filter(application=application, user_id=actor.user_id).first()
@@ -128,8 +128,8 @@ def refuse(application: Application, *, registration: Any, asked: tuple[str, ...
 
 
 def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool = False) -> str:
-    """Take back what a person allowed an application: its tokens for them end at once. With `own`
-    only what the actor allowed. Returns the application's name; raises `NotFound`."""
+    """Withdraw what a person allowed an application: its tokens for them end at once. With `own`, only what the actor
+    allowed. Returns the application's name; raises `NotFound`."""
     whose = {"user_id": actor.user_id} if own else {}
     with transaction.atomic():
         consent = (
@@ -169,11 +169,11 @@ def forget_person(user_id: int) -> None:
 
 
 def standing(user: Any, registration: Any) -> Standing | None:
-    """What the application may do for the person now; `None` when the person has no role any more,
-    took the permission back, or the application or this pair of both is locked out."""
+    """What the application may do for the person now. `None` when the person has no role any more or withdrew the
+    consent, or when the application, or its client for this person, is locked out."""
     if user is None or not user.is_active:
         return None
-    # The same membership that `person_of` signs the person in with.
+    # The same membership as `person_of` takes for a sign-in.
     member = Membership.objects.filter(user_id=user.pk).order_by("tenant_id").first()
     if member is None:
         return None

@@ -1,8 +1,8 @@
-"""Client ID Metadata Documents: a program's own page on the web says who it is.
+"""Client ID Metadata Documents: a page on the web that describes a program.
 
-The toolkit's fetcher does the dangerous part: https only, the address resolved once and refused
-when any of it is not public, the connection made to that very address, no redirects, limits on
-size and time. Here is what MCP's clients need besides.
+The toolkit's fetcher has the protections: https only, the address resolved once and refused when any of it is not
+public, the connection made to exactly that address, no redirects, limits on size and time. This module adds what MCP
+clients need.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ def redirect_allowed(uri: str) -> bool:
 
 
 class OnlyWhenAPersonAsks:
-    """A document is fetched for a signed-in person at the authorize page, never for a stranger at
-    the token endpoint: nobody without an account makes this server call anything."""
+    """Lets a document be fetched for a signed-in person at the authorize page, never for a caller at the token
+    endpoint: so nobody without an account can make this server send a request."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
-        """Whether this is the authorize page, to which only a signed-in person gets."""
+        """Whether this is the authorize page, which only signed-in people reach."""
         return urlsplit(str(request.uri)).path == AUTHORIZE_PATH
 
 
 class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is untyped
-    """The toolkit's fetcher, for documents that were written with other servers in mind too."""
+    """The toolkit's fetcher, for documents that were written for other servers as well."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
         """The document, reduced to what we serve, and how long it may be kept. Raises `CIMDError`."""
@@ -64,8 +64,8 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
             document, seconds = self._local(client_id)
         else:
             document, seconds = super().fetch(client_id)
-        # One document serves a program's sign-ins everywhere. What it can do elsewhere, such as
-        # device codes or a scheme of its own to come back to, is no reason to refuse it here.
+        # A document serves a program's sign-ins everywhere. That it also names features for elsewhere, such as device
+        # codes or a redirect scheme of its own, is no reason to refuse it here.
         grants = document.get("grant_types")
         if isinstance(grants, list) and "authorization_code" in grants:
             document["grant_types"] = ["authorization_code"]
@@ -74,13 +74,13 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
             document["redirect_uris"] = [uri for uri in redirects if isinstance(uri, str) and redirect_allowed(uri)]
         name = document.get("client_name")
         if isinstance(name, str):
-            # It is shown to people and stands in the audit log: no signs that turn or hide text.
+            # It is shown to people and kept in the audit log: no characters that turn or hide text.
             document["client_name"] = "".join(sign for sign in name if sign.isprintable()).strip()[:100]
         return document, seconds
 
     def _local(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """For development: the same rules, but an address of this machine. Still https, as no client
-        accepts another document of its own; `SSL_CERT_FILE` names what to trust."""
+        """For development: the same rules, but for an address of this machine. Still https, since clients accept no
+        other document of their own; `SSL_CERT_FILE` names the certificates to trust."""
         if urlsplit(client_id).scheme != "https":
             raise CIMDError("client_id URL must use the https scheme")
         try:

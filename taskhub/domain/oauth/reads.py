@@ -1,4 +1,4 @@
-"""Applications: programs that people sign in with, and who allowed them what."""
+"""Applications: programs that people sign in with, and what each person allowed them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What an application calls itself, and how it is known: `source` is `manual` (registered here), `cimd`
-    (known by its document) or `dcr` (registered itself)."""
+    """The name of an application, and how it is known: `source` is `manual` (registered here), `cimd` (by its document)
+    or `dcr` (it registered itself)."""
 
     id: int
     own_name: str
@@ -38,7 +38,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRow(_Named):
-    """An application as the list of them shows it."""
+    """An application in the list."""
 
     redirect_uris: str
     created_at: datetime
@@ -91,7 +91,7 @@ _ALLOWED = statements.many("allowed", AllowedRow)
 
 
 def application_rows(tenant_id: int) -> tuple[ApplicationRow, ...]:
-    """The tenant's applications by name."""
+    """The tenant's applications, by name."""
     return _found(tenant_id)
 
 
@@ -101,7 +101,7 @@ def application_detail(tenant_id: int, application_id: int) -> ApplicationRow | 
 
 
 def application_of_client(tenant_id: int, client_id: str) -> ApplicationRow | None:
-    """The application behind a client of ours that came by OAuth."""
+    """The application of a client that signed in by OAuth."""
     return next(iter(_found(tenant_id, client_id=client_id)), None)
 
 
@@ -114,7 +114,7 @@ def _found(
 
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:
-    """Who allows the application what; with `context_id` only the person behind that client."""
+    """Who allows the application what; with `context_id`, only the person of that client."""
     return tuple(
         _CONSENTS(tenant=tenant_id, issuer=OAUTH_ISSUER, application=application_id, context=context_id, most=SHOWN)
     )

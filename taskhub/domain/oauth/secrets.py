@@ -10,20 +10,20 @@ from django.contrib.auth.hashers import BasePasswordHasher
 
 
 class RandomSecretHasher(BasePasswordHasher):
-    """SHA-256 for secrets that we made ourselves, of 256 random bits and more.
+    """SHA-256 for secrets that we generate, of 256 random bits or more.
 
-    Stretching is for what people choose. Here it would only let a stranger burn half a second of
-    processor time with every wrong secret.
+    Slow hashes are for passwords that people choose. Here one would only let anybody burn half a second of processor
+    time with every wrong secret.
     """
 
     algorithm = "random_sha256"
 
     def salt(self) -> str:
-        """None is needed: no two such secrets are alike."""
+        """Empty: no two such secrets are equal."""
         return ""
 
     def encode(self, password: str, salt: str) -> str:
-        """The algorithm and the digest: what is stored. Needs no salt."""
+        """The algorithm and the digest, to be stored. `salt` is not used."""
         return f"{self.algorithm}${hashlib.sha256(password.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def decode(self, encoded: str) -> dict[str, Any]:
@@ -32,11 +32,11 @@ class RandomSecretHasher(BasePasswordHasher):
         return {"algorithm": algorithm, "hash": digest, "salt": ""}
 
     def verify(self, password: str, encoded: str) -> bool:
-        """Whether the secret is the one."""
+        """Whether this is the secret."""
         return hmac.compare_digest(self.encode(password, ""), encoded)
 
     def safe_summary(self, encoded: str) -> dict[Any, Any]:
-        """The algorithm alone: of the digest nothing is shown."""
+        """The algorithm alone; nothing of the digest is shown."""
         return {"algorithm": self.algorithm}
 
     def must_update(self, encoded: str) -> bool:

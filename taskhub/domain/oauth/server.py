@@ -1,9 +1,8 @@
 """Our rules for the toolkit's authorization server.
 
-The toolkit checks clients, redirects, PKCE and lifetimes. Added here: codes are stored hashed like
-tokens, every token is for this server's `/mcp` alone (RFC 8707), nothing is issued beyond what the
-person allowed and still may allow, a code or refresh token works once even for two requests at the
-same moment, and all of it is on record.
+The toolkit checks clients, redirects, PKCE and lifetimes. Added here: codes are stored hashed like tokens, every token
+is for this server's `/mcp` alone (RFC 8707), nothing is granted beyond what the person allowed and still may allow, a
+code or refresh token works only once even for two requests at the same moment, and all of it is on record.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ REFRESH_PREFIX: Final = "thur_"
 
 
 def access_token(request: Any, refresh_token: bool = False) -> str:
-    """A new access token, in the form that the toolkit asks for."""
+    """A new access token. The toolkit sets the parameters."""
     return ids.token(ACCESS_PREFIX)
 
 
 def refresh_token(request: Any, refresh_token: bool = False) -> str:
-    """A new refresh token, in the form that the toolkit asks for."""
+    """A new refresh token. The toolkit sets the parameters."""
     return ids.token(REFRESH_PREFIX)
 
 
 def checksum(secret: str) -> str:
-    """How the toolkit finds a token without storing it; codes are stored so too."""
+    """The digest by which the toolkit finds a token that it does not store; codes are stored so too."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -51,27 +50,27 @@ def address_of(request: Any) -> str:
 
 
 class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untyped
-    """What the authorization server accepts."""
+    """Which requests the authorization server accepts."""
 
     def _load_application(self, client_id: str | None, request: Any) -> Any:
-        # Postgres stores no NUL: nobody is called that.
+        # Postgres stores no U+0000, so no client has such an id.
         return None if "\0" in (client_id or "") else super()._load_application(client_id, request)
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """One of the registered addresses, exactly, but for the port on the person's own machine."""
+        """Whether it is exactly one of the registered addresses; on the person's own machine the port may differ."""
         return redirect_allowed(redirect_uri) and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
 
     def _extract_basic_auth(self, request: Any) -> str | None:
-        # The toolkit knows the scheme in one spelling only (RFC 9110, 11.1).
+        # The toolkit only accepts one spelling of the scheme (RFC 9110, 11.1).
         scheme, _, credentials = str(request.headers.get("HTTP_AUTHORIZATION") or "").partition(" ")
         return credentials.strip() or None if scheme.lower() == "basic" else None
 
     # Codes are stored as a digest ----------------------------------------------------------
 
     def _create_authorization_code(self, request: Any, code: dict[str, Any], expires: Any = None) -> Any:
-        request.nonce, request.claims = None, None  # of OpenID Connect: whatever was sent means nothing here
+        request.nonce, request.claims = None, None  # of OpenID Connect, which is not supported: ignored
         return super()._create_authorization_code(request, {**code, "code": checksum(code["code"])}, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
@@ -97,12 +96,12 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         return super().get_code_challenge_method(checksum(code), request)  # type: ignore[no-any-return]
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Nothing left to do: the code was spent in the transaction that made the token."""
+        """Does nothing: the code was spent in the transaction that made the token."""
 
     # Tokens ----------------------------------------------------------------------------------
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        """What the person allowed the token for; a request for anything else is refused."""
+        """Set what the person allowed the token for; refuse a request for anything else."""
         source = request.grant_row if request.grant_type == "authorization_code" else request.refresh_token_instance
         asked = [value for name, value in request.decoded_body or [] if name == "resource" and value]
         if not source.resource or any(canonical(value) not in source.resource for value in asked):
@@ -114,19 +113,19 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         request.resource = source.resource
 
     def get_original_scopes(self, refresh_token: str, request: Any, *args: Any, **kwargs: Any) -> str:
-        """What a refreshed token may carry: what the person allowed when the program signed them in, also
-        where the last token asked for less (RFC 6749, 6), and is still allowed."""
+        """The scopes of a refreshed token: those that the person allowed at the sign-in, even if the last token asked
+        for fewer (RFC 6749, 6), as far as they are still allowed."""
         family = TokenFamily.objects.filter(family=request.refresh_token_instance.token_family).first()
         if family is not None:
             before = list(family.scopes)
-        else:  # signed in before families were kept
+        else:  # a sign-in from before families were kept
             before = str(super().get_original_scopes(refresh_token, request, *args, **kwargs) or "").split()
         now = standing(request.user, request.client)
         return " ".join(scope for scope in before if now is not None and scope in now.scopes)
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """A refresh token of this client that was never used. A used one ends the whole family:
-        either the thief or the owner has the next one, and nobody can tell which."""
+        """Whether it is an unused refresh token of this client. A used one ends the whole family: either a thief or the
+        owner has the next one, and it is unknown which."""
         if super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
             return standing(request.user, client) is not None
         spent = RefreshToken.objects.filter(token_checksum=checksum(refresh_token), revoked__isnull=False).first()
@@ -135,16 +134,16 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         return False
 
     def save_bearer_token(self, token: dict[str, Any], request: Any, *args: Any, **kwargs: Any) -> None:
-        """Store the tokens and spend what they were made from, in one transaction."""
+        """Store the tokens and spend the code or token that they were made from, in one transaction."""
         spent = None
         replayed = False
         with transaction.atomic():
             if request.grant_type == "refresh_token":
-                # The toolkit looked without a lock. Of two requests with one token the second waits
-                # here, and must not be served.
+                # The toolkit checked without a lock. Of two requests with one token the second waits here, and must be
+                # refused.
                 row = RefreshToken.objects.select_for_update(of=("self",)).filter(pk=request.refresh_token_instance.pk)
                 found = row.first()
-                if found is None:  # the person has just taken it back
+                if found is None:  # the person has just withdrawn the consent
                     raise errors.InvalidGrantError(request=request)
                 spent = found if found.revoked is not None else None
             else:
@@ -190,8 +189,8 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         notify(ClientStandingChanged(now.context.pk))  # a refresh ends the access token before it
 
     def _code_reused(self, digest: str, request: Any) -> None:
-        """A code may have come a second time: whoever brought it first has its tokens, and that may be
-        the wrong one of both. So they end (RFC 6749, 4.1.2)."""
+        """End the tokens of a code that came a second time: whoever brought it first has them, and may be the wrong one
+        of the two (RFC 6749, 4.1.2)."""
         family = TokenFamily.objects.filter(code_checksum=digest, registration=request.client).first()
         if family is None:
             return
@@ -201,7 +200,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
             self._reused(newest, request, action="code.reused")
 
     def _reused(self, spent: Any, request: Any, *, action: str = "token.reused") -> None:
-        """A refresh token came a second time; its family has been ended."""
+        """Record that a refresh token came a second time; its family has been ended."""
         now = standing(spent.user, spent.application)
         name = shown_name(spent.application)
         with transaction.atomic():
@@ -215,7 +214,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
             notify(ClientStandingChanged(now.context.pk) if now else StandingChanged())
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """End a token of this client, and with it the pair it belongs to (RFC 7009)."""
+        """End a token of this client, and the other token of its pair (RFC 7009)."""
         digest = checksum(token)
         found = next(
             (

@@ -1,5 +1,5 @@
 """People: who signs in to the console, with which role in which tenant.
 
-The last admin of a tenant stays one: the database sees to it. A sign-in is found by a digest of its cookie and ends
-with what it rests on: the password, the role, the person.
+The database makes sure that a tenant keeps an admin. A sign-in is found by a digest of its cookie, and ends when the
+password, the role or the person that it depends on changes or ends.
 """

@@ -1,4 +1,4 @@
-"""Sign-in rules on top of allauth: accounts are made by admins, never by strangers; who signs in is on record."""
+"""Rules for signing in, on top of allauth: accounts are made by admins only; every sign-in is on record."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ class ClosedAccounts(DefaultAccountAdapter):
     """No sign-up page, and events for the audit log."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """Never: an admin adds people."""
+        """Always `False`: only admins add people."""
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """The peer's address, which the guard has settled, trusted proxies and all."""
+        """The address of the client, as the guard determined it from the trusted proxies."""
         return str(request.META.get("REMOTE_ADDR") or "unknown")
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        """The password was right, and the account is closed."""
+        """The page for somebody whose account is closed, after the right password."""
         _record("person.refused", request, user)
         return render(request, "account/account_inactive.html", status=403)
 
     def login(self, request: HttpRequest, user: Any) -> None:
-        """Signs the person in, and records it."""
+        """Sign the person in, and record it."""
         super().login(request, user)
         _record("person.signed.in", request, user)
 
     def logout(self, request: HttpRequest) -> None:
-        """Signs the person out, and records it."""
+        """Sign the person out, and record it."""
         user = request.user
         super().logout(request)
         _record("person.signed.out", request, user)
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
-        """The password was wrong, or the name is nobody's. How often that is tried is limited before."""
+        """The password was wrong, or there is no such name. The number of tries is limited elsewhere."""
         name = str(credentials.get("username") or "")
         users: Any = get_user_model()
         _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
 
     def clean_password(self, password: str, user: Any = None) -> str:
-        """Long and odd enough, and another one than before: that one may be somebody else's too."""
+        """Long and odd enough, and not the present password, which somebody else may know too."""
         cleaned: str = super().clean_password(password, user=user)
         if user is not None and user.pk and user.check_password(cleaned):
             raise ValidationError("This is the password that you have. Choose another.")
         return cleaned
 
     def set_password(self, user: Any, password: str) -> None:
-        """Another password, by the person: one that nobody else knows."""
+        """Set a password that the person chose, and that nobody else knows."""
         super().set_password(user, password)
         Membership.objects.filter(user=user, password_due=True).update(password_due=False)
         _record("person.password.changed", self.request, user)
 
 
 def _record(action: str, request: HttpRequest, user: Any) -> None:
-    """Of a name that is nobody's only that it was tried: it may be a password in the wrong field."""
+    """Record it. A name that does not exist is left out, since it may be a password in the wrong field."""
     person = person_of(user.pk, user.get_username()) if user is not None else None
     name = user.get_username() if user is not None else "nobody"
     record_event(

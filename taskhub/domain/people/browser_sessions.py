@@ -1,5 +1,5 @@
-"""Sessions of browsers, in the database, found by the SHA-256 of what the cookie holds: who reads the table
-cannot come in with it. (`SESSION_ENGINE` names this module; sessions of MCP clients are `domain.sessions.writes`.)"""
+"""Sessions of browsers, in the database, found by the SHA-256 of the cookie: somebody who reads the table cannot sign
+in with it. (`SESSION_ENGINE` names this module; sessions of MCP clients are in `domain.sessions.writes`.)"""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def row_key(cookie: str) -> str:
 
 
 class SessionStore(db.SessionStore):
-    """Django's own, but for the key of the row, and that the row names its user: the database ends the
-    sessions of somebody who is locked out or gets another password (`domain/people/functions.sql`).
+    """Django's own, with another key of the row, and with the user in the row, so that the database can end the
+    sessions of a person who is locked out or gets another password (`domain/people/functions.sql`).
 
-    The class keeps its name: it is part of what signs the stored data. Nothing here runs in an event loop, so
+    The class keeps its name, which is part of the signature of the stored data. Nothing here runs in an event loop, so
     the `a…` methods are left as they are: they find nothing, and the table refuses what they would write."""
 
     @classmethod
@@ -48,7 +48,7 @@ class SessionStore(db.SessionStore):
         return bool(super().exists(row_key(session_key)))
 
     def create_model_instance(self, data: Any) -> SignIn:
-        """The row as it is to be written."""
+        """The row to be written."""
         row = super().create_model_instance(data)
         assert isinstance(row, SignIn)
         row.session_key = row_key(row.session_key)
@@ -56,7 +56,7 @@ class SessionStore(db.SessionStore):
         return row
 
     def delete(self, session_key: str | None = None) -> None:
-        """End the session of this cookie, or this session."""
+        """End the session of this cookie, or this session without an argument."""
         key = session_key if session_key is not None else self.session_key
         if key is not None:
             super().delete(row_key(key))

@@ -1,4 +1,4 @@
-"""People, groups, and the settings in force with where each comes from."""
+"""People, groups, and the settings in force, each with its source."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value in force. `variable` is the environment variable that sets it; `is_set` tells
-    whether it does, otherwise the value is the default.
+    """A value in force. `variable` is the environment variable that sets it; `is_set` says whether it is set, or the
+    value is the default.
     """
 
     title: str
@@ -97,7 +97,7 @@ _SECRETS: Final = (
     ("DATABASE_URL", "Database", "Unset: the embedded Postgres in the data directory."),
 )
 _ELSEWHERE: Final = {"TRUSTED_PROXIES": "ALLAUTH_TRUSTED_PROXY_COUNT"}
-"""Variables whose setting has another name."""
+"""Variables whose setting in Django has another name."""
 
 
 def members(tenant_id: int) -> tuple[Member, ...]:
@@ -127,12 +127,12 @@ def groups_of(people: tuple[Member, ...]) -> tuple[Group, ...]:
 
 
 def limits() -> tuple[Setting, ...]:
-    """What TaskHub allows at most, and for how long."""
+    """The limits of TaskHub: sizes, numbers and times."""
     return tuple(_setting(*line) for line in _LIMITS)
 
 
 def service() -> tuple[Setting, ...]:
-    """How this installation is reached; secrets say only whether they are set."""
+    """How this installation is reached. Secrets are not shown, only whether they are set."""
     plain = tuple(_setting(*line) for line in _SERVICE)
     return plain + tuple(
         Setting(title, "set" if _is_set(name) else "from the data directory", name, _is_set(name), about)

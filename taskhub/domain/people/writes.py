@@ -1,4 +1,4 @@
-"""People: who may sign in, as what. Accounts are made here and by commands, never by strangers."""
+"""People: their accounts and roles. Accounts are made here and by commands, never by a sign-up."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MAX_GROUPS: Final = 20
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}")
 _GROUP = re.compile(r"[\w][\w .@+-]{0,63}")
 _WORDS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Letters of a generated password: none that are mistaken for another when read aloud."""
+"""Characters of a generated password: without those that are mistaken for others when read aloud."""
 
 
 def add_person(
     *, tenant_id: int, username: str, role: str, groups: Sequence[str] = (), actor: Actor, password_due: bool = True
 ) -> tuple[int, str]:
-    """A new person in the tenant: the user's id and the generated password, which is stored as
-    a hash only and cannot be shown again. With `password_due` it is good for choosing another only.
+    """A new person in the tenant: the user's id and the generated password, which is stored as a hash only and cannot
+    be shown again. With `password_due` the password only lets them choose another.
 
     Raises `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -48,12 +48,13 @@ def add_person(
     users: Any = get_user_model()
     password = _generated()
     with transaction.atomic():
-        # Names that differ in case only would be told apart by nobody.
+        # People could not tell names apart that differ only in case.
         user = users.objects.select_for_update().filter(username__iexact=username).first()
         if user is not None:
             if user.is_active or user.has_usable_password() or Membership.objects.filter(user=user).exists():
                 raise Refused(f"There is a person named {username} already.", field="username")
-            # Removed once: whoever has the name again is on record as the same, and decides nothing twice.
+            # Removed once: whoever gets the name again is the same person on record, and cannot decide a question
+            # twice.
             user.is_active = True
             user.set_password(password)
             user.save(update_fields=["is_active", "password"])
@@ -76,8 +77,8 @@ def add_person(
 
 
 def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] | None = None, actor: Actor) -> bool:
-    """Give a person another role, and other groups unless `groups` is `None`; it counts from the
-    person's next request. `False`: nothing differed.
+    """Set a person's role, and the groups unless `groups` is `None`; it applies from the person's next request.
+    `False`: nothing differed.
 
     Raises `NotFound`, `Invalid`, or `Refused` when the tenant would be left without an admin.
     """
@@ -115,8 +116,8 @@ def find_person(tenant_id: int, username: str) -> int:
 
 
 def disable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Lock a person out, until `enable`: signed out everywhere at once, and so are the programs that act
-    for them. `False`: they were disabled already.
+    """Lock a person out, until `enable`: they, and the programs that act for them, are signed out everywhere at once.
+    `False`: they were disabled already.
 
     Raises `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -124,13 +125,13 @@ def disable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
 
 
 def enable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Let a disabled person sign in again, as who they were. `False`: they were enabled already."""
+    """Let a disabled person sign in again, with their role and groups. `False`: they were enabled already."""
     return _set_active(tenant_id, user_id, active=True, actor=actor)
 
 
 def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
-    """Take a person's role for good, with all they allowed programs: signed out everywhere at once. Decisions
-    and events keep their name, which stays theirs: their account is closed, not deleted. Returns the name.
+    """Take away a person's role for good, and all that they allowed programs: signed out everywhere at once. Decisions
+    and events keep the name, which nobody else can get: the account is closed, not deleted. Returns the name.
 
     Raises `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -155,8 +156,8 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
 
 
 def give_password(*, tenant_id: int, user_id: int, password: str = "", actor: Actor) -> tuple[str, str]:
-    """Give a person another password, generated where none is given: their name and the password. It ends all
-    their sessions, and they choose their own at the next sign-in.
+    """Give a person another password, generated where `password` is empty. Returns their name and the password. Ends
+    all their sessions; they choose their own password at the next sign-in.
 
     Raises `NotFound`, or `Invalid` saying what is wrong with the password.
     """
@@ -197,9 +198,9 @@ def _set_active(tenant_id: int, user_id: int, *, active: bool, actor: Actor) -> 
 
 @contextmanager
 def _changing(tenant_id: int, user_id: int) -> Iterator[Membership]:
-    """The person's membership, while nobody else changes people of the tenant: two admins who lock each other
-    out at the same moment would otherwise both find the other in office. The database says the same by itself
-    (`store/sql/guards.sql`), to whoever does not ask here.
+    """The person's membership, with a lock against other changes of people in the tenant: of two admins who lock each
+    other out at the same moment, each would otherwise still see the other as an admin. A guard in the database
+    (`store/sql/guards.sql`) has the same rule, for changes made otherwise.
     """
     with transaction.atomic():
         list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))
@@ -242,5 +243,5 @@ def _groups(groups: Sequence[str]) -> list[str]:
 
 
 def has_people(tenant_id: int) -> bool:
-    """Whether anybody may sign in to the tenant."""
+    """Whether the tenant has any person."""
     return Membership.objects.filter(tenant_id=tenant_id).exists()

@@ -14,7 +14,7 @@ from taskhub.store import statements
 
 
 class AnswerOutcome(StrEnum):
-    """What became of an answer."""
+    """The outcome of an answer."""
 
     ANSWERED = "answered"
     COUNTED = "counted"
@@ -30,15 +30,15 @@ _REFUSE = statements.one("refuse", AnswerOutcome)
 def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store `response` to a question that is not an approval.
 
-    Raises `Invalid` with the reason when it does not answer what was asked: the question stays
-    open. `LATE` when somebody else was first.
+    Raises `Invalid` with the reason when the response does not answer the question, which then stays open. `LATE` when
+    somebody else was first.
     """
     clean, verdict = checked_answer(question.kind, question.params, response)
     return _store(task_id, question.key, jsonx.encode(clean).decode(), verdict, None, actor)
 
 
 def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) -> tuple[dict[str, Any], str]:
-    """The answer as it is stored, and its verdict. Raises `Invalid` when it does not answer what was asked."""
+    """The answer as it is stored, and its verdict. Raises `Invalid` when it does not answer the question."""
     clean = checked_response(kind, params, response)
     if jsonx.has_nul(clean):
         raise Invalid("An answer cannot hold the character U+0000.")
@@ -46,8 +46,8 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
 
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
-    """Approve or reject. One rejection ends the task: the tool never runs and the caller reads
-    `actor.reason`. Approvals count per person up to the quorum (`COUNTED` below it)."""
+    """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
+    Approvals count once for each person, up to the quorum (`COUNTED` below it)."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:
@@ -60,7 +60,7 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
 
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
-    """The client answered with an error: the call fails with it, whoever else could have answered (CH-05)."""
+    """The client answered with an error: the call fails with it, even if others could have answered (CH-05)."""
     clean = jsonx.repaired(error)
     return change(
         _REFUSE,

@@ -43,7 +43,7 @@ class Field:
 
 
 def unfit(params: dict[str, Any]) -> str:
-    """Why no page could show what is asked, whatever kind of question it is; empty when one can."""
+    """Why no page could show the question, whatever its kind; empty when one can."""
     try:
         jsonx.check(params)
     except jsonx.JsonError as error:
@@ -53,8 +53,8 @@ def unfit(params: dict[str, Any]) -> str:
 
 
 def form_fields(schema: Any) -> tuple[Field, ...]:
-    """The fields of a requested schema, in its order. Raises `Invalid` if it is no flat form, or none that can
-    be drawn and answered: whatever this returns, it can."""
+    """The fields of a requested schema, in its order. Raises `Invalid` for a schema that is not flat, or that could not
+    be drawn or answered."""
     try:
         jsonx.check(schema)
     except jsonx.JsonError as error:
@@ -126,7 +126,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    # As it came: float() would round a large integer, or overflow.
+    # Not as a float, which would round a large integer, or overflow.
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
@@ -135,7 +135,7 @@ def _whole(value: Any) -> int | None:
 
 
 def checked_elicitation(params: dict[str, Any], response: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a form, or to the wish to open a page. Raises `Invalid` naming the field."""
+    """The answer to a form, or to a request to open a page. Raises `Invalid` naming the field."""
     action = response.get("action")
     if action not in ("accept", "decline", "cancel"):
         raise Invalid("action must be accept, decline or cancel.", pointer="/action")

@@ -1,7 +1,7 @@
--- What a task waits for: questions to people and clients, and their answers.
+-- The questions that a task waits for, to people and clients, and their answers.
 
--- An approval is about the tool as it is defined at this moment: kept with it, to be shown, to be
--- compared when the task is claimed, and named by the event of the decision.
+-- Opens questions. An approval keeps the tool's present definition, to be shown, to be compared when the task is
+-- claimed, and for the digest in the event of the decision.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
@@ -14,10 +14,10 @@ RETURNS void LANGUAGE sql AS $$
         LEFT JOIN tool o ON o.id = t.tool_id
 $$;
 
--- Opens questions. Parked (p_live false): the lease ends and the tool is called again with the answers. Live: the
--- tool itself waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit
--- questions opened here: an array of {key, response, verdict}. They are the client's decisions, stored and recorded
--- like every other; where nothing is left open the task is runnable again.
+-- Opens questions. Parked (p_live false): the lease ends and the tool is called again with the answers. Live: the tool
+-- waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit questions opened
+-- here: an array of {key, response, verdict}. They are stored and recorded like any other decision of the client; if no
+-- question is left open, the task is runnable again.
 CREATE OR REPLACE FUNCTION ask(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
                        p_live boolean, p_given json, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -33,7 +33,7 @@ BEGIN
         RETURN false;
     END IF;
     IF owner.cancel_requested_at IS NOT NULL AND NOT p_live THEN
-        -- The tool has stopped to ask; with the answers it would not be called again.
+        -- The tool has ended by asking, and would not be called again with the answers.
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
         UPDATE task SET state = 'cancelled', message = th_words('cancelled_running'), ended_at = clock_timestamp(),
@@ -59,10 +59,9 @@ BEGIN
     RETURN true;
 END $$;
 
--- Stores one answer. Returns what became of it: 'answered', 'counted' (an approval below the
--- quorum), 'late' (the question was closed before), 'twice' (this person decided already) or
--- 'unknown'. First valid answer wins: the task row is locked first by everybody. Its event names the digests
--- of what was decided.
+-- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
+-- was closed before), 'twice' (this person has decided already) or 'unknown'. The first valid answer wins, since every
+-- change locks the task row first. The event has the digests of what was decided.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -107,7 +106,7 @@ BEGIN
     END IF;
     UPDATE question SET state = 'answered', response = p_response, closed_at = clock_timestamp() WHERE id = asked.id;
     IF p_final_result IS NOT NULL THEN
-        -- An approver said no: the tool never runs, the caller reads why.
+        -- An approver rejected the call: the tool never runs, and the caller reads why.
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_task AND state = 'open';
         UPDATE task SET state = 'finished', result = p_final_result, is_error = true, ended_at = clock_timestamp(),
@@ -129,8 +128,8 @@ BEGIN
     RETURN 'answered';
 END $$;
 
--- The client answered a question with an error: the call fails with it (CH-05). Returns what
--- became of it: 'answered', 'late' or 'unknown', as answer.
+-- The client answered a question with an error: the call fails with it (CH-05). Returns the outcome: 'answered', 'late'
+-- or 'unknown', as in answer().
 CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

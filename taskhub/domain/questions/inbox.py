@@ -1,4 +1,4 @@
-"""Open questions as the people who answer them see them."""
+"""Open questions, for the people who answer them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Obstacle(StrEnum):
     NONE = ""
     CLOSED = "closed"
     DECIDED = "decided"
-    """They have decided, and others have to."""
+    """They have decided, and other people have to decide too."""
     CLIENT = "client"
-    """It is for the calling client alone."""
+    """It is for the client of the call alone."""
     ROLE = "role"
-    """Their role does not approve."""
+    """Their role may not approve."""
     GROUP = "group"
 
 
@@ -44,9 +44,8 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with the task it holds up, and what keeps the person who reads it from answering. `arguments`: in a
-    list those that stand in their first `calls.BEGINNING` characters. `tool_rule`: which of them its tool's policy
-    names now."""
+    """A question with its task, and the obstacle for the person who reads it. `arguments`: in a list, only those within
+    the first `calls.BEGINNING` characters. `tool_rule`: the arguments that the present policy of its tool names."""
 
     id: int
     task_id: int
@@ -75,22 +74,22 @@ class InboxItem:
 
     @property
     def mine(self) -> bool:
-        """Whether the person may answer it, and has not."""
+        """Whether the person may answer it, and has not decided yet."""
         return self.obstacle is Obstacle.NONE
 
     @property
     def decided_by_me(self) -> bool:
-        """Whether the person has decided a question that waits for others."""
+        """Whether the person has decided, and the question waits for others."""
         return self.obstacle is Obstacle.DECIDED
 
     @property
     def params(self) -> dict[str, Any]:
-        """What was asked."""
+        """The params of the question."""
         return self.asked.found
 
     @property
     def unreadable(self) -> str:
-        """Why `params` are empty although something was asked."""
+        """Why `params` are empty although the question has some."""
         return self.asked.unreadable
 
     @property
@@ -103,7 +102,7 @@ class InboxItem:
 
     @property
     def question(self) -> OpenQuestion:
-        """As the lifecycle takes it."""
+        """The question as the functions that answer it take it."""
         return OpenQuestion(
             key=self.key,
             kind=self.kind,

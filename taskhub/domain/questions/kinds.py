@@ -1,6 +1,6 @@
-"""What can be asked while a tool runs: one table of the kinds of questions, and what follows from it.
+"""One table of the kinds of questions that can be asked while a tool runs, and what follows from it.
 
-How the console words and draws a kind stands in `console.questions`.
+The words and looks of a kind are in `console.questions`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is true of every question of a kind. Its `params` are those of the method."""
+    """The facts about questions of a kind. Their `params` are those of the method."""
 
     method: str | None
-    """A server asks it, and a client is asked it, with this; `None` for what only people are asked, by us."""
+    """The method by which a server asks it and a client is asked it; `None` for one that the hub asks people only."""
     check: Callable[[Object, Object], Object]
-    """The answer (the second) reduced to what was asked for. Raises `Invalid` naming the field."""
+    """The answer (the second argument) reduced to what was asked for. Raises `Invalid` naming the field."""
     can_answer: Callable[[Object, Object], bool] = lambda capabilities, params: False
-    """Whether a client with these capabilities may be asked it."""
+    """Whether a client with these capabilities may be asked."""
     needs: Callable[[Object], Object] = lambda params: {}
-    """The capabilities a client must declare to be asked it, as it would declare them."""
+    """The capabilities that a client must declare to be asked, as it would declare them."""
     problem: Callable[[Object], str] = lambda params: ""
-    """Why it cannot be asked, in words; empty when it can."""
+    """Why it cannot be asked, as text for people; empty when it can."""
     refusable: bool = False
-    """Its answer has an `action`: who is asked may decline, or dismiss it."""
+    """Its answer has an `action`, so that it can be declined or dismissed."""
     permission: str = "question.answer"
-    """What a person needs to answer it; see `core.permissions`."""
+    """The permission that a person needs to answer it; see `core.permissions`."""
 
 
 def _can_elicit(capabilities: Object, params: Object) -> bool:
@@ -114,26 +114,26 @@ KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
 METHODS: Final[Mapping[QuestionKind, str]] = MappingProxyType(
     {kind: facts.method for kind, facts in KINDS.items() if facts.method is not None}
 )
-"""The kinds that a server asks and a client answers, and with which method."""
+"""The kinds that a server asks and a client answers, with their methods."""
 
 BY_METHOD: Final[Mapping[str, QuestionKind]] = MappingProxyType({method: kind for kind, method in METHODS.items()})
-"""By the method that asks such a question."""
+"""The kinds, by their methods."""
 
 
 def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool:
-    """Whether a client with these capabilities may be asked this (B26-62, T26-31)."""
+    """Whether a client with these capabilities may be asked this question (B26-62, T26-31)."""
     return KINDS[kind].can_answer(capabilities, params)
 
 
 def audience_for(capabilities: Object, kind: QuestionKind, params: Object, policy: Audience | None) -> Audience:
-    """Who is asked: the policy's word, but never a client that cannot answer."""
+    """Who is asked: as the policy says, but never a client that cannot answer."""
     if not can_answer(capabilities, kind, params):
         return Audience.OPERATOR
     return policy or Audience.EITHER
 
 
 def question_problem(kind: QuestionKind, params: Object) -> str:
-    """Why this cannot be asked, in words; empty when it can."""
+    """Why this question cannot be asked, as text for people; empty when it can."""
     if why := unfit(params):
         return f"the tool asked something that nobody can be shown: {why}"
     return KINDS[kind].problem(params)

@@ -12,7 +12,7 @@ from taskhub.store import statements
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A question's answer, which is there when its state is `answered`."""
+    """A question's state and answer. There is an answer when the state is `answered`."""
 
     state: QuestionState
     response: str | None
@@ -38,8 +38,8 @@ _APPROVED = statements.maybe("approved_call", ApprovedCall)
 
 
 def response_to(task_id: int, key: str) -> dict[str, Any] | None:
-    """The stored answer; `None` while the question is open. A question that was closed without one
-    counts as cancelled."""
+    """The stored answer; `None` while the question is open. A question that was closed without an answer counts as
+    cancelled."""
     found = _RESPONSE(task=task_id, key=key)
     if found is None or found.state in (QuestionState.SUPERSEDED, QuestionState.EXPIRED):
         return {"action": "cancel"}

@@ -13,7 +13,7 @@ SELECT q.state, q.response FROM question AS q WHERE q.task_id = :task AND q.key 
 
 -- The inbox
 
--- What keeps a person from answering a question (`inbox.Obstacle`): said here and nowhere else.
+-- The obstacle for a person at a question (`inbox.Obstacle`); only this fragment decides it.
 /* fragment: obstacle
 CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'

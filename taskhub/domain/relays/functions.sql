@@ -1,10 +1,10 @@
--- Requests that web processes hand to workers, and what they follow. Rows live for seconds or as long
--- as a stream, and are worth nothing after a crash: their tables are not logged. Python calls these
--- from taskhub/domain/relays/writes.py and interests.py; the promise of each stands there.
+-- Requests that web processes hand to workers, and resources that workers follow. Rows live for seconds, or as long as
+-- a stream, and are worth nothing after a crash: their tables are not logged. Python calls these functions from
+-- taskhub/domain/relays/writes.py and interests.py, which document what each promises.
 
--- One request for a worker. Refused, with a word that says why, when no worker lives or the context
--- has p_most under way. Checking the references writes to logged tables, and a NOTIFY holds up every
--- other one until its commit is on disk: this commit waits for no disk.
+-- Adds a request for a worker. When no worker lives, or the context has p_most under way, returns a word for that
+-- instead. Checking the references writes to logged tables, and a NOTIFY holds up every other one until its commit is
+-- on disk: so this commit does not wait for the disk.
 CREATE OR REPLACE FUNCTION add_relay(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
                              p_capabilities text, p_seconds float8, p_most int)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -24,7 +24,7 @@ BEGIN
     RETURN '';
 END $$;
 
--- For each server, up to so many waiting requests become this worker's, oldest first.
+-- For each server, up to p_free waiting requests become this worker's, oldest first.
 CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
                seconds float8)
@@ -46,7 +46,7 @@ BEGIN
                   extract(epoch FROM r.deadline - clock_timestamp())::float8;
 END $$;
 
--- Stores the outcome, unless its caller has left. Rings the caller.
+-- Stores the outcome and rings the caller, unless the caller has left.
 CREATE OR REPLACE FUNCTION finish_relay(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -60,7 +60,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Makes the interests of a holder last; tells the workers of new ones.
+-- Adds or renews the interests of a holder; tells the workers of new ones.
 CREATE OR REPLACE FUNCTION follow(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -72,7 +72,7 @@ BEGIN
         SELECT p_holder, w.server, w.uri, clock_timestamp() + make_interval(secs => p_seconds)
         FROM unnest(p_servers, p_uris) AS w(server, uri) ORDER BY w.server, w.uri
         ON CONFLICT (holder, server_id, uri) DO UPDATE SET expires_at = excluded.expires_at
-        -- A row this statement inserted has never been updated.
+        -- xmax is 0 in a row that this statement inserted.
         RETURNING (xmax = 0) AS made
     )
     SELECT coalesce(bool_or(made), false) INTO fresh FROM wanted;
@@ -82,7 +82,7 @@ BEGIN
     RETURN fresh;
 END $$;
 
--- The server is being listened to for these: rings every stream that waited for it.
+-- The server has agreed to tell of changes of these: rings every stream that waited for it.
 CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];

@@ -1,4 +1,4 @@
-"""Who wants to hear when a resource changes: recorded by streams, followed by workers."""
+"""Interests in changes of resources: recorded by streams, followed by workers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def follow(holder: str, wanted: Collection[tuple[int, str]]) -> None:
 
 
 def unfollow(holder: str) -> None:
-    """Follow nothing for this stream any more, and tell the workers."""
+    """Drop all interests of this stream, and tell the workers."""
     _UNFOLLOW(holder=holder, channel=HINT_CHANNEL, hint=encode(InterestsChanged()))
 
 
@@ -37,7 +37,7 @@ def unconfirmed(holder: str) -> set[tuple[int, str]]:
 
 
 def followed_resources() -> dict[int, frozenset[str]]:
-    """Server id: the uris that anybody wants to hear of."""
+    """The uris that any stream is interested in, by server id."""
     found: defaultdict[int, set[str]] = defaultdict(set)
     for server_id, uri in _FOLLOWED():
         found[server_id].add(uri)
@@ -45,13 +45,13 @@ def followed_resources() -> dict[int, frozenset[str]]:
 
 
 def mark_followed(server_id: int, uris: Iterable[str]) -> None:
-    """A worker hears of these from now on; streams that waited for it are rung."""
+    """A worker hears of changes of these from now on; streams that waited for it are rung."""
     _MARK(server=server_id, uris=list(uris))
 
 
 def announce_updates(server_id: int, uris: Iterable[str]) -> None:
-    """The server says that these have changed: ring whoever follows them. In a transaction of its own
-    that waits for no disk."""
+    """The server says that these have changed: ring the streams that follow them, in a transaction of its own that does
+    not wait for the disk."""
     hints = [ResourceChanged(resource_topic(server_id, uri)) for uri in uris]
     for start in range(0, len(hints), BATCH):
         NOTIFY_SOON(channel=HINT_CHANNEL, hints=encode(*hints[start : start + BATCH]))

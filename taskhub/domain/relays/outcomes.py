@@ -1,4 +1,4 @@
-"""A request that a worker makes at a server for a caller who waits, and what can come of it."""
+"""A request that a worker makes at a server for a waiting caller, and its possible outcomes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ COMPLETE: Final = "completion/complete"
 
 @dataclass(frozen=True, slots=True)
 class NewRelay:
-    """What `domain.relays.writes.add_relay` needs. `params` are those of the server's own method, with
-    the server's own names; `capabilities` are what the caller declared."""
+    """A request for `domain.relays.writes.add_relay`. `params` are those of the server's own method, with the server's
+    own names; `capabilities` are what the caller declared."""
 
     id: int
     context_id: int
@@ -25,7 +25,7 @@ class NewRelay:
 
 @dataclass(frozen=True, slots=True)
 class RelayClaim:
-    """A request in a worker's hands; it is worth `seconds` more."""
+    """A request that a worker has taken; its caller waits for `seconds` more."""
 
     id: int
     server_id: int
@@ -38,8 +38,8 @@ class RelayClaim:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The server's result as it came, without `resultType`, `ttlMs` and `cacheScope`, which are a
-    revision's affair. `ttl_ms` is how long the server lets it be kept, if it said so."""
+    """The server's result as it came, without `resultType`, `ttlMs` and `cacheScope`, which depend on the revision.
+    `ttl_ms` is how long the server lets it be cached, if it said so."""
 
     result: dict[str, Any]
     ttl_ms: int | None = None
@@ -47,8 +47,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """The server wants answers (`requests`: key to method and params) and the same request again,
-    with them and with `state`."""
+    """The server wants answers (`requests`: key to method and params), and the same request again with them and
+    `state`."""
 
     requests: dict[str, dict[str, Any]]
     state: str | None
@@ -56,7 +56,7 @@ class NeedsInput:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The server's JSON-RPC error as it came, or ours when it could not be had."""
+    """The server's JSON-RPC error as it came, or ours when there was no answer."""
 
     code: int
     message: str

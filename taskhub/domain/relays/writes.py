@@ -1,5 +1,5 @@
-"""Requests that workers make at servers for callers who wait: reading a resource, getting a prompt,
-completing an argument. Nothing of them is kept: they are not tasks, and a crash may lose them."""
+"""Requests that workers make at servers for waiting callers: reading a resource, getting a prompt, completing an
+argument. They are not tasks: nothing is kept of them, and a crash may lose them."""
 
 from __future__ import annotations
 
@@ -59,23 +59,23 @@ def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
 
 
 def take_outcome(relay_id: int) -> tuple[bool, RelayOutcome | None]:
-    """Whether the request is still known, and its outcome once it is there; then it is forgotten."""
+    """Whether the request still exists, and its outcome once there is one; the request is deleted then."""
     taken = _TAKE(relay=relay_id)
     return taken.known, None if taken.outcome is None else decoded(json.loads(taken.outcome))
 
 
 def drop_relay(relay_id: int) -> None:
-    """The caller has left: whoever works on it may stop."""
+    """The caller has left: delete the request, and tell its worker, which may stop."""
     _DROP(relay=relay_id, channel=HINT_CHANNEL, hint=encode(RelayDropped(relay_id)))
 
 
 def claim_relays(*, worker: str, free: Mapping[int, int]) -> list[RelayClaim]:
-    """Take waiting requests, oldest first: for each server (by id) at most as many as stand there."""
+    """Take waiting requests, oldest first. `free`: at most how many, by server id."""
     return _CLAIM(worker=worker, servers=list(free.keys()), free=list(free.values()))
 
 
 def finish_relay(relay_id: int, outcome: RelayOutcome, *, worker: str) -> bool:
-    """Store what came of it and ring the caller; `False` when the caller has left."""
+    """Store the outcome and ring the caller; `False` when the caller has left."""
     text = jsonx.encode(jsonx.repaired(encoded(outcome))).decode()
     return _FINISH(relay=relay_id, worker=worker, outcome=text)
 

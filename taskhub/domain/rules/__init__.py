@@ -1,5 +1,5 @@
-"""When a call needs an approval: conditions over its arguments.
+"""Which calls need an approval: conditions on their arguments.
 
-A call is outside a rule only if it surely is: where an argument could mean the same in another spelling, the answer is
-yes.
+A call does not fall under a rule only if that is certain: where an argument could mean the value in another spelling,
+the call falls under it.
 """

@@ -1,10 +1,10 @@
-"""Whether a call is one that a rule is about, decided so that doubt counts as yes.
+"""Decides whether a call falls under a rule; in doubt it does.
 
-A rule names arguments and the values that call for approval. Tools are lenient in what they take
-(`"false"` for `false`, `"100"` for 100, a default for what is missing), so a call is outside a rule
-only where an argument is surely another value: present, of the same JSON type, fitting the tool's
-schema, and different also to a reader who ignores case, width, accents, blanks and invisible characters.
-An array or object that has what the rule names, and more, is inside.
+A rule names arguments and the values that call for approval. Tools are lenient in what they take (`"false"` for
+`false`, `"100"` for 100, a default for what is missing). So a call falls outside of a rule only if an argument
+certainly has another value: present, of the same JSON type, fitting the tool's schema, and different also for a reader
+who ignores case, width, accents, blanks and invisible characters. An array or object with what the rule names, and
+more, falls under it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,19 @@ from typing import Any, Final
 from taskhub.lib.signs import without_invisible
 
 LONGEST: Final = 1_000
-"""Characters of a text, and values of an array, that are compared; a longer one is in doubt."""
+"""Characters of a text, and values of an array, that are compared. A longer one counts as in doubt."""
 _MISSING: Final = object()
 
 
 def met(
     conditions: dict[str, Any], arguments: dict[str, Any], schema: Any, fits: Callable[[Any, Any], bool]
 ) -> dict[str, str] | None:
-    """For each condition, why the call may fall under it: `is`, `missing`, `null`, `type` (another JSON
-    type), `like` (the same but for how it is written), `more` (an array with that and more), `long` (too long
-    to compare) or `unfit` (no value that the tool's schema lets through as it is). `None` when one of them is
-    surely not met.
+    """For each condition, why the call may fall under it: `is`, `missing`, `null`, `type` (another JSON type), `like`
+    (the same but for its spelling), `more` (an array with that and more), `long` (too long to compare) or `unfit` (no
+    value that the tool's schema accepts as it is). `None` when one of them is certainly not met.
 
-    `schema` is the tool's `inputSchema`: its defaults stand in for what is missing. `fits(schema, value)`
-    tells whether a value surely fits; it is asked only where everything hangs on it.
+    `schema` is the tool's `inputSchema`: its defaults stand in for missing arguments. `fits(schema, value)` says
+    whether a value certainly fits; it is called only where the result depends on it.
     """
     because: dict[str, str] = {}
     for name, wanted in conditions.items():
@@ -50,13 +49,13 @@ def _rule(schema: Any, name: str) -> Any:
 
 
 def _alone(schema: dict[str, Any], rule: Any) -> Any:
-    """The rule as a schema of its own, with what it may refer to."""
+    """The rule as a schema of its own, with the definitions that it may refer to."""
     tables = {word: schema[word] for word in ("$defs", "definitions") if word in schema}
     return {**tables, **rule} if isinstance(rule, dict) else rule
 
 
 def _why(found: Any, wanted: Any) -> str:
-    """Why `found` may be meant as `wanted`; empty when it surely is not."""
+    """Why `found` may mean `wanted`; empty when it certainly does not."""
     if found is _MISSING:
         return "missing"
     if found is None and wanted is not None:
@@ -71,7 +70,7 @@ def _why(found: Any, wanted: Any) -> str:
         return "is"
     if isinstance(wanted, str):
         return _why_text(found, wanted)
-    # JSON's numbers are doubles to many a reader: 2**53 + 1 is 2**53 there.
+    # Many readers take JSON's numbers for doubles, in which 2**53 + 1 equals 2**53.
     return "like" if not isinstance(wanted, bool) and _double(found) == _double(wanted) else ""
 
 
@@ -86,14 +85,14 @@ def _why_array(found: list[Any], wanted: list[Any]) -> str:
 def _why_text(found: str, wanted: str) -> str:
     if max(len(found), len(wanted)) > LONGEST:
         return "long"
-    # The MCP SDK for Python takes JSON out of a text where a tool takes more than texts.
+    # The MCP SDK for Python parses JSON in a text where a tool takes other types than text.
     if found.lstrip()[:1] in ("[", "{"):
         return "type"
     return "like" if _plain(found) == _plain(wanted) else ""
 
 
 def _worst(reasons: list[str]) -> str:
-    """Of the parts of an array or object: it may be meant only if each part may be."""
+    """For the parts of an array or object: the whole may be meant only if each part may be."""
     if not all(reasons):
         return ""
     return next((why for why in reasons if why != "is"), "is")
@@ -115,7 +114,7 @@ def _double(value: float) -> float:
 
 
 def _plain(text: str) -> str:
-    """The text as a careless reader sees it."""
+    """The text reduced to what a careless reader compares."""
     apart = without_invisible(unicodedata.normalize("NFKD", text))
     seen = "".join(sign for sign in apart if unicodedata.category(sign)[0] not in "CMZ")
-    return seen.upper().casefold()  # upper too: a dotless i becomes an I to whoever compares capitals
+    return seen.upper().casefold()  # upper first: a dotless i becomes an I in comparisons of capitals

@@ -1,5 +1,5 @@
-"""A history that nobody made, for trials of a hub that was used for a month: the same tables, the same events, sealed
-like any other, written by set-based statements past the guard that lets a task only be born.
+"""A made-up history, for trials of a hub as it is after a month of use: the same tables and events, sealed like any
+others, written by set-based statements past the guard that lets no task begin as ended.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from taskhub.store.models import Server, Tool
 
 DAYS: Final = 30
 LIVE: Final = 60
-"""Most tasks that have not ended; there are no more in a longer history."""
+"""Most tasks that have not ended; a longer history has no more."""
 
 CHUNK: Final = 1_250
-"""Tasks in one transaction: their events make one seal, of the size that a busy hub's have."""
+"""Tasks in one transaction: their events make one seal of the size usual in a busy hub."""
 
 MADE_UP: Final = "made-up-"
-"""How the names of clients and servers begin that nobody connected."""
+"""The prefix of the names of made-up clients and servers."""
 
 CLIENTS: Final = ("billing", "support", "research", "release", "reports", "onboarding", "search", "night-shift")
 TOOLS: Final = {
@@ -63,12 +63,12 @@ _EVENTS = statements.one("seed_events", int)
 
 
 def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], None]) -> tuple[int, int]:
-    """Make up so many tasks of the last `DAYS` days, or since the newest that was made up before; returns how many
-    tasks and events there are more. All is sealed that can be. `report` hears after each transaction how many tasks
-    and events there are by then.
+    """Make up so many tasks of the last `DAYS` days, or since the newest made-up one; returns how many tasks and events
+    were added. All events that can be are sealed. After each transaction `report` is called with the tasks and events
+    so far.
 
-    Raises `Refused` where a client has called that is neither made up nor the demo's: what was made up could not be
-    told from what happened any more, and an audit log is no place for a mixture."""
+    Raises `Refused` where a client has called that is neither made up nor the demo's: an audit log must not mix events
+    that happened with made-up ones that cannot be told from them."""
     if client := _REAL(tenant=tenant_id, made_up=MADE_UP):
         raise Refused(
             f"This hub has tasks of its own, of the client {client}: a history is made up only in an empty hub or the"
@@ -117,13 +117,13 @@ def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], Non
 
 
 def _clients(tenant_id: int) -> list[int]:
-    """The first makes 30 % of the calls, the others share the rest."""
+    """Their ids, repeated so that the first gets 30 % of the calls and the others share the rest."""
     first, *others = [client_context(tenant_id, f"{MADE_UP}{name}") for name in CLIENTS]
     return [first] * 3 * len(others) + others * 7
 
 
 def _tools(tenant_id: int) -> list[int]:
-    """Of servers that are disabled: there is nothing behind them that a worker could connect to."""
+    """The tools of disabled servers: workers could not connect to anything behind them."""
     for server, names in TOOLS.items():
         if Server.objects.filter(tenant_id=tenant_id, name=f"{MADE_UP}{server}").exists():
             continue

@@ -1,7 +1,7 @@
--- A history that nobody made, for trials: thousands of tasks in one statement. The form: taskhub/store/statements.py.
+-- A made-up history, for trials: thousands of tasks in one statement. The form: taskhub/store/statements.py.
 
 -- read fresh: real_client(tenant bigint, made_up text) -> str | None
--- A client with a task that is neither made up (`made_up` begins such a client's name) nor the demo's.
+-- A client with a task that is neither made up (its name begins with `made_up`) nor the demo's.
 SELECT c.name
 FROM auth_context AS c
 WHERE c.tenant_id = :tenant AND c.name NOT LIKE :made_up || '%'
@@ -18,8 +18,8 @@ WHERE c.tenant_id = :tenant AND c.name LIKE :made_up || '%';
 
 -- write: seed_tasks(tenant bigint, contexts bigint[], tools bigint[], words text[], start timestamptz, step float8,
 --     until timestamptz, count int, live boolean) -> tuple[int, int]
--- The first id and the last. A client or tool that stands twice in its array is taken twice as often. No life is
--- longer than some minutes: ids and times of events run together (`_SKEW` in domain/audit/reads.py).
+-- The first id and the last. A client or tool that is in its array twice is taken twice as often. No task lives longer
+-- than some minutes, because ids and times of events must grow together (`_SKEW` in domain/audit/reads.py).
 WITH drawn AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('task', 'id')) AS id, n,
            :start + make_interval(secs => :step * (n - 1)) AS born, random() AS how, random() AS ask,
@@ -112,8 +112,8 @@ questions AS (
 )
 SELECT min(m.id), max(m.id) FROM made AS m, (SELECT count(*) FROM questions) AS asked;
 
--- What became of the tasks between two ids: `asked` is the kind of their question, `ran` whether a worker took them
--- to their end, `lasts` how long they lived, from which all times follow.
+-- The tasks between two ids: `asked` is the kind of their question, `ran` whether a worker took them to their end,
+-- `lasts` how long they lived, from which all times follow.
 /* fragment: lived
 (SELECT t.*, coalesce(q.kind, '') AS asked, q.id AS question_id, q.definition_digest, q.state AS answer,
         t.state IN ('finished', 'faulted') AS ran, t.updated_at - t.created_at AS lasts
@@ -147,7 +147,7 @@ FROM {lived} AS t CROSS JOIN generate_series(1, 3) AS k
 WHERE t.ran AND t.id % 3 = 0 ORDER BY t.id, k;
 
 -- write: seed_events(low bigint, high bigint) -> int
--- What `task_record` and `answer` would have recorded, at the times they tell of.
+-- The events that `task_record` and `answer` would have recorded, at the times of the made-up changes.
 WITH stored AS (
     INSERT INTO event (tenant_id, task_id, task_version, action, actor, door, context_id, target, before, after, at)
     SELECT t.tenant_id, t.id, e.version, e.action,

@@ -1,4 +1,4 @@
-"""Reads of 2025 sessions: who they are, and what was asked of their clients."""
+"""Reads of 2025 sessions and of the requests to their clients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from taskhub.core.records import OpenQuestion, Session
 from taskhub.store import statements
 
 IDLE_DAYS = 7
-"""A session nobody used for this long is over."""
+"""A session that was not used for this long is over."""
 
 _LIVE = statements.many("live_sessions", tuple[int, Session])
 
 
 def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
-    """For each (session id, context id) the session; `None` when there is none, it has ended, or it
-    belongs to somebody else: which of these is told to nobody (B25-06)."""
+    """For each (session id, context id) the session; `None` when it does not exist, has ended, or belongs to another
+    context. The caller is not told which (B25-06)."""
     answers: list[Session | None] = [None] * len(wanted)
     for place, session in _LIVE(
         public_ids=[public_id for public_id, _ in wanted],
@@ -44,5 +44,5 @@ _ASKED = statements.maybe("asked_of", OutboundRequest)
 
 
 def asked_of(session_id: int, outbound_id: int) -> OutboundRequest | None:
-    """The request of this id, if it was this session that got it last."""
+    """The request with this id, if this session was the last to get it."""
     return _ASKED(outbound=outbound_id, session=session_id)

@@ -1,4 +1,4 @@
--- Sessions of the 2025 wires, their streams, and what is asked of clients. The form: taskhub/store/statements.py.
+-- Sessions of the 2025 wires, their streams, and requests to clients. The form: taskhub/store/statements.py.
 
 -- read: live_sessions(public_ids text[], contexts bigint[], idle_days int) -> list[tuple[int, Session]]
 SELECT w.place, s.id, s.public_id, s.context_id, s.version, s.client_info, s.client_capabilities, s.log_level,
@@ -16,8 +16,8 @@ CROSS JOIN LATERAL (
 SELECT start_session(:public_id, :tenant, :context, :version, :client_info, :capabilities, :most);
 
 -- write: end_session(session bigint, channel text, hint text) -> list[int]
--- Its streams are served no more, from here on and not when the process that has them notices; returns the tasks whose
--- open questions they held, so that others who wait for these are asked at once.
+-- Ends serving of its streams at once, before the processes that have them notice. Returns the tasks whose open
+-- questions were assigned to them, so that other streams that wait for these tasks get the questions at once.
 WITH ended AS (
     UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL RETURNING id
 ),
@@ -68,7 +68,7 @@ DELETE FROM session WHERE id = any(array(
 
 -- Streams
 
--- Whether another stream than `s` has told how its task goes.
+-- Whether another stream than `s` has reported on its task.
 /* fragment: told
 (EXISTS (SELECT FROM stream AS o
          WHERE o.session_id = s.session_id AND o.kind = 'listen' AND o.id <> s.id AND th_served(o))
@@ -121,7 +121,7 @@ DELETE FROM stream WHERE id = any(array(
 -- What is asked of clients
 
 -- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
--- Two ids, one of them of the question within: columns are told by their place, so a name may come twice.
+-- Two ids, one of them the question's in it: columns are matched by position, so a name may come twice.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
        q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id -- as above -- noqa: AL08
 FROM outbound AS o

@@ -1,4 +1,4 @@
-"""Sessions of the 2025 wires, their streams, and what is asked of clients on them."""
+"""Sessions of the 2025 wires, their streams, and the requests to their clients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MOST_SESSIONS = 1_000
-"""Live sessions of one context; the longest unused end when there are more."""
+"""Live sessions of one context. Beyond it those that were unused for longest end."""
 
 STREAM_SECONDS = 86_400
-"""How long a stream that nobody serves can be taken up again."""
+"""How long a stream that is not served can be taken up again."""
 
 _START = statements.none("start_session")
 _END = statements.many("end_session", int)
@@ -53,28 +53,28 @@ def start_session(
 
 
 def end_session(session_id: int, public_id: str) -> None:
-    """Nothing goes through it any more; its tasks go on (B25-07), and what it was asked is asked elsewhere now."""
+    """End the session. Its tasks go on (B25-07), and its open questions are asked elsewhere now."""
     announce(*_END(session=session_id, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id))))
 
 
 def set_log_level(session_id: int, level: str) -> None:
-    """From which level on the session gets log lines (B25-24)."""
+    """Set the least level of log lines that the session gets (B25-24)."""
     _LOG_LEVEL(session=session_id, level=level)
 
 
 def follow_resource(session_id: int, public_id: str, uri: str, *, most: int) -> bool:
-    """The session wants to hear when the resource changes. `False` when it follows `most` already."""
+    """Let the session hear of changes of the resource. `False` when it follows `most` resources already."""
     hint = encode(SessionChanged(public_id))
     return _FOLLOW(session=session_id, uri=uri, most=most, channel=HINT_CHANNEL, hint=hint) > 0
 
 
 def unfollow_resource(session_id: int, public_id: str, uri: str) -> None:
-    """The session has heard enough of it."""
+    """The session no longer follows the resource."""
     _UNFOLLOW(session=session_id, uri=uri, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id)))
 
 
 def mark_profile(session_id: int, profile: str) -> None:
-    """The session speaks this profile from now on."""
+    """The session uses this profile from now on."""
     _MARK_PROFILE(session=session_id, profile=profile)
 
 
@@ -95,9 +95,9 @@ def purge_streams(*, limit: int = 1_000) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stream as somebody serves it: `attach` tells this attachment from earlier and later ones,
-    `since` is when it was served last, or opened; `told` whether the session's own stream was served
-    when it was opened, or another had waited for the task, and has told what there was to tell."""
+    """A stream in the hands of a process. `attach` tells this attachment from earlier and later ones. `since` is when
+    the stream was last served, or opened. `told`: when it was opened, the session's own stream was served, or another
+    one had waited for the task, which has reported on the task so far."""
 
     id: int
     attach: int
@@ -117,26 +117,26 @@ _LEAVE = statements.many("leave_stream", int)
 def open_stream(
     session_id: int, kind: str, *, task_id: int | None = None, request_id: str = "", progress_token: str | None = None
 ) -> Place:
-    """A stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
+    """Open a stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
     return _OPEN(session=session_id, kind=kind, task=task_id, request_id=request_id, progress_token=progress_token)
 
 
 def attach_stream(session_id: int, stream_id: int) -> Place | None:
-    """Take a stream up again: whoever served it until now sends nothing more (B25-16). `None` for a
-    stream that is not this session's, or that its client has cancelled."""
+    """Take a stream up again: the process that served it until now sends nothing more (B25-16). `None` for a stream
+    that is not this session's, or that its client has cancelled."""
     return _ATTACH(stream=stream_id, session=session_id)
 
 
 def leave_stream(place: Place, *, closed: bool) -> None:
-    """Nobody serves it any more; `closed` when all of it was sent. Otherwise another that waits for the
-    same task takes over what was asked here."""
+    """Stop serving the stream; `closed` when everything was sent. Otherwise another stream that waits for the same task
+    takes over its requests."""
     left = _LEAVE(stream=place.id, attach=place.attach, closed=closed)
     if not closed:
         announce(*filter(None, left))
 
 
 class _Cancelled(NamedTuple):
-    """What a client does not wait for any more."""
+    """The request that a client cancelled."""
 
     kind: str
     task_id: int | None
@@ -148,10 +148,9 @@ _TASK_OF_REQUEST = statements.maybe("task_of_request", _Cancelled)
 
 
 def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool] | None:
-    """The client wants no answer to this request any more (B25-13). Returns the kind of the stream
-    and the task it served (`call` also for one that has no stream yet), unless a handle of that was given
-    out, so that it goes on (T25-32); and whether the task is under an id of the client. `None` for a
-    request that is not known."""
+    """The client wants no answer to this request any more (B25-13). Returns the kind of the stream (`call` also for a
+    request without a stream yet); its task, or `None` if a handle was given out, so that the task goes on (T25-32); and
+    whether the task has an id chosen by the client. `None` for an unknown request."""
     by_stream = _CANCEL_STREAM(session=session_id, request_id=request_id)
     return by_stream or _TASK_OF_REQUEST(session=session_id, request_id=request_id)
 
@@ -166,7 +165,7 @@ class Sent:
 
 
 class _Delivered(NamedTuple):
-    """What `deliver` says: first of the stream (in `method` and `params`), then a request in each row."""
+    """A row of `deliver`: first one about the stream (in `method` and `params`), then one for each request."""
 
     id: int
     method: str
@@ -182,7 +181,7 @@ _HURRY = statements.many("hurry", int)
 
 
 def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]) -> None:
-    """Make requests of open questions: (question id, method, params). Those that have one keep it."""
+    """Make requests of open questions: (question id, method, params). Questions that have a request keep it."""
     _PUT(
         task=task_id,
         questions=[question_id for question_id, _, _ in asked],
@@ -193,8 +192,8 @@ def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a stream is to send now, and in how many seconds it has to look again, if it knows. A
-    session may have several streams of its own: only an `active` one has anything to say."""
+    """What a stream is to send now, and in how many seconds to look again, if that is known. A session may have several
+    streams of its own: only an `active` one sends anything."""
 
     requests: list[Sent]
     active: bool
@@ -202,7 +201,8 @@ class Delivery:
 
 
 def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0) -> Delivery | None:
-    """What this stream is to send now; `None` when it has ended or is served elsewhere. See deliver."""
+    """What this stream is to send now; `None` when it has ended or is served elsewhere. See `deliver` in
+    functions.sql."""
     found = _DELIVER(stream=place.id, attach=place.attach, first=first, after=after, methods=list(methods))
     if not found:
         return None
@@ -215,16 +215,16 @@ def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0
 
 
 def withdraw(place: Place) -> list[tuple[Sent, bool, int]]:
-    """Requests on this stream whose question somebody else has closed, each once, and whether it was
-    sent (one that was to be sent later was not), and its task."""
+    """Requests on this stream whose question was closed by another answer, each returned once, with whether it had been
+    sent (not if it was due later), and its task."""
     return _WITHDRAW(stream=place.id)
 
 
 def answer_request(
     outbound_id: int, task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """`answer_question` with what the client answered to this request. Both are closed at once, or the
-    stream would withdraw what was just answered."""
+    """`answer_question` with the client's answer to this request. Both are closed together, or the stream would
+    withdraw the request that was just answered."""
     with transaction.atomic():
         _close_request(outbound_id)
         return answer_question(task_id, question, response, actor=actor)
@@ -233,8 +233,7 @@ def answer_request(
 def refuse_request(
     outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """The client answered this request with an error: the call fails with it, whoever else could have
-    answered."""
+    """The client answered this request with an error: the call fails with it, even if others could have answered."""
     with transaction.atomic():
         _close_request(outbound_id)
         return refuse_question(task_id, question, error, actor=actor)
@@ -245,11 +244,11 @@ def _close_request(outbound_id: int) -> None:
 
 
 def ask_further(outbound_id: int, method: str, params: dict[str, Any], *, seconds: float) -> None:
-    """The client's answer was a step on the way: close that request, and make the next one for the
-    same question, due in `seconds`. In one statement, so that a hub that stops here goes on there (CH-13)."""
+    """The client's answer was only a step: close that request, and make the next one for the same question, due in
+    `seconds`. In one statement, so that it goes on even if this process stops here (CH-13)."""
     announce(*_ASK_FURTHER(outbound=outbound_id, method=method, params=jsonx.encode(params).decode(), seconds=seconds))
 
 
 def hurry(session_id: int, client_task_id: str) -> None:
-    """The client says that its own task changed: ask for it now (CH-11)."""
+    """The client says that the task it hosts has changed: ask for it now (CH-11)."""
     announce(*_HURRY(session=session_id, client_task_id=client_task_id))

@@ -1,4 +1,4 @@
-"""Cancellation is a recorded wish; what is answered to it is each revision's own affair."""
+"""Cancellation is a recorded request; how a caller's request is answered depends on the revision."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _CANCEL_NOW = statements.one("cancel_now", str)
 def request_cancel(task_id: int, *, actor: Actor) -> State:
     """Ask for the task to stop; returns the state right after.
 
-    A task that nobody runs is cancelled at once. A running one goes on until its worker has
-    stopped the tool; it may still finish first. An ended task stays as it is. Asking twice is
-    harmless. Raises `NotFound`.
+    A task that no worker runs is cancelled at once. A running one goes on until its worker has stopped the tool, and
+    may still finish first. An ended task stays as it is. Asking twice is harmless. Raises `NotFound`.
     """
     state = change(_CANCEL, task_id, task=task_id, who=who(actor))
     if state == "unknown":
@@ -26,8 +25,8 @@ def request_cancel(task_id: int, *, actor: Actor) -> State:
 
 
 def cancel_now(task_id: int, *, actor: Actor) -> State | None:
-    """End the task as cancelled at once, whoever runs it (T25-28). Returns the state it had already
-    ended in, `None` when this cancelled it. Raises `NotFound`."""
+    """End the task as cancelled at once, even while a worker runs it (T25-28). Returns the state in which it had ended
+    before, `None` when this cancelled it. Raises `NotFound`."""
     before = change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))
     if before == "unknown":
         raise NotFound("Task not found")

@@ -1,8 +1,8 @@
--- Who gets which task, and who may not have what they wait for.
+-- Which worker gets which task, and which tasks may not run any more.
 
--- Of every context that runs something: how many more tasks p_worker may give it, zero or less when it
--- is full. p_per_context counts over all workers, p_share over the slots of this one.
--- The index has who holds a task, and nothing that changes while it runs.
+-- For every context that runs something: how many more tasks p_worker may give it, zero or less when it is full.
+-- p_per_context limits the tasks on all workers, p_share those on this one. The index has the holder of a task, and
+-- nothing that changes while the task runs.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
@@ -15,9 +15,9 @@ LANGUAGE sql STABLE AS $$
     FROM leased l GROUP BY l.context_id
 $$;
 
--- Whether calls of this client may run: nobody locked it out, and behind a program that a person signed in
--- there still are the person, their role, their consent and the program. (`domain.clients.principals._of_oauth` says
--- the same of its tokens.)
+-- Whether calls of this client may run: it is not locked out, and for a program that a person signed in, the person,
+-- their role, their consent and the program still exist. (`domain.clients.principals._of_oauth` has the same rules for
+-- tokens.)
 CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT client.disabled_at IS NULL AND (client.issuer <> 'taskhub/oauth' OR EXISTS (
         SELECT FROM auth_user u
@@ -28,11 +28,11 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         WHERE u.is_active AND 'user:' || u.id = client.subject))
 $$;
 
--- Of tasks that a worker is about to take, keeps those from running that must not run as they are: asks for approval
--- (again) where the tool has changed since people or a rule let the call through, and faults the others with the
--- reason. An approval holds for the definition that was shown with it. A rule that let a call through did so by the
--- definition of that moment. The caller holds their locks; returns which they were. Every batch passes here, so the
--- long way to a client's rights is gone only where they hang on a person.
+-- Of tasks that a worker is about to take, holds back those that must not run as they are: asks for approval (again)
+-- where the tool has changed since people approved the call or a rule let it through, and faults the others with the
+-- reason. An approval is for the definition that was shown with it; a rule decided by the definition of that moment.
+-- The caller holds their locks. Returns the tasks held back. Every batch passes here, so the costly check of a client's
+-- rights is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
@@ -41,8 +41,8 @@ DECLARE
     held_back bigint[] := '{}';
 BEGIN
     FOR unfit IN
-        -- By their ids alone, and first: a plan made while there were few tasks would begin with the tool or the
-        -- client, and read all of theirs.
+        -- First, and by their ids alone: a plan made while there were few tasks would begin with the tool or the
+        -- client, and read all tasks of these.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
             WHERE w.id = ANY (p_ids)
@@ -57,12 +57,12 @@ BEGIN
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
         LEFT JOIN LATERAL (
             SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
-            -- Not `q.id`, of which there is an index: a claim sorts nothing where it need not (claim_tasks), and
-            -- would read in its order every question there ever was.
+            -- Not `q.id`, which has an index: claims avoid sorts (claim_tasks), and this would read all questions there
+            -- ever were in the order of the index.
             ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
         CROSS JOIN LATERAL (
             SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
-                   -- A call that nobody approved goes to the server, which knows best what it has.
+                   -- A call that nobody approved goes to the server, which knows best which tools it has.
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
                         ELSE a.outdated END AS outdated) AS may
@@ -98,24 +98,23 @@ BEGIN
     RETURN held_back;
 END $$;
 
--- At most p_limit runnable tasks become this worker's. A context takes part while it runs fewer than
--- p_per_context tasks in all and fewer than p_share on this worker; what it has beyond that waits its turn.
--- p_scarce are the servers that take fewer than p_limit calls more from this worker, and p_rooms how many each
--- of them takes: what is for a server without room stays queued, and holds up nobody. So does what is for a server that
--- is disabled, which is no reason for a second look before a first one meets it.
--- There are two looks. The first is at the queue as it stands, oldest first, for as many as every context has
--- room for: whatever it finds fits, and nothing is locked in vain. Where nobody is full, no server is scarce and
--- no more than that is queued, it is all there is to do. Otherwise one context's backlog, or one server's, may fill
--- the front of the queue, so the second look goes from context to context and in each from tool to tool, never
--- touching an entry of a context that is full, nor more of a server's than it has room for: its cost is the number
--- of contexts and tools that wait, not of tasks. It visits at most 200 of them, from a start that changes with every
--- claim. A server's places go to the oldest of each context, by lot where there are more, then to the next of each.
--- `r_more` tells whether more could run as soon as a task ends; `r_skipped` that somebody held the lock of
--- a task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
--- `r_since` is where the next claim may start (p_since): what is still queued is not older. A drained
--- backlog leaves pages of dead entries at the start of the index until the next vacuum, and every
--- claim would walk over all of them. Now and then a claim must start from the beginning (null), for
--- what was locked or committed late.
+-- At most p_limit runnable tasks become this worker's. A context gets tasks while it runs fewer than p_per_context in
+-- all and fewer than p_share on this worker; its further tasks wait. p_scarce are the servers that take fewer than
+-- p_limit more calls from this worker, and p_rooms how many each of them takes. Tasks for a server without room stay
+-- queued, and do not hold up others. So do tasks for a disabled server; these alone cause no second look until a first
+-- look meets one.
+-- There are two looks. The first takes the queue as it stands, oldest first, as many as every context has room for:
+-- whatever it finds fits, and nothing is locked in vain. It is enough where no context is full, no server is scarce and
+-- no more than that is queued. Otherwise the backlog of one context or server may fill the front of the queue, so the
+-- second look goes from context to context, and in each from tool to tool. It never touches an entry of a full context,
+-- nor more of a server's than it has room for: its cost grows with the number of waiting contexts and tools, not of
+-- tasks. It visits at most 200 of them, from a start that changes with every claim. A server's places go to the oldest
+-- task of each context, by lot where there are too many, then to the next of each.
+-- `r_more` says whether more tasks could run once a task ends; `r_skipped` that another transaction held the lock of a
+-- task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
+-- `r_since` is where the next claim may start (p_since): nothing queued is older. A drained backlog leaves pages of
+-- dead entries at the start of the index until the next vacuum, and every claim would walk over all of them. From time
+-- to time a claim must start from the beginning (null), to find what was locked or committed late.
 CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
                                        p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
                                        p_who text)
@@ -124,16 +123,16 @@ RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
                context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
                r_held_back bigint[])
--- Its plan may be made, and kept, while the table is still empty or nothing in it is queued: never a whole
--- scan, and what is wanted in the order of an index is read from that one and not sorted. (Such a plan, then 19,000
--- calls queued among 100,000 tasks: 8 ms a claim; with whole scans 48 ms, with sorts 3.5 s. Hash and merge joins make
--- no difference.) And no bitmap scan, because only a plain index scan marks the entries of ended leases as dead. Before
--- Postgres 18 each sort that is needed all the same makes the plan look expensive enough for just-in-time compilation,
--- a second for each claim: our sessions have `jit` off (`config.env`).
+-- Its plan may be made, and kept, while the table is empty or nothing in it is queued. So: no sequential scans, and
+-- rows wanted in the order of an index are read from that index and not sorted. (Such a plan, then 19,000 calls queued
+-- among 100,000 tasks: 8 ms a claim; with sequential scans 48 ms, with sorts 3.5 s. Hash and merge joins make no
+-- difference.) And no bitmap scans, because only a plain index scan marks the entries of ended leases as dead. Before
+-- Postgres 18 each sort that is needed all the same makes the plan look costly enough for just-in-time compilation,
+-- which takes a second for each claim: our sessions have `jit` off (`config.env`).
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_incremental_sort = off AS $$
 DECLARE
-    -- A constant of this claim: a bound of the index scans, as a volatile clock could not be.
+    -- Constant during this claim, so that it can bound an index scan, which a volatile clock cannot.
     moment timestamptz := clock_timestamp();
     start timestamptz := coalesce(p_since - interval '1 second', '-infinity');
     chosen bigint[] := '{}';
@@ -171,10 +170,10 @@ BEGIN
                    (SELECT u.contexts FROM full_up u), (SELECT u.look FROM full_up u)
             INTO batch, seen, latest, full_contexts, look FROM free f;
         ELSE
-            -- The second look. `waiting` steps through the contexts, and in each through the tools, that have something
-            -- queued, one entry of the index each, in the gaps that contexts which are full leave between them. It
-            -- does so from several places at once, most of them by lot: what one look has no time for, another has.
-            -- What could be `=` is compared as a range: then only one index has the order, whatever the statistics say.
+            -- The second look. `waiting` steps through the contexts with something queued, and in each through the
+            -- tools, reading one entry of the index for each, and passing over full contexts. It does so from several
+            -- places at once, most of them random: contexts that one claim does not get to are met by another.
+            -- Comparisons that could be `=` are ranges: then only one index has the order, whatever the statistics say.
             WITH RECURSIVE rooms AS MATERIALIZED (
                 SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
             ), edges AS (
@@ -215,7 +214,7 @@ BEGIN
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
                 WHERE o.server_id <> ALL (paused)
             ), found AS MATERIALIZED (
-                -- One more than fits, to know of what has to wait.
+                -- One more than fits, to know whether some have to wait.
                 SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
                        row_number() OVER (PARTITION BY c.context_id, c.server_id ORDER BY o.runnable_at, o.id) AS n
                 FROM turns c CROSS JOIN LATERAL (
@@ -226,8 +225,8 @@ BEGIN
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id
                     LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
             ), at_servers AS (
-                -- Nobody knows whose turn was the last: by lot, or who came first would have every place until
-                -- nothing of theirs is left. A server without a room of its own takes them all.
+                -- Which context had the last turn is not known, so by lot: else the first would get every place until
+                -- it has nothing left. A server without a limit takes them all.
                 SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.lot) AS place
                 FROM found f
             ), fit AS MATERIALIZED (
@@ -236,7 +235,7 @@ BEGIN
                     FROM at_servers a WHERE a.server_room IS NULL OR a.place <= a.server_room) i
                 WHERE i.turn <= i.room ORDER BY i.turn, i.runnable_at, i.id LIMIT p_limit - cardinality(chosen)
             ), locked AS MATERIALIZED (
-                -- By id: a state that is compared so is no reason to read an index of what is queued.
+                -- By id; the state is compared in a form that keeps the planner from the index of queued tasks.
                 SELECT t.id FROM task t
                 WHERE t.id = ANY (ARRAY(SELECT f.id FROM fit f))
                   AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL
@@ -248,14 +247,14 @@ BEGIN
             INTO batch, fitting, more, full_contexts;
         END IF;
         IF NOT again AND cardinality(paused) > 0 THEN
-            -- By their ids alone, and first, as in th_hold_back.
+            -- First, and by their ids alone, as in th_hold_back.
             WITH taken AS MATERIALIZED (SELECT t.id, t.tool_id FROM task t WHERE t.id = ANY (batch))
             SELECT coalesce(array_agg(w.id), '{}') INTO paused_calls
             FROM taken w JOIN tool o ON o.id = w.tool_id WHERE o.server_id = ANY (paused);
             batch := ARRAY(SELECT b.id FROM unnest(batch) AS b(id) WHERE b.id <> ALL (paused_calls));
         END IF;
         IF cardinality(batch) > 0 THEN
-            -- Calls may have waited for days: some may not run any more (th_hold_back).
+            -- Calls may have waited for days, and some may not run any more (th_hold_back).
             held_back := held_back || th_hold_back(batch);
             UPDATE task SET state = 'working', lease_epoch = lease_epoch + 1, worker = p_worker, message = '',
                    lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)
@@ -292,7 +291,7 @@ BEGIN
     INSERT INTO attempt (task_id, number, worker, started_at)
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
-        -- By their ids alone, and first, as in th_hold_back.
+        -- First, and by their ids alone, as in th_hold_back.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
@@ -300,7 +299,7 @@ BEGIN
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
                t.arguments::text,
-               -- the answer given last to each question of the tool
+               -- the latest answer to each question of the tool
                coalesce((
                    SELECT jsonb_object_agg(q.upstream_key, q.response::jsonb) FROM question q
                    WHERE q.task_id = t.id AND q.state = 'answered' AND q.upstream_key <> ''
@@ -313,8 +312,8 @@ BEGIN
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;
 
--- Lengthens the leases this worker holds; tells which of them are wanted cancelled. A task
--- that is not in the answer is no longer this worker's.
+-- Renews the leases that this worker holds, and says for which tasks cancellation was requested. A task that is not in
+-- the answer is no longer this worker's.
 CREATE OR REPLACE FUNCTION renew_leases(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
     UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)

@@ -1,4 +1,4 @@
-"""Creation: from a call to a durable task."""
+"""Creation: makes a durable task of a call."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from taskhub.store import statements
 
 
 class _Made(NamedTuple):
-    """What became of the task numbered `n`: made, or an earlier one of its key that `existed`; `reused` when that
+    """The outcome for the task numbered `n`: made, or an earlier task of its key that `existed`; `reused` when that one
     was another call."""
 
     n: int
@@ -56,9 +56,8 @@ TTL_RANGE_MS = (1_000, 2_592_000_000)
 def create_task(new: NewTask, actor: Actor) -> Created:
     """Make the task durable; when this returns, any process can read it (T26-18).
 
-    With an idempotency key that this context used before and the same tool and arguments,
-    the earlier task is returned. If the tool's policy asks for approval of these arguments,
-    the task is born waiting for it.
+    With an idempotency key that this context used before for the same tool and arguments, the earlier task is returned.
+    If the tool's policy asks for approval of these arguments, the task begins by waiting for it.
 
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
     `Unavailable`; nothing is stored then.
@@ -70,8 +69,8 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
 
 def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
-    """`create_task` for each, in one transaction: what it returns or raises, in order. One that is
-    refused does not touch the others. Raises `Unavailable` for all of them."""
+    """`create_task` for each, in one transaction: what it returns or raises, in order. A refused task does not affect
+    the others. Raises `Unavailable` for all of them."""
     outcomes: dict[int, Created | Exception] = {}
     drafts: list[_Draft] = []
     for n, (new, actor) in enumerate(wanted):
@@ -87,7 +86,7 @@ def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exce
         if len(drafts) == 1:
             outcomes[drafts[0].n] = error
             drafts = []
-        # One of them spoiled the statement for all: each by itself.
+        # One of them made the statement fail for all: try each by itself.
         for draft in drafts:
             try:
                 outcomes.update(_store([draft]))
@@ -131,7 +130,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "tool": tool.id,
         "tool_name": tool.exposed_name,
         "revision": new.revision,
-        "arguments": jsonx.encode(new.arguments).decode(),  # a text in there, which may hold what none of SQL can
+        "arguments": jsonx.encode(new.arguments).decode(),  # as text, which may hold what no SQL value can
         "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
         "tool_digest": tool.digest,
         "answers": new.answers,
@@ -170,13 +169,13 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
         else:
             outcomes[made.n] = _created(by_number[made.n], made)
     for n in by_number.keys() - outcomes.keys():
-        # The earlier task of this key was purged between the two looks.
+        # The earlier task of this key was purged since it was found.
         outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
     return outcomes
 
 
 def _who(drafts: Sequence[_Draft]) -> str:
-    """Who asks for them: one actor for all as a rule, else each by its task (see task_record)."""
+    """Who asks for the tasks: usually one actor for all, else one for each task (see `task_record`)."""
     actors = {draft.actor for draft in drafts}
     if len(actors) == 1:
         return who(drafts[0].actor)
@@ -194,7 +193,7 @@ def _created(draft: _Draft, made: _Made) -> Created:
         known = task_by_id(made.id)
         assert known is not None  # found by its key in the statement before
         return Created(task=known, existed=True)
-    # A new task is what was just written: no second round trip to read it back.
+    # A new task has the values that were just written: no second round trip to read it back.
     new = draft.new
     return Created(
         task=TaskRecord(
@@ -243,13 +242,13 @@ _live: dict[int, tuple[float, int]] = {}
 
 
 def forget_counts() -> None:
-    """Count anew at the next creation."""
+    """Count again at the next creation."""
     _live.clear()
 
 
 def _check_limit(context_id: int) -> None:
-    """Live tasks are counted once a second per process and context, plus what this process made
-    since: exact counting under a lock would put every creation of a busy client in one line."""
+    """Raises `LimitReached` at the limit. Live tasks are counted once a second for each process and context, plus those
+    that this process has made since: exact counting under a lock would serialize the creations of a busy client."""
     now = time.monotonic()
     until, count = _live.get(context_id, (0.0, 0))
     if until < now:
@@ -261,15 +260,15 @@ def _check_limit(context_id: int) -> None:
 
 
 def _known(context_id: int, key: str) -> bool:
-    """Whether the key made a task before: its replay is answered also at the limit."""
+    """Whether the key has made a task before: repeating that call is answered even at the limit."""
     return _KNOWN(context=context_id, key=key)
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:
-    """The approval that the tool's policy wants for these arguments, if any.
+    """The approval that the tool's policy wants for these arguments; `None` for none.
 
-    `approval_when` maps argument names to the value that calls for approval; empty means
-    always. A call that cannot be told from such a one asks too (`domain.rules.conditions`).
+    `approval_when` maps argument names to the values that call for approval; empty means always. A call that cannot be
+    told from such a call needs approval too (`domain.rules.conditions`).
     """
     if not tool.approval:
         return None

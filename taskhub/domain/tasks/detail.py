@@ -33,7 +33,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class ReadRow:
-    """How often a client was given what came of the task."""
+    """How often a client was given the result of the task."""
 
     client: str
     count: int
@@ -77,23 +77,23 @@ class TaskQuestion:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What was asked."""
+        """The params of the question."""
         return self.asked.found
 
     @property
     def unreadable(self) -> str:
-        """Why `params` are empty although something was asked."""
+        """Why `params` are empty although the question has some."""
         return self.asked.unreadable
 
     @property
     def approvals(self) -> int:
-        """How many approved so far."""
+        """How many people have approved so far."""
         return sum(1 for vote in self.votes if vote.verdict == "approve")
 
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A task this one was run again from, or as."""
+    """A task that this one ran again, or one that ran this one again."""
 
     public_id: str
     state: State
@@ -103,10 +103,10 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """A task as its page shows it. `live_workers` could take it; while it is queued, `running_there` counts what
-    runs at its server, and `ahead` what waits for that server and came before, among the first `QUEUE` of all. Its
-    server could not be reached since `away_since`, and is tried again at `retry_at`. `tool_rule`: which arguments its
-    tool's policy names now.
+    """A task for its page. `live_workers`: workers that could take it. While it is queued, `running_there` counts the
+    tasks that run at its server, and `ahead` those that wait for the server and come before it, among the first `QUEUE`
+    of the queue. `away_since`: since when the server cannot be reached; `retry_at`: when it is tried again.
+    `tool_rule`: the arguments that the present policy of its tool names.
     """
 
     task: TaskRecord
@@ -151,7 +151,7 @@ class TaskDetail:
 
     @property
     def called(self) -> str:
-        """The call's arguments in a few words, as `InboxItem` has it of an approval of this call."""
+        """The call's arguments in a few words, the same as in `InboxItem` for an approval of this call."""
         given = self.arguments if isinstance(self.arguments, dict) else {}
         asked = next((each.params for each in self.questions if each.kind is QuestionKind.APPROVAL), None)
         if asked is None:
@@ -175,8 +175,8 @@ _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 
 def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail | None:
-    """The task if it belongs to the tenant. Of long histories the newest events and log lines, of the latter without
-    the newest `skip`."""
+    """The task if it belongs to the tenant. Of long histories only the newest events and log lines; `skip` leaves out
+    that many of the newest log lines."""
     found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
     if found is None:
         return None

@@ -1,8 +1,8 @@
--- The changes of a task, one function each: lock, check, change, record once. Python calls
--- them from the modules beside this file; the promise of each stands there.
+-- The changes of a task, one function each: lock, check, change, record once. The modules beside this file call them
+-- and document what each promises.
 
--- A hint about a task: what kind of news, and ids only. Whoever runs a cancelled task must hear of it, also
--- where the cancellation ended it at once. STABLE, as `concat_ws` is, or it would not be inlined.
+-- A hint about a task: the kind of news, and ids only. The worker that runs a cancelled task must hear of it, even if
+-- the cancellation ended the task at once. STABLE, as `concat_ws` is, or it would not be inlined.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
                                WHEN t.cancel_requested_at IS NOT NULL
@@ -10,12 +10,12 @@ CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $
                                ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
 $$;
 
--- The error of a task that the hub itself ends, as JSON text: a sentence for people, a word for programs.
+-- The error of a task that the hub itself ends, as JSON text: a sentence for people, a code for programs.
 CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT json_build_object('code', -32603, 'message', message, 'data', json_build_object('reason', reason))::text
 $$;
 
--- As core.words.waiting_for_approval.
+-- The same as core.words.waiting_for_approval.
 CREATE OR REPLACE FUNCTION th_waiting_for_approval("group" text, counted bigint, quorum int) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN "group" <> '' THEN th_words('waiting_approval_by', "group", counted::text, quorum::text)
@@ -40,8 +40,8 @@ BEGIN
     END IF;
 END $$;
 
--- What every projection reads, as one row. `open_questions` is null when nothing is open. That a server is disabled is
--- told here and stored with none of its calls, of which there may be many.
+-- The row that every projection reads. `open_questions` is null when nothing is open. That a server is disabled is said
+-- here, and not stored with its calls, of which there may be many.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
@@ -61,9 +61,9 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;
 
--- Makes the tasks of p_wanted (what a task is born with; n numbers them) durable, in one statement
--- for all of them. A key that its context used before makes nothing: the row names the earlier task
--- and r_existed, or r_reused when that was another call.
+-- Makes the tasks of p_wanted (the columns of new tasks; n numbers them) durable, in one statement for all of them. For
+-- a key that its context used before no task is made: the row names the earlier task, with r_existed, or with r_reused
+-- when that was another call.
 CREATE OR REPLACE FUNCTION create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -95,7 +95,7 @@ BEGIN
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
                    session, request_id, progress_token, handle, client_task_id, keep_ms,
                    statement_timestamp(), statement_timestamp()
-            -- In one order for everybody, or two batches could wait for each other's keys.
+            -- In the same order in every transaction, or two batches could wait for each other's keys.
             FROM wanted ORDER BY context, key, n
             ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
             RETURNING id, public_id, created_at
@@ -118,7 +118,7 @@ BEGIN
         PERFORM th_wake_workers();
     END IF;
     IF cardinality(missing) > 0 THEN
-        -- Whoever made them has committed, because the index made us wait.
+        -- The transaction that made them has committed, since the index made us wait for it.
         RETURN QUERY
             SELECT i.n, true, t.arguments_digest <> decode(i.digest, 'hex') OR t.tool_id <> i.tool, t.id, t.created_at
             FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
@@ -133,7 +133,7 @@ DECLARE
 BEGIN
     SELECT l INTO latest FROM jsonb_array_elements(p_lines) WITH ORDINALITY AS e(l, n)
     WHERE l ->> 'level' = 'progress' ORDER BY n DESC LIMIT 1;
-    -- The lines go first: whoever reads the task after the hint finds them.
+    -- The lines are stored first, so that they are there for readers of the task after the hint.
     PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -152,11 +152,11 @@ BEGIN
     RETURN true;
 END $$;
 
--- The tools of p_ended are done: an array of {id, epoch, result, is_error, message}. Returns the ids of
--- the tasks that are finished now; one that is missing was not this worker's any more. One statement
--- for all of them: opening the table's indexes and reading its CHECKs costs more than a row.
+-- Stores the results of p_ended: an array of {id, epoch, result, is_error, message}. Returns the ids of the tasks that
+-- are finished now; a missing one was no longer this worker's. One statement for all of them: opening the table's
+-- indexes and reading its CHECKs costs more than a row.
 CREATE OR REPLACE FUNCTION finish_tasks(p_ended json, p_who text) RETURNS SETOF bigint
--- A plan made for an empty table must not hurt later.
+-- A plan made for an empty table must not be slow later.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     ended record;
@@ -167,7 +167,7 @@ BEGIN
             SELECT * FROM json_to_recordset(p_ended)
                 AS i(id bigint, epoch int, result text, is_error boolean, message text)
         ), held AS MATERIALIZED (
-            -- In one order for everybody, or two batches could wait for each other.
+            -- In the same order in every transaction, or two batches could wait for each other.
             SELECT g.*, t.state FROM given g JOIN task t ON t.id = g.id
             WHERE t.lease_epoch = g.epoch AND th_held(t.lease_until) ORDER BY t.id FOR UPDATE OF t
         ), unanswered AS (
@@ -209,7 +209,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The worker stopped a task whose cancellation was asked for.
+-- Ends a task as cancelled whose tool the worker has stopped, as requested.
 CREATE OR REPLACE FUNCTION settle_cancel(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -226,8 +226,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Gives a task back: the server was not there, or the worker stops. A tool that had started and
--- may not run twice is faulted instead, so that a person decides.
+-- Gives a task back: the server was not there, or the worker ends. A task whose tool had started and may not run twice
+-- is faulted instead, so that a person decides.
 CREATE OR REPLACE FUNCTION release(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
                                       p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -242,7 +242,7 @@ BEGIN
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     IF held.cancel_requested_at IS NOT NULL THEN
-        -- Nobody would take it again, and nobody would end it.
+        -- No worker would take it again, and nothing else would end it.
         UPDATE task SET state = 'cancelled', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
                message = th_words(CASE WHEN p_started THEN 'cancelled_unconfirmed' ELSE 'cancelled_unstarted' END)
         WHERE id = p_id;
@@ -269,14 +269,14 @@ LANGUAGE sql AS $$
     WHERE task_id = p_id AND number = p_epoch AND ended_at IS NULL
 $$;
 
--- What is said of a task that is cancelled while nobody runs it: one that has asked, or whose worker was lost, did run.
+-- The message of a task that is cancelled while no worker has it. It did run if it has asked, or its worker was lost.
 CREATE OR REPLACE FUNCTION th_cancelled_idle(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT th_words(CASE WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('asked', 'lost'))
                          THEN 'cancelled_between' ELSE 'cancelled_unstarted' END)
 $$;
 
--- Records the wish. A task nobody runs ends at once; a running one is told through its lease.
--- Returns the state after: 'unknown' when there is no such task.
+-- Records the request. A task that no worker runs ends at once; the worker of a running one learns of it by its lease.
+-- Returns the state after that; 'unknown' when there is no such task.
 CREATE OR REPLACE FUNCTION request_cancel(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -300,8 +300,8 @@ BEGIN
     RETURN held.state;
 END $$;
 
--- Ends the task as cancelled before it returns, also where a worker runs it: what the worker does from
--- here on is dropped. Returns 'unknown', the state it had ended in before, or '' if this cancelled it.
+-- Ends the task as cancelled before it returns, even while a worker runs it: later writes of the worker are dropped.
+-- Returns 'unknown', the state in which it had ended before, or '' if this cancelled it.
 CREATE OR REPLACE FUNCTION cancel_now(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -324,13 +324,13 @@ BEGIN
     RETURN '';
 END $$;
 
--- Everything that time alone brings about; run often, by anybody. Returns how many tasks changed.
+-- Makes the changes that time alone brings about. Run often, by any worker. Returns how many tasks changed.
 CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     changed int := 0;
-    -- A constant of this sweep: a bound of an index scan, as a volatile clock could not be.
+    -- Constant during this sweep, so that it can bound an index scan, which a volatile clock cannot.
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
@@ -364,7 +364,7 @@ BEGIN
             PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
         END IF;
     END LOOP;
-    -- Questions nobody answered in time.
+    -- Questions that were not answered in time.
     FOR t IN
         SELECT id, lease_epoch FROM task WHERE state = 'input_required' AND EXISTS (
             SELECT 1 FROM question q WHERE q.task_id = task.id AND q.state = 'open' AND q.due_at < clock_timestamp())
@@ -378,14 +378,14 @@ BEGIN
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;
-    -- The time to live slides while people are being waited for.
+    -- The time to live is extended while people are being waited for.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
            ttl_ms = least(2592000000,
                           (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
     WHERE id = ANY (ARRAY(
         SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
             AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
-    -- Past its time and never run: it will not be.
+    -- Expired before any run: such a task will not run any more.
     FOR t IN
         SELECT id FROM task WHERE state = 'queued' AND expires_at < moment
         ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
@@ -395,7 +395,7 @@ BEGIN
                error = th_error(th_words('expired'), 'expired')
         WHERE id = t.id;
     END LOOP;
-    -- Runnable tasks always have a wake-up.
+    -- There is always a wake-up for runnable tasks.
     IF EXISTS (SELECT 1 FROM task
                WHERE state = 'queued' AND runnable_at < moment - interval '5 seconds') THEN
         PERFORM pg_notify('taskhub', 'w');

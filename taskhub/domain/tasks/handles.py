@@ -1,4 +1,4 @@
-"""Tasks as the wires of 2025 look for them: by the handles that were given out, by session and by key."""
+"""Tasks as the 2025 wires look them up: by the handles that were given out, by session and by key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.store import statements
 
 LOOKED_AT = 500
-"""Newest tasks of a client in which `tasks/list` finds a page; only behind them it asks the other way round."""
+"""Newest tasks of a client in which `tasks/list` looks for a page; only beyond them it uses another index."""
 
 _ASKING = statements.many("asking_tasks", TaskRecord)
 _KEYED = statements.maybe("keyed_task", TaskRecord)
@@ -25,18 +25,18 @@ _FORGET = statements.maybe("forget_task", str)
 
 
 def asking_tasks(session_id: int) -> list[TaskRecord]:
-    """The session's tasks that wait for an answer. Not a call whose own stream is yet to open: it
-    asks there, and would ask a second time."""
+    """The session's tasks that wait for an answer. Not a call whose own stream has yet to open: the question is asked
+    there, and would be asked twice."""
     return _ASKING(session=session_id)
 
 
 def keyed_task(context_id: int, key: str) -> TaskRecord | None:
-    """The context's task of this idempotency key, unless the wire has forgotten it."""
+    """The context's task with this idempotency key, unless it has expired for its owner."""
     return _KEYED(context=context_id, key=key)
 
 
 def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bool]]:
-    """The session's tasks with a handle that changed after `since`, in that order, and whether a stream
+    """The session's tasks with a handle that changed after `since`, in the order of the changes, and whether a stream
     waits for each; at most 100."""
     return _CHANGED(session=session_id, since=since)
 
@@ -44,8 +44,8 @@ def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bo
 def handed_out(
     context_id: int, revisions: Sequence[str], before: int | None, limit: int, *, session_id: int | None = None
 ) -> list[tuple[int, TaskRecord]]:
-    """The context's tasks of these revisions whose handles were given out and that the wire has not
-    forgotten, newest first, from `before` (a task's internal id) on; of one session only if it is named."""
+    """The context's tasks of these revisions whose handles were given out and that have not expired for their owner,
+    newest first, with internal ids below `before`; with `session_id` only those of the session."""
     before, wanted = _NEWEST if before is None else before, list(revisions)
     if session_id is None:
         found = _HANDED_OUT(context=context_id, revisions=wanted, before=before, looked_at=LOOKED_AT, most=limit)
@@ -57,13 +57,13 @@ def handed_out(
 
 
 def hand_out(task_id: int) -> None:
-    """The caller gets a handle of a task that it had waited for before."""
+    """Record that the caller, who had waited for the task, was given a handle of it."""
     _HAND_OUT(task=task_id)
 
 
 def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:
-    """The wire forgets an ended task now; the console keeps it as long as any. `False` for one that
-    has not ended (T1686-15)."""
+    """Expire an ended task for its owner now; the console keeps it as long as any other. `False` for a task that has
+    not ended (T1686-15)."""
     with transaction.atomic():
         public_id = _FORGET(task=task_id)
         if public_id is not None:

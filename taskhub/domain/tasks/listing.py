@@ -1,7 +1,7 @@
-"""Pages of tasks: newest first, keyed by id, so that page 10,000 costs what page 1 costs.
+"""Pages of tasks: newest first, keyed by id, so that page 10,000 costs as much as page 1.
 
-What no index answers (text, age, tool) looks at a part of the ids for each page, and the page says so: the next one
-goes on below it. Counts are of the newest part, and stop at `COUNTED`.
+For filters without an index (text, age, tool) each page looks at a range of ids only, and says so: the next page goes
+on below it. Counts are of the newest range, and stop at `COUNTED`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from taskhub.store.models import AuthContext, Tool
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
 TEXT_WINDOW: Final = 5_000
-"""Ids looked at for one page by tool and age, which are columns, and for a text, which may stand anywhere."""
+"""Ids looked at for one page: by tool and age, which are columns; and by text, which may be anywhere in the task."""
 
 COUNTED: Final = 1_000
 SUMMARY: Final = 400
@@ -31,19 +31,19 @@ TABS: Final = ("queued", "working", "input_required", "finished", "error", "faul
 """Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
 
 PARTS: Final = {"people": "input_required", "client": "input_required", "failed": "error"}
-"""Further lists, each shown before a tab: what waits for people, and for the calling client; all that failed, `error`
-or `faulted`."""
+"""Further lists, each shown before a tab: tasks that wait for people, or for the calling client; and all that failed,
+`error` or `faulted`."""
 
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
-"""Since a task was made."""
+"""Seconds since a task was made."""
 
 ENDED: Final[dict[str, int]] = {"ended-24h": 86_400}
-"""Since it ended."""
+"""Seconds since it ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
-    """What a list of tasks is narrowed to. Empty values mean everything."""
+    """The filter of a list of tasks. Empty values mean everything."""
 
     tab: str = ""
     tool: str = ""
@@ -61,8 +61,8 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """One line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: which of them the tool's
-    policy names now; `waiting_for` is `people`, `client` or empty.
+    """A line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: the arguments that the present
+    policy of the tool names; `waiting_for` is `people`, `client` or empty.
     """
 
     id: int
@@ -91,14 +91,14 @@ class TaskRow:
 
     @property
     def called(self) -> str:
-        """The arguments in a few words, those first that tell calls of the tool apart."""
+        """The arguments in a few words, first those that tell calls of the tool apart."""
         return calls.short(calls.begun(self.given), self.tool_rule)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows and the cursor of the page after; `None` on the last one. Where only a part was looked at there may be
-    more although the page is not full."""
+    """Rows, and the cursor of the next page, `None` on the last one. Where only a range was looked at, there may be a
+    next page although this one is not full."""
 
     rows: tuple[TaskRow, ...]
     next_before: int | None
@@ -106,7 +106,7 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True)
 class TabCount:
-    """How many tasks a tab holds; `more` when counting stopped at `COUNTED`."""
+    """How many tasks a tab has; `more` when counting stopped at `COUNTED`."""
 
     tab: str
     count: int
@@ -115,7 +115,7 @@ class TabCount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """How many tasks each tab holds; how many that which is shown, and the ids of its first ones."""
+    """How many tasks each tab has, how many the open one has, and the ids of its first tasks."""
 
     queued: int
     working: int
@@ -130,7 +130,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the list can be narrowed to."""
+    """The choices of the filters."""
 
     tools: tuple[str, ...]
     clients: tuple[tuple[int, str], ...]
@@ -139,7 +139,7 @@ class Choices:
 def task_list(
     tenant_id: int, wanted: TaskFilter, *, before: int | None = None
 ) -> tuple[tuple[TabCount, ...], TaskPage]:
-    """`tab_counts` and `task_page`. A text is looked for once for both: the counts are those of the first page, and
+    """`tab_counts` and `task_page`. For a text both share one search: the counts are made with the first page, and
     further pages have none."""
     if not wanted.text:
         return tab_counts(tenant_id, wanted), task_page(tenant_id, wanted, before=before)
@@ -154,8 +154,8 @@ def task_list(
 
 
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
-    """The newest tasks with ids below `before`. One query; where only a part is looked at up to two more, to know
-    where it is and whether there is anything below it."""
+    """The newest tasks with ids below `before`. One query; where only a range is looked at, up to two more, to find the
+    range and whether there is anything below it."""
     above = _above(wanted, before)
     given = {**_conditions(tenant_id, wanted, above), **_tab(wanted)}
     found = _PAGE(**given, before=before, given=calls.BEGINNING, most=limit + 1)
@@ -163,9 +163,9 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab holds under the rest of the filter, but for a text, which only `task_list` looks for;
-    where one of `PARTS` is wanted, that too. One query, and one more where only the newest are looked at, and for what
-    waits for people or for clients."""
+    """How many tasks each tab has under the rest of the filter, without its text, which only `task_list` searches for;
+    if one of `PARTS` is open, that too. One query; another where only a range is looked at, and for tasks that wait for
+    people or clients."""
     given = _conditions(tenant_id, wanted, _above(wanted))
     del given["text"]
     counts = dict(_COUNTS(**given, most=COUNTED + 1))
@@ -188,7 +188,7 @@ def choices(tenant_id: int) -> Choices:
 
 
 def summarized(text: str) -> str:
-    """Arguments on one line: `service: api, version: 1.2`. `text` is JSON, perhaps cut short."""
+    """Arguments on one line: `service: api, version: 1.2`. `text` is JSON, and may be cut off."""
     try:
         arguments = json.loads(text)
     except ValueError:
@@ -202,12 +202,12 @@ def summarized(text: str) -> str:
 
 
 def _tab(wanted: TaskFilter) -> dict[str, object]:
-    """What the tab that is wanted holds, as the statements take it; `None` for what does not matter."""
+    """The conditions of the open tab, as the statements take them; `None` for those that do not matter."""
     return {"state": wanted.tab or None, "error": None, "failed": None, "people": None, **_TABS.get(wanted.tab, {})}
 
 
 def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabCount, ...]:
-    """Of all tabs, the part before that which it is of."""
+    """The counts of all tabs, with an open part before the tab that it belongs to."""
     counts: list[tuple[str, int]] = []
     for tab in TABS:
         counts += [(name, count) for name, count in part.items() if PARTS[name] == tab]
@@ -216,7 +216,7 @@ def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabC
 
 
 def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: bool) -> TaskPage:
-    """The page of these rows. One that is not full may have more below what was looked at."""
+    """The page with these rows. If it is not full, there may be more below the range that was looked at."""
     if full:
         return TaskPage(rows=tuple(rows), next_before=rows[-1].id)
     below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
@@ -224,14 +224,14 @@ def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: 
 
 
 def _above(wanted: TaskFilter, before: int | None = None) -> int | None:
-    """Below which ids nothing is looked at; `None` where everything is."""
+    """The id down to which the range reaches, exclusive; `None` where all ids are looked at."""
     if wanted.window is None:
         return None
     return (_NEWEST() if before is None else before - 1) - wanted.window
 
 
 def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[str, object]:
-    """What the statements narrow to; `None` for what is not asked for."""
+    """The conditions for the statements; `None` for those that are not set."""
     return {
         "tenant": tenant_id,
         "above": above,
@@ -257,4 +257,4 @@ _TABS: Final[dict[str, dict[str, object]]] = {
     "client": {"state": "input_required", "people": False},
     "failed": {"state": None, "failed": True},
 }
-"""What is not just a state."""
+"""Tabs that are not just a state."""

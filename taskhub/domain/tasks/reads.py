@@ -29,8 +29,8 @@ _STORE_READS = statements.none("store_reads")
 
 
 def owned_task(context_id: int, public_id: str) -> TaskRecord | None:
-    """The task, if it belongs to the context and the wire has not forgotten it: an ended task
-    past its ttl is gone for its owner, though the console still keeps it."""
+    """The task, if it belongs to the context and has not expired: an ended task past its ttl is gone for its owner,
+    though the console still keeps it."""
     return _OWNED(public_id=public_id, context=context_id)
 
 
@@ -45,12 +45,12 @@ def owned_tasks(wanted: Sequence[tuple[int, str]]) -> list[TaskRecord | None]:
 
 
 def task_versions(public_ids: Sequence[str]) -> dict[str, int]:
-    """How far each of these tasks is, whoever owns it, by its public id. What is gone is left out."""
+    """The version of each of these tasks, whoever owns it, by its public id. Missing tasks are left out."""
     return dict(_VERSIONS(public_ids=list(public_ids)))
 
 
 def task_by_id(task_id: int) -> TaskRecord | None:
-    """The task, whoever owns it: for callers that have checked."""
+    """The task, whoever owns it: for callers that have checked the owner."""
     return _BY_ID(task=task_id)
 
 

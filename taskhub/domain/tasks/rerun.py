@@ -13,10 +13,9 @@ from taskhub.store.models import Task
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
     """A new task with the same tool, arguments and owner; the old one stays as it is.
 
-    The policy is the tool's present one, so an approval is asked for anew. The first call's
-    idempotency key and answers are not taken along. Raises `NotFound` for another tenant's
-    task, `Refused` while the task is live or when its tool is disabled or gone, and what
-    `create_task` raises.
+    The tool's present policy applies, so approval is asked for again. The first call's idempotency key and answers are
+    not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live or when its tool is
+    disabled or gone, and what `create_task` raises.
     """
     old = Task.objects.select_related("tool__server").filter(public_id=public_id, tenant_id=tenant_id).first()
     if old is None:

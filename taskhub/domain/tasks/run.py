@@ -26,8 +26,8 @@ LINES_KEPT = 2_000
 
 
 class _Taken(NamedTuple):
-    """A task that was claimed, and in each row the same of the whole claim; where nothing was claimed, one row
-    whose `id` is `None`. JSON is text."""
+    """A claimed task, and, the same in each row, facts about the whole claim. Where nothing was claimed, one row whose
+    `id` is `None`. JSON is text."""
 
     id: int | None
     public_id: str
@@ -65,10 +65,10 @@ _RELEASE = statements.one("release", bool)
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What `claim_tasks` took: `more` tells that others wait for a task to end (a free place here, or
-    in what their client may run at once), `since` where the next claim may start, `skipped` that somebody
-    held the lock of a task that waits for nothing else, `held_back` the tasks that may not run any more, or
-    not before they are approved again: they have left the queue, and others may be behind them."""
+    """What `claim_tasks` took. `more`: others wait for a task to end (for a slot here, or for their client's limit).
+    `since`: where the next claim may start. `skipped`: the lock of a task that waits for nothing else was held.
+    `held_back`: tasks that may not run any more, or not before they are approved again; they have left the queue, and
+    others may be behind them."""
 
     tasks: list[Claim]
     more: bool
@@ -88,18 +88,18 @@ def claim_tasks(
     scarce: Mapping[int, int] = MappingProxyType({}),
     since: datetime | None = None,
 ) -> Claimed:
-    """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task somebody else
-    holds, never one whose cancellation was asked for, whose tool was turned off, whose client was locked
-    out, or whose tool changed since it was approved. Tells nobody of what it took: see `announce_running`.
+    """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task that another worker holds, nor
+    one whose cancellation was requested, whose tool was turned off, whose client was locked out, or whose tool has
+    changed since it was approved. Sends no hint of what it took: see `announce_running`.
 
-    An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default: as
-    many as it may run in all); what it has beyond that hides nobody else's.
+    An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default:
+    `per_context`); its further tasks do not hide those of others.
 
-    `scarce` tells of each server that takes fewer than `limit` calls more from this worker how many it takes,
-    which may be none: the tasks of others pass those that wait for it.
+    `scarce` holds each server that takes fewer than `limit` more calls of this worker, and how many it takes, which may
+    be none: tasks for other servers pass those that wait for it.
 
-    With `since` of the claim before, what became runnable more than a second earlier is not looked
-    at: every few seconds a claim must go without it, for what was locked or committed late.
+    With `since` of the claim before, tasks that became runnable more than a second earlier are not looked at: every few
+    seconds a claim must go without it, to find those that were locked or committed late.
     """
     found = _CLAIM(
         worker=worker,
@@ -116,8 +116,8 @@ def claim_tasks(
         return Claimed([], False, None)
     held_back = tuple(found[0].held_back or ())
     announce(*held_back)
-    # What is stored was vetted on its way in; the strict limits could refuse the sum of it, and with
-    # one task the whole batch would be claimed and never run.
+    # Stored values were checked when they came in. The strict limits could refuse them all together, and then the whole
+    # batch would be claimed and never run.
     claims = [
         Claim(
             task_id=row.id,
@@ -146,20 +146,20 @@ def claim_tasks(
 
 
 def announce_running(*task_ids: int) -> None:
-    """Tell everybody that these are being worked on. For those that take a moment: most tools are
-    done before anybody could look, and their end is news enough."""
+    """Send hints that these tasks are running. Only for those that take a moment: most tools are done before anybody
+    could look, and the hint of their end is enough."""
     announce(*task_ids)
 
 
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
-    """Lengthen the leases of `held` (task id, epoch). Returns the tasks still held, each with
-    whether its cancellation is wanted; a task that is missing belongs to somebody else now."""
+    """Renew the leases of `held` (task id, epoch). Returns the tasks still held, each with whether its cancellation was
+    requested; a missing task is another worker's now."""
     tasks, epochs = [task for task, _ in held], [epoch for _, epoch in held]
     return dict(_RENEW(worker=worker, tasks=tasks, epochs=epochs, lease_seconds=lease_seconds))
 
 
 def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
-    """Store what the tool said. `False`: the lease is lost."""
+    """Store lines that the tool has sent. `False`: the lease is lost."""
     body = [
         {"level": line.level, "text": jsonx.repaired(line.text), "progress": line.progress, "total": line.total}
         for line in lines
@@ -177,9 +177,9 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
 def ask(
     claim: Claim, asked: Sequence[NewQuestion], *, upstream_state: str | None, message: str, live: bool, actor: Actor
 ) -> bool:
-    """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the
-    answers. What came with the call as an answer to one of them is stored as its client's decision,
-    and with nothing left open the task is runnable at once. `False`: the lease is lost."""
+    """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the answers. An answer to one
+    of them that came with the call is stored as its client's decision; if no question is left open, the task is
+    runnable at once. `False`: the lease is lost."""
     given = [] if live else _given(claim, asked)
     return change(
         _ASK,
@@ -196,8 +196,8 @@ def ask(
 
 
 def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
-    """Of the answers that came with the call, those that count: to a question that its client may
-    answer, that is asked for the first time, and that they fit. The others ask (B26-65)."""
+    """The answers that came with the call and count: to a question that the client may answer, that is asked for the
+    first time, and that the answer fits. All other questions are asked (B26-65)."""
     given, found = claim.given or {}, []
     for question in asked:
         response = given.get(question.key, given.get(question.upstream_key))
@@ -212,8 +212,8 @@ def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
 def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
     """Store the tool's result: the task is finished. `False`: too late, nothing changed.
 
-    Text that Postgres or JSON cannot carry is repaired (U+FFFD), never refused: finished work
-    is not lost to encoding.
+    Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a finished result can always be
+    stored.
     """
     (done,) = finish_tasks([(claim, result)], actor=actor)
     if isinstance(done, Exception):
@@ -229,7 +229,7 @@ def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor)
     except (Refused, psycopg.Error) as error:
         if len(ended) == 1:
             return [error]
-    # One of them spoiled the statement for all: each by itself.
+    # One of them made the statement fail for all: try each by itself.
     return [outcome for one in ended for outcome in finish_tasks([one], actor=actor)]
 
 
@@ -265,13 +265,13 @@ def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
 
 
 def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
-    """The tool has stopped as asked: the task is cancelled. `False`: nothing was asked, or too late."""
+    """The tool has stopped as requested: the task is cancelled. `False`: that was not requested, or too late."""
     return change(_SETTLE, claim.task_id, task=claim.task_id, epoch=claim.epoch, message=message, who=who(actor))
 
 
 def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
-    """Give the task back, to be claimed again after `delay_seconds`. One that had `started` and
-    may not run twice is faulted instead, its outcome being unknown."""
+    """Give the task back, to be claimed again after `delay_seconds`. If the tool had `started` and may not run twice,
+    the task is faulted instead: its outcome is unknown."""
     return change(
         _RELEASE,
         claim.task_id,

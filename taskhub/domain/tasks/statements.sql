@@ -50,8 +50,8 @@ WHERE v.session_id = :session AND v.state = 'input_required'
 ORDER BY v.id;
 
 -- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
--- What ended before has not changed since, but for the moment between the two stamps and its commit; of the others a
--- session has few.
+-- Tasks that ended before `since` have not changed after it, but for the moment between the two timestamps and the
+-- commit; other tasks of a session are few.
 SELECT {task_columns}, exists(SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
 FROM task_view AS v
 WHERE v.id IN (
@@ -67,10 +67,10 @@ t.context_id = :context AND t.revision = any(:revisions) AND t.handle AND t.id <
 */
 
 -- read: handed_out(context bigint, revisions text[], before bigint, looked_at int, most int) -> list[TaskRecord]
--- Of what the wire has not forgotten, the newest. Mostly that is among the client's newest tasks. Where these are of
--- other revisions or forgotten, as after a long pause, nothing tells how far down the next one is: then what is not
--- forgotten yet is looked up by that, which leaves all the history out. The clock is that of the statement: one that
--- runs on during it is no bound for an index.
+-- The newest tasks that have not expired for their owner. Mostly they are among the client's newest tasks. Where those
+-- are of other revisions or expired, as after a long pause, nothing tells how far down the next one is: then tasks are
+-- looked up by their expiry, which leaves out all the history. The clock is the statement's: one that goes on during it
+-- cannot bound an index scan.
 WITH newest AS MATERIALIZED (
     SELECT n.id
     FROM (
@@ -125,7 +125,7 @@ SELECT coalesce(max(t.id), 0) FROM task AS t;
 -- read fresh: newest_task_up_to(tenant bigint, above bigint) -> int | None
 SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER BY t.id DESC LIMIT 1;
 
--- `above` comes as a value, not from a subquery: so the planner knows how few tasks are meant.
+-- `above` is a value, not a subquery, so that the planner knows how few tasks are meant.
 /* fragment: narrowed
 (:tool IS NULL OR t.tool_name = :tool)
     AND (:context IS NULL OR t.context_id = :context)
@@ -176,7 +176,7 @@ LIMIT :most;
 
 -- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
 --     text text, state text, error boolean, failed boolean, people boolean, most int) -> _Found
--- How many of each tab, and the first of one: a text is looked for once.
+-- The number in each tab, and the first tasks of one: the text is searched for once.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
     WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
@@ -199,7 +199,7 @@ WHERE t.id = any(:ids) ORDER BY t.id DESC;
 
 -- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
 --     most int) -> list[tuple[str, int]]
--- The order is what keeps each part to an index, where the first rows of the table would do as well.
+-- The order keeps each part to an index, where otherwise the first rows of the table would do as well.
 SELECT 'queued', count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
 ) AS counted
@@ -314,7 +314,7 @@ SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempote
 
 -- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, scarce bigint[],
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
--- What came since this statement began can be taken, and is not seen here: it has not waited.
+-- A task that was queued after this statement began can be claimed and is not visible here: it has not waited.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
        upstream_state, client_capabilities, trace, question_audience, run_seconds, given,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
@@ -362,7 +362,7 @@ UPDATE task AS t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.
 FROM unnest(:tasks, :polled) AS p (id, at) WHERE t.id = p.id AND t.ended_at IS NULL;
 
 -- write: store_reads(tasks bigint[], contexts bigint[], firsts float8[], lasts float8[], counts bigint[]) -> None
--- Locked first, in order: a task may be purged meanwhile, and other web processes store the same ones.
+-- Locked first, in order: a task may be purged meanwhile, and other web processes store reads of the same tasks.
 WITH kept AS (SELECT id FROM task WHERE id = any(:tasks) ORDER BY id FOR KEY SHARE)
 INSERT INTO result_read AS r (task_id, context_id, first_at, last_at, count)
 SELECT n.task, n.context, to_timestamp(n.first), to_timestamp(n.last), n.count
@@ -378,8 +378,8 @@ ON CONFLICT (task_id, context_id) DO UPDATE SET
 SELECT sweep(:grace_seconds, :most, :who);
 
 -- write: purge_tasks(retention_days int, most int) -> rowcount
--- An array, not `IN`: a plan may run a subquery of `IN` again and take other rows each time.
--- The statement's time, not the clock's: a bound that changes with every row is none for an index.
+-- An array, not `IN`: a plan may run a subquery of `IN` again and find other rows each time.
+-- The statement's time, not the clock's, which changes with every row and cannot bound an index scan.
 DELETE FROM task WHERE id = any(array(
     SELECT id FROM task
     WHERE ended_at < statement_timestamp() - make_interval(days => :retention_days)
@@ -390,7 +390,7 @@ DELETE FROM task WHERE id = any(array(
 -- The numbers of the overview
 
 -- read fresh: numbers(tenant bigint, silent_seconds float8) -> Numbers
--- Every count is over what lives, so that it never grows with history.
+-- Every count is over live tasks, so it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
@@ -428,7 +428,7 @@ FROM recent AS r GROUP BY 1, 2;
 -- How long calls take
 
 -- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
--- In one order, so that two workers never wait for each other; of servers that are still there.
+-- In the same order in every transaction, so that two workers never wait for each other; for servers that still exist.
 INSERT INTO timing AS t (server_id, kind, seconds, counts)
 SELECT r.server, r.kind, r.seconds,
        (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]

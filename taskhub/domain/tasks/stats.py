@@ -1,4 +1,4 @@
-"""The few numbers of the overview."""
+"""The numbers of the overview."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from taskhub.store import statements
 
 HOURS = 24
 _LATE = timedelta(minutes=1)
-"""So long after its end an hour is over: what ended in it has committed."""
+"""How long after its end an hour counts as over: what ended in it has committed by then."""
 
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How the tenant's work stands now."""
+    """The present state of the tenant's work."""
 
     working: int
     waiting_people: int
@@ -34,7 +34,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Tasks that ended in one hour, by how."""
+    """Tasks that ended in one hour, by outcome."""
 
     start: datetime
     finished: int
@@ -43,13 +43,13 @@ class Hour:
 
     @property
     def total(self) -> int:
-        """All that ended."""
+        """All tasks that ended."""
         return self.finished + self.failed + self.cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """A tool that failed in the last 24 hours: how often, of how many, and its latest failure."""
+    """A tool that failed in the last 24 hours: how often, of how many calls, and its latest failure."""
 
     tool_name: str
     failed: int
@@ -61,7 +61,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Tasks of one tool that ended in one hour, by how, and the latest failure among them."""
+    """Tasks of one tool that ended in one hour, by outcome, and the latest failure among them."""
 
     start: datetime
     tool_name: str
@@ -75,8 +75,8 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What ended in the last 24 hours. `hours` are those of the clock, oldest first, the current one last, hours
-    without tasks included; `failing` are the tools that failed, worst first; `failed` is how often."""
+    """What ended in the last 24 hours. `hours` are whole hours of the clock, oldest first, the current one last, also
+    those without tasks; `failing` are the tools that failed, worst first; `failed` is how many tasks failed."""
 
     hours: tuple[Hour, ...]
     failing: tuple[Failing, ...]
@@ -86,24 +86,24 @@ class Day:
 _NUMBERS = statements.one("numbers", Numbers)
 _ENDED = statements.many("ended", Ended)
 _over: ExpiringCache[tuple[int, datetime, datetime], tuple[Ended, ...]] = ExpiringCache(seconds=300.0, most=500)
-"""The hours that are over, by tenant, first and last: what has ended stays as it is. Not for long, because somebody may
-yet put a history there (`domain.seeding.history`)."""
+"""Hours that are over, by tenant, first and last hour: they do not change. Kept for a short time only, because a
+made-up history may still be added to them (`domain.seeding.history`)."""
 
 
 def numbers(tenant_id: int) -> Numbers:
-    """One query; every count is over what lives, so it never grows with history."""
+    """One query; every count is over live tasks, so it never grows with history."""
     return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS)
 
 
 def day(tenant_id: int, *, now: datetime | None = None) -> Day:
-    """Two queries over an hour's tasks, and every five minutes one over the day's, which all views of it share."""
+    """Two queries over an hour's tasks, and every five minutes one over the day's, which all viewers share."""
     now = now or datetime.now(UTC)
     end = now.replace(minute=0, second=0, microsecond=0)
     start = end - timedelta(hours=HOURS - 1)
     over = (now - _LATE).replace(minute=0, second=0, microsecond=0)
     shown = [*_hours_over(tenant_id, start, over), *_ENDED(tenant=tenant_id, since=over, until=_FOREVER)]
     moments = [start + timedelta(hours=n) for n in range(HOURS)]
-    # The clock's hours are not the last 24: of the one in which these began, the rest counts too.
+    # The hours of the clock are not exactly the last 24: the rest of the hour in which these began counts too.
     failing = _failing([*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)])
     return Day(tuple(_hour(moment, shown) for moment in moments), failing, sum(tool.failed for tool in failing))
 

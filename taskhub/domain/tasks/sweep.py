@@ -1,4 +1,4 @@
-"""What time alone brings about: lost leases, unanswered questions, expiry, purge."""
+"""Changes that time alone brings about: lost leases, unanswered questions, expiry, purge."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Workers: who is alive, how much each may take, and what waits for them."""
+"""Workers: which are alive, how much each takes, and what waits for them."""

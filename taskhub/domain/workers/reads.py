@@ -1,4 +1,4 @@
-"""Who runs tasks right now, what waits, and for how long."""
+"""The workers that run tasks now, what waits for them, and for how long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskhub.store import statements
 
 COUNT_CAP = 10_000
 HELD_LOOKED_AT = 10_000
-"""Held tasks that are counted, of all tenants."""
+"""Held tasks that are counted, in all tenants together."""
 
 RUNNING_SHOWN = 100
 """Running tasks listed per worker."""
@@ -20,7 +20,7 @@ RUNNING_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A task a worker holds. `overdue`: its lease ran out and the sweep takes it back."""
+    """A task that a worker holds. `overdue`: its lease has run out, and the sweep takes it back."""
 
     public_id: str
     tool_name: str
@@ -46,14 +46,14 @@ class WorkerRow:
     state: str
     running: tuple[RunningTask, ...] = ()
     others: int = 0
-    """Tasks it holds beyond the ones listed: of other tenants, or too many to list."""
+    """Tasks that it holds besides those listed: of other tenants, or too many to list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What is queued, and since when the `oldest` of it that could run has waited for a worker. `paused` are those
-    whose server is disabled: they are queued as well, and are not waited for. Both are counted up to `COUNT_CAP`.
-    `lost` are tasks whose lease ran out and that nobody has taken back yet.
+    """The queue. `oldest`: since when the first of the tasks that could run has waited for a worker. `paused` counts
+    queued tasks whose server is disabled, which wait for no worker. Both counts stop at `COUNT_CAP`. `lost` counts
+    tasks whose lease ran out and that were not taken back yet.
     """
 
     depth: int
@@ -69,13 +69,13 @@ class Queue:
 
     @property
     def paused_text(self) -> str:
-        """The paused ones, likewise."""
+        """The number of paused tasks, likewise."""
         return _capped(self.paused)
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything the page shows, from one moment."""
+    """Everything that the page shows, as of one moment."""
 
     workers: tuple[WorkerRow, ...]
     queue: Queue
@@ -87,12 +87,12 @@ class Fleet:
 
     @property
     def slots(self) -> int:
-        """Slots of all that are alive."""
+        """Slots of all workers that are alive."""
         return sum(worker.slots for worker in self.alive)
 
     @property
     def busy(self) -> int:
-        """Busy slots of all that are alive."""
+        """Busy slots of all workers that are alive."""
         return sum(worker.busy for worker in self.alive)
 
 
@@ -123,7 +123,7 @@ def fleet(tenant_id: int) -> Fleet:
 
 
 def queue(tenant_id: int | None) -> Queue:
-    """What waits in a tenant, or in all of them: what the overview, the workers' page and `/metrics` show."""
+    """What waits in a tenant, or in all of them: for the overview, the workers' page and `/metrics`."""
     return _QUEUE(tenant=tenant_id, counted=COUNT_CAP + 1)
 
 

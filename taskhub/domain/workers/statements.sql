@@ -29,9 +29,9 @@ WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
 ORDER BY t.lease_until LIMIT :most;
 
 -- read fresh: queue(tenant bigint, counted int) -> Queue
--- Of one tenant, or of all. `oldest` has waited for a worker longest: it could run, and would if one had a slot for it.
--- Calls at a disabled server are paused, and counted apart. From each client and tool with something queued to the
--- next, one entry of the index each, so that the paused ones are not walked over.
+-- Of one tenant, or of all. `oldest` has waited for a worker for longest: only a slot keeps it from running. Calls at a
+-- disabled server are paused, and counted apart. Steps from each client and tool with something queued to the next,
+-- taking one entry of the index for each, so that paused calls are not walked over.
 WITH RECURSIVE waiting AS (
     (
         SELECT t.context_id, t.tool_id FROM task AS t

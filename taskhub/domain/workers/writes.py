@@ -1,4 +1,4 @@
-"""The workers' own rows."""
+"""The rows of workers, which they write themselves."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _GOODBYE = statements.none("goodbye")
 
 
 def heartbeat(name: str, *, slots: int, busy: int) -> None:
-    """This worker is alive; its row appears with the first beat."""
+    """Record that this worker is alive; its row appears with the first heartbeat."""
     _HEARTBEAT(name=name, host=socket.gethostname(), pid=os.getpid(), version=settings.VERSION, slots=slots, busy=busy)
 
 
 def heartbeat_of(name: str) -> datetime | None:
-    """When this worker was last heard of; `None` if never, or if it said goodbye. Writes its row as a
-    heartbeat does, and so fails where that one has to: where nothing can be written, nobody is silent."""
+    """When this worker last sent a heartbeat; `None` if never, or if it has ended. Writes the worker's row as a
+    heartbeat does, so that it fails where heartbeats fail: then no worker is taken for silent."""
     return _HEARTBEAT_OF(name=name)
 
 
 def goodbye(name: str) -> None:
-    """This worker ended properly."""
+    """Record that this worker ended properly."""
     _GOODBYE(name=name, channel=HINT_CHANNEL, hint=encode(WorkerLeft()))

@@ -1,4 +1,4 @@
--- The guards: what no statement may do, whoever sends it. SQLSTATEs:
+-- The guards: changes that no statement may make, whoever sends it. SQLSTATEs:
 --   TH001 immutable column   TH002 terminal task      TH003 illegal transition
 --   TH004 lease epoch        TH005 cancel request     TH006 closed question
 --   TH007 input_required <> open question             TH008 append-only table
@@ -60,13 +60,13 @@ BEGIN
             RAISE EXCEPTION 'a task with a cancel request is not claimed' USING ERRCODE = 'TH005';
         END IF;
     END IF;
-    -- However it ends, its owner has at least an hour to read how.
+    -- Whatever its outcome, its owner has at least an hour to read it.
     IF NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.expires_at < NEW.ended_at + interval '1 hour' THEN
         NEW.expires_at := NEW.ended_at + interval '1 hour';
         NEW.ttl_ms := least(2592000000, (extract(epoch FROM NEW.expires_at - NEW.created_at) * 1000)::bigint);
     END IF;
-    -- Polling marks and ttl slides are not changes that a client sees as news. One question more is,
-    -- and no column shows it: who asks counts the version up.
+    -- Polling marks and extensions of the ttl are not news to a client. One more question is, but no column shows it:
+    -- the function that asks raises the version.
     IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
        OR (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
        IS DISTINCT FROM
@@ -79,7 +79,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A question is closed once; what was asked, and shown with it, never changes.
+-- A question is closed only once; its params, and what is shown with it, never change.
 CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.state <> 'open' OR
@@ -126,7 +126,7 @@ BEGIN
     RAISE EXCEPTION '% is append-only: % refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'TH008';
 END $$;
 
--- What hangs on a task goes with it and never alone.
+-- Rows that belong to a task are deleted with it and never alone.
 CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_TABLE_NAME = 'decision'
@@ -147,18 +147,18 @@ BEGIN
     RETURN OLD;
 END $$;
 
--- A task of SEP-1686 is kept for a time from its end, not from its creation (T1686-16).
+-- A task of SEP-1686 is kept for a time after its end, not after its creation (T1686-16).
 CREATE OR REPLACE FUNCTION task_keep() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     NEW.expires_at := NEW.ended_at + NEW.keep_ms * interval '1 millisecond';
     RETURN NEW;
 END $$;
 
--- A tenant that has an admin who may sign in keeps one, whoever changes what: the console, a shell or by hand.
+-- A tenant with an admin who may sign in keeps one, however the change is made: in the console, a shell or by hand.
 CREATE OR REPLACE FUNCTION keep_an_admin(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    -- One at a time in each tenant: of two admins who lock each other out, the second finds nobody left. A change
-    -- and no mere lock, so that a transaction with an older view of the rows fails instead of not noticing.
+    -- One at a time in each tenant: of two admins who lock each other out, the second is refused. An UPDATE and not
+    -- just a lock, so that a transaction with an older view of the rows fails.
     UPDATE tenant SET name = name WHERE id = wanted;
     IF NOT EXISTS (SELECT 1 FROM membership m JOIN auth_user u ON u.id = m.user_id AND u.is_active
                    WHERE m.tenant_id = wanted AND m.role = 'admin') THEN
@@ -168,7 +168,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION membership_keeps_admin() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    -- A disabled admin was no help before either.
+    -- A disabled admin did not count before either.
     IF EXISTS (SELECT 1 FROM auth_user WHERE id = OLD.user_id AND is_active) THEN
         PERFORM keep_an_admin(OLD.tenant_id);
     END IF;

@@ -1,4 +1,4 @@
--- Which function guards or records which table. Whoever loads this drops all of our triggers before.
+-- Which function guards or records which table. All of our triggers are dropped before this is loaded.
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_guard();
 

@@ -69,8 +69,8 @@ class ResultView:
     """Whether the blocks, the structured part or the raw form were cut."""
 
 
-class _Room:
-    """The room that is left on a page for texts that follow one another."""
+class _Budget:
+    """The characters, lines and image bytes that are left on a page for texts that follow one another."""
 
     def __init__(self) -> None:
         self._characters, self._lines = FOLD_CHARACTERS, FOLD_LINES
@@ -79,7 +79,7 @@ class _Room:
 
     @property
     def left(self) -> bool:
-        """Whether there is room."""
+        """Whether any text still fits."""
         return self._lines > 0 and self._characters > 0
 
     def take(self, text: str) -> str:
@@ -119,32 +119,32 @@ def outcome(result_json: str | None) -> ResultView | None:
     result = json.loads(result_json)
     content = result.get("content")
     blocks = tuple(block(item) for item in content) if isinstance(content, list) else ()
-    structured, room = result.get("structuredContent"), _Room()
+    structured, budget = result.get("structuredContent"), _Budget()
     # Servers repeat the structured part as text for older clients; once is enough here.
     if structured is not None:
         blocks = tuple(b for b in blocks if not (b.kind == "json" and _same(b.text, structured)))
-    room.cut = len(blocks) > FOLD_BLOCKS
-    shown = tuple(one for each in blocks[:FOLD_BLOCKS] if (one := room.block(each)) is not None)
-    text = None if structured is None else room.take(visible_json(structured))
+    budget.cut = len(blocks) > FOLD_BLOCKS
+    shown = tuple(one for each in blocks[:FOLD_BLOCKS] if (one := budget.block(each)) is not None)
+    text = None if structured is None else budget.take(visible_json(structured))
     raw, kept = folded(visible_json(result))
-    return ResultView(blocks=shown, structured=text, raw=raw, cut=room.cut or kept)
+    return ResultView(blocks=shown, structured=text, raw=raw, cut=budget.cut or kept)
 
 
 def folded(text: str) -> tuple[str, bool]:
     """The part of the text that a task's page shows, and whether some was left out."""
-    room = _Room()
-    return room.take(text), room.cut
+    budget = _Budget()
+    return budget.take(text), budget.cut
 
 
 def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[str, str, bool, bool]], bool]:
     """The part of the rows that a task's page shows, and whether some was left out."""
-    room, shown = _Room(), []
+    budget, shown = _Budget(), []
     for name, text, short, like_another in found[:FOLD_BLOCKS]:
-        if not room.left:
+        if not budget.left:
             break
-        kept = room.take(name), room.take(text)
+        kept = budget.take(name), budget.take(text)
         shown.append((*kept, short and kept == (name, text), like_another))
-    return shown, room.cut or len(shown) < len(found)
+    return shown, budget.cut or len(shown) < len(found)
 
 
 def block(item: Any) -> Block:

@@ -191,7 +191,7 @@ class _Known:
         return f"the mark in event {self.before.event_id} is not signed by this installation's key, or was changed"
 
 
-class _Watch:
+class _Stopwatch:
     """Measures how long reading takes, without the time that `report` takes."""
 
     def __init__(self, report: Report) -> None:
@@ -253,13 +253,13 @@ def verify_audit(
     fit. Where the last verification failed, or there is no mark, it is a `full` one even if that was not asked for.
     `state` is the state of the log before the caller sealed.
     """
-    watch = _Watch(report)
+    stopwatch = _Stopwatch(report)
     while True:
         archived_in = _BEFORE().archived_in
-        verdict = _verify(full, watch.report, state)
+        verdict = _verify(full, stopwatch.report, state)
         # It may have failed because a part was archived meanwhile.
         if not verdict.problem or _BEFORE().archived_in == archived_in:
-            return replace(verdict, seconds=watch.stop())
+            return replace(verdict, seconds=stopwatch.stop())
 
 
 def _verify(full: bool, report: Report, state: SealState | None) -> Verdict:

@@ -60,6 +60,16 @@ TASKHUB_REVISIONS = env.words(
 TASKHUB_ANONYMOUS = env.boolean(
     "TASKHUB_ANONYMOUS", False, "Serve /mcp without a token, as one shared context. For trials only"
 )
+TASKHUB_PATIENCE_SECONDS = env.integer(
+    "TASKHUB_PATIENCE_SECONDS",
+    25,
+    "How long the caller of a plain call waits before it gets an interim result; 0: for as long as it takes",
+    low=0,
+    high=3_600,
+)
+TASKHUB_HUB_TOOLS = env.boolean(
+    "TASKHUB_HUB_TOOLS", True, "Whether clients without tasks are listed the hub's own tools"
+)
 TASKHUB_INLINE_WAIT_MS = env.integer(
     "TASKHUB_INLINE_WAIT_MS", 500, "How long an `auto` tool's caller waits before it gets a handle", low=0, high=10_000
 )

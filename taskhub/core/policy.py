@@ -19,6 +19,7 @@ MAX_CONDITIONS: Final = 20
 MAX_QUORUM: Final = 20
 MAX_ATTEMPTS: Final = 20
 MAX_RUN_SECONDS: Final = 86_400
+MAX_JOIN_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Policy:
     question_audience: str | None = None
     max_attempts: int = 3
     run_seconds: int = 900
+    join_seconds: int = 300
 
     def mode_for(self, hint: str | None) -> TaskMode:
         """The mode in force, for a tool that hints at `hint`."""
@@ -65,13 +67,14 @@ def check_policy(policy: Policy) -> None:
         raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
     if policy.question_audience is not None and policy.question_audience not in set(Audience):
         raise Invalid("Questions go to client, operator or either.", field="question_audience")
-    for name, value, high in (
-        ("approval_quorum", policy.approval_quorum, MAX_QUORUM),
-        ("max_attempts", policy.max_attempts, MAX_ATTEMPTS),
-        ("run_seconds", policy.run_seconds, MAX_RUN_SECONDS),
+    for name, value, low, high in (
+        ("approval_quorum", policy.approval_quorum, 1, MAX_QUORUM),
+        ("max_attempts", policy.max_attempts, 1, MAX_ATTEMPTS),
+        ("run_seconds", policy.run_seconds, 1, MAX_RUN_SECONDS),
+        ("join_seconds", policy.join_seconds, 0, MAX_JOIN_SECONDS),
     ):
-        if isinstance(value, bool) or not 1 <= value <= high:
-            raise Invalid(f"Give a whole number from 1 to {high:,}, not {value}.", field=name)
+        if isinstance(value, bool) or not low <= value <= high:
+            raise Invalid(f"Give a whole number from {low} to {high:,}, not {value}.", field=name)
     if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
         raise Invalid("A group's name has at most 64 characters.", field="approval_group")
     if len(policy.approval_when) > MAX_CONDITIONS:

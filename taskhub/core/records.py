@@ -152,6 +152,10 @@ class NewTask:
     handle: bool = False
     client_task_id: str | None = None
     keep_ms: int | None = None
+    join_seconds: int | None = None
+    """For a plain call: how long after its end the same call still joins it. `None`: it never does."""
+    join_session: int | None = None
+    """Where callers cannot be told apart, the session whose calls alone are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,9 @@ class TaskRecord:
     handle: bool = False
     client_task_id: str | None = None
     keep_ms: int | None = None
+    join_seconds: int | None = None
+    left_at: datetime | None = None
+    """When the caller of a plain call stopped waiting, if it has not had the result since."""
 
 
 @dataclass(frozen=True, slots=True)

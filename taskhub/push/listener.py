@@ -20,6 +20,7 @@ from taskhub.core.hints import (
     decode,
 )
 from taskhub.domain.catalogue.view import forget_catalogues
+from taskhub.domain.clients.patience import forget_settings
 from taskhub.domain.clients.principals import forget_principals
 from taskhub.domain.hints.generation import hear
 from taskhub.domain.tasks.reads import task_versions
@@ -72,10 +73,12 @@ class Feeder:
                 self.hub.pages.clear()
             case StandingChanged():
                 forget_principals()
-                # Streams check whether their token is still valid: revocation ends them at once.
+                forget_settings()
+                # Streams look whether their token is still good: revocation ends them at once.
                 self.hub.hints.ring_all()
             case ClientStandingChanged(context_id):
                 forget_principals(context_id)
+                forget_settings(context_id)
             case SchemaChanged():
                 self._schema.set()
             case SignedOut(user_id):
@@ -89,6 +92,7 @@ class Feeder:
     def on_gap(self) -> None:
         """Hints may have been lost: everybody looks again."""
         forget_principals()
+        forget_settings()
         forget_catalogues()
         self.hub.pages.clear()
         self.hub.hints.ring_all(lost=True)

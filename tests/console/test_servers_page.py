@@ -92,6 +92,7 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
         "question_audience": "either",
         "max_attempts": 7,
         "run_seconds": 60,
+        "join_seconds": 30,
         "enabled": False,
     }
     # What the form leaves out, each save would set back unseen.

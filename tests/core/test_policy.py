@@ -36,6 +36,7 @@ CHANGES: dict[str, Any] = {
     "question_audience": "operator",
     "max_attempts": 5,
     "run_seconds": 60,
+    "join_seconds": 0,
 }
 
 

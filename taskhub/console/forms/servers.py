@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
-from taskhub.core.policy import MAX_ATTEMPTS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
+from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.domain.catalogue.reads import ToolRow
 from taskhub.lib import jsonx
@@ -163,6 +163,15 @@ class PolicyForm(ConsoleForm):
     )
     max_attempts = Whole(label="Maximum attempts", low=1, high=MAX_ATTEMPTS)
     run_seconds = Whole(label="Run timeout (seconds)", low=1, high=MAX_RUN_SECONDS)
+    join_seconds = Whole(
+        label="Join equal calls for (seconds)",
+        low=0,
+        high=MAX_JOIN_SECONDS,
+        help_text=(
+            "A client that leaves and makes the same call again gets the task it left, while that runs and so long "
+            "after its end. 0: every call runs."
+        ),
+    )
 
     def __init__(self, tool: ToolRow, data: Any = None) -> None:
         super().__init__(data, initial=_saved(tool))
@@ -235,6 +244,7 @@ class PolicyForm(ConsoleForm):
             question_audience=typed["question_audience"] or None,
             max_attempts=typed["max_attempts"],
             run_seconds=typed["run_seconds"],
+            join_seconds=typed["join_seconds"],
         )
 
 
@@ -259,6 +269,7 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
         "at_least_once": {None: "", True: "yes", False: "no"}[tool.policy_at_least_once],
         "max_attempts": tool.max_attempts,
         "run_seconds": tool.run_seconds,
+        "join_seconds": tool.join_seconds,
     }
 
 

@@ -34,6 +34,8 @@ EVENTS: Final[dict[str, Shape]] = {
     "task.faulted": Shape("The task ended with an error of the protocol.", "state", _TASK),
     "task.cancelled": Shape("The task was cancelled.", "state", _TASK),
     "task.cancel.requested": Shape("Somebody wants the task cancelled; a worker has it.", "state", _TASK),
+    "task.left": Shape("The caller of a plain call stopped waiting, without its result.", after="state"),
+    "task.joined": Shape("The caller waits again, or made the same call again.", after="state"),
     "task.write.stale": Shape(
         "A worker that had lost the task wrote, and nothing changed.", after="write epoch current state"
     ),

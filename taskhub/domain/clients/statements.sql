@@ -95,6 +95,32 @@ SELECT h.client_info::text AS program, h.revision,
 FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT :most;
 
 
+-- How its callers wait
+
+-- read fresh: caller_settings(context bigint) -> _Settings
+SELECT c.patience_ms, c.hub_tools FROM auth_context AS c WHERE c.id = :context;
+
+-- read fresh: learned_patience(context bigint) -> list[LearnedRow]
+SELECT l.program, l.patience_ms, l.left_after_ms, l.leaves FROM learned_patience AS l
+WHERE l.context_id = :context ORDER BY l.program;
+
+-- write: learn_patience(context bigint, program text, patience int, left_after bigint, leaves int, certain int,
+--     most int) -> int | None
+-- Until it is certain the longer of two counts, and from then on the shorter. Nothing is returned where nothing of it
+-- is in force, or has changed.
+INSERT INTO learned_patience AS l (context_id, program, patience_ms, left_after_ms, leaves, learned_at)
+SELECT :context, :program, :patience, :left_after, :leaves, clock_timestamp()
+WHERE (SELECT count(*) FROM learned_patience AS c WHERE c.context_id = :context AND c.program <> :program) < :most
+ON CONFLICT (context_id, program) DO UPDATE
+SET patience_ms = CASE WHEN l.leaves >= :certain THEN least(l.patience_ms, excluded.patience_ms)
+                       WHEN :leaves >= :certain THEN excluded.patience_ms
+                       ELSE greatest(l.patience_ms, excluded.patience_ms) END,
+    left_after_ms = excluded.left_after_ms, leaves = least(l.leaves + excluded.leaves, 1000000),
+    learned_at = clock_timestamp()
+WHERE l.leaves < :certain OR excluded.patience_ms < l.patience_ms
+RETURNING CASE WHEN leaves >= :certain THEN patience_ms END;
+
+
 -- Tokens
 
 -- write: use_token(digest bytea, address text) -> _Token | None

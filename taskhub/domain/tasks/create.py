@@ -28,7 +28,7 @@ from taskhub.core.records import (
 )
 from taskhub.core.words import waiting_for_approval, words
 from taskhub.domain.changes import change, questions, who
-from taskhub.domain.hints.announce import announce_created
+from taskhub.domain.hints.announce import announce, announce_created
 from taskhub.domain.rules.conditions import met
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import ids, jsonx
@@ -48,6 +48,7 @@ class _Made(NamedTuple):
 
 
 _CREATE = statements.many("create_tasks", _Made)
+_JOIN_OR_CREATE = statements.many("join_or_create_tasks", _Made)
 _LIVE = statements.one("count_live_tasks", int)
 _KNOWN = statements.one("known_key", bool)
 TTL_RANGE_MS = (1_000, 2_592_000_000)
@@ -56,8 +57,10 @@ TTL_RANGE_MS = (1_000, 2_592_000_000)
 def create_task(new: NewTask, actor: Actor) -> Created:
     """Make the task durable; when this returns, any process can read it (T26-18).
 
-    With an idempotency key that this context used before for the same tool and arguments, the earlier task is returned.
-    If the tool's policy asks for approval of these arguments, the task begins by waiting for it.
+    With an idempotency key that this context used before and the same tool and arguments,
+    the earlier task is returned; so is the earlier task of a plain call that its client makes again
+    (`NewTask.join_seconds`). If the tool's policy asks for approval of these arguments,
+    the task is born waiting for it.
 
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
     `Unavailable`; nothing is stored then.
@@ -152,6 +155,8 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "handle": new.handle,
         "client_task_id": new.client_task_id,
         "keep_ms": new.keep_ms,
+        "join_seconds": new.join_seconds,
+        "join_session": new.join_session,
     }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row)
 
@@ -159,9 +164,13 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
 def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
     if not drafts:
         return {}
+    if repeated := _repeated(drafts):
+        return _store([draft for draft in drafts if draft not in repeated]) | _store(repeated)
     by_number = {draft.n: draft for draft in drafts}
-    found = change(_CREATE, wanted=jsonx.encode([draft.row for draft in drafts]).decode(), who=_who(drafts))
+    create = _CREATE if all(draft.new.join_seconds is None for draft in drafts) else _JOIN_OR_CREATE
+    found = change(create, wanted=jsonx.encode([draft.row for draft in drafts]).decode(), who=_who(drafts))
     announce_created([_hint(by_number[made.n], made.id) for made in found if not made.existed])
+    announce(*(made.id for made in found if made.existed and by_number[made.n].new.join_seconds is not None))
     outcomes: dict[int, Created | Exception] = {}
     for made in found:
         if made.reused:
@@ -172,6 +181,19 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
         # The earlier task of this key was purged since it was found.
         outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
     return outcomes
+
+
+def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
+    """Calls that join another one of `drafts`."""
+    first: set[tuple[Any, ...]] = set()
+    again = []
+    for draft in drafts:
+        if draft.new.join_seconds is not None:
+            call = (draft.new.context_id, draft.new.tool.id, draft.row["digest"], draft.new.revision)
+            if call in first:
+                again.append(draft)
+            first.add(call)
+    return again
 
 
 def _who(drafts: Sequence[_Draft]) -> str:
@@ -221,6 +243,7 @@ def _created(draft: _Draft, made: _Made) -> Created:
             handle=new.handle,
             client_task_id=new.client_task_id,
             keep_ms=new.keep_ms,
+            join_seconds=new.join_seconds,
         ),
         existed=False,
     )

@@ -50,7 +50,7 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        t.progress, t.total,
        t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
        t.cancel_requested_at, t.version, t.tool_name, t.expires_at, t.session_id, t.progress_token, t.handle,
-       t.client_task_id, t.keep_ms,
+       t.client_task_id, t.keep_ms, t.join_seconds, t.left_at,
        CASE WHEN t.state = 'input_required' THEN (
            SELECT json_agg(json_build_object(
                       'id', q.id, 'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
@@ -81,19 +81,19 @@ BEGIN
                 ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
                 rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
                 session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
-                keep_ms bigint)
+                keep_ms bigint, join_seconds int)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                               arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at,
                               poll_interval_ms, idempotency_key, client_info, client_capabilities, trace, rerun_of_id,
                               max_attempts, at_least_once, run_seconds, session_id, request_id, progress_token, handle,
-                              client_task_id, keep_ms, created_at, updated_at)
+                              client_task_id, keep_ms, join_seconds, created_at, updated_at)
             SELECT public_id, tenant, context, tool, tool_name, revision, arguments::json, decode(digest, 'hex'),
                    decode(nullif(tool_digest, ''), 'hex'), answers,
                    CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
-                   session, request_id, progress_token, handle, client_task_id, keep_ms,
+                   session, request_id, progress_token, handle, client_task_id, keep_ms, join_seconds,
                    statement_timestamp(), statement_timestamp()
             -- In the same order in every transaction, or two batches could wait for each other's keys.
             FROM wanted ORDER BY context, key, n
@@ -124,6 +124,106 @@ BEGIN
             FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
             JOIN task t ON t.context_id = i.context AND t.idempotency_key = i.key WHERE i.n = ANY (missing);
     END IF;
+END $$;
+
+-- As create_tasks, but a call with join_seconds that its client has made before, and has not had the result of, is that
+-- earlier call: it is still live, or it ended at most join_seconds ago and its caller had left. r_existed tells.
+-- join_session: only calls of that session count, because the client is whoever has no token.
+CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
+RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    wanted record;
+    earlier record;
+    joined int[] := '{}';
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    -- Two equal calls at the same moment: the second waits for the first, and then finds it.
+    PERFORM pg_advisory_xact_lock(hashtextextended(i.digest, i.context))
+    FROM (SELECT DISTINCT c.context, c.digest FROM json_to_recordset(p_wanted) AS c(context bigint, digest text,
+                                                                                    join_seconds int)
+          WHERE c.join_seconds IS NOT NULL ORDER BY c.context, c.digest) AS i;
+    FOR wanted IN
+        SELECT i.* FROM json_to_recordset(p_wanted) AS i(
+            n int, public_id text, context bigint, tool bigint, digest text, revision text, join_seconds int,
+            join_session bigint)
+        WHERE i.join_seconds IS NOT NULL ORDER BY i.n
+    LOOP
+        SELECT t.id, t.tenant_id, t.state, t.tool_name, t.created_at, t.left_at INTO earlier FROM (
+            SELECT l.* FROM task l
+            WHERE l.context_id = wanted.context AND l.arguments_digest = decode(wanted.digest, 'hex')
+              AND l.ended_at IS NULL
+            UNION ALL
+            SELECT e.* FROM task e
+            WHERE e.context_id = wanted.context AND e.arguments_digest = decode(wanted.digest, 'hex')
+              AND e.left_at IS NOT NULL
+              AND e.ended_at > clock_timestamp() - e.join_seconds * interval '1 second') AS t
+        WHERE t.tool_id = wanted.tool AND t.revision = wanted.revision AND t.join_seconds IS NOT NULL
+          AND t.cancel_requested_at IS NULL
+          AND (wanted.join_session IS NULL OR t.session_id = wanted.join_session)
+        ORDER BY t.id DESC LIMIT 1;
+        CONTINUE WHEN NOT FOUND;
+        joined := joined || wanted.n;
+        UPDATE task SET left_at = NULL WHERE id = earlier.id AND left_at IS NOT NULL;
+        PERFORM th_record_caller(earlier.id, 'task.joined', wanted.public_id);
+        RETURN QUERY SELECT wanted.n, true, false, earlier.id, earlier.created_at;
+    END LOOP;
+    RETURN QUERY SELECT c.* FROM create_tasks(
+        CASE WHEN joined = '{}' THEN p_wanted
+             ELSE (SELECT coalesce(json_agg(w), '[]') FROM json_array_elements(p_wanted) AS w
+                   WHERE (w ->> 'n')::int <> ALL (joined)) END, p_who) AS c;
+END $$;
+
+-- An event about the caller of a plain call. `p_as` is the public id under which p_who of create_tasks names it.
+CREATE OR REPLACE FUNCTION th_record_caller(p_id bigint, p_action text, p_as text DEFAULT '') RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
+    SELECT t.tenant_id, t.id, p_action, coalesce(w ->> 'name', session_user), coalesce(w ->> 'door', 'sql'),
+           coalesce(w ->> 'address', ''), coalesce((w ->> 'context_id')::bigint, t.context_id), t.tool_name,
+           left(coalesce(w ->> 'reason', ''), 1024), jsonb_build_object('state', t.state)
+    FROM task t CROSS JOIN LATERAL (
+        SELECT coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb AS who) AS s
+    CROSS JOIN LATERAL (SELECT coalesce(s.who -> 'tasks' -> p_as, s.who)) AS actor(w)
+    WHERE t.id = p_id
+$$;
+
+-- The caller of a plain call has stopped waiting, without its result. When it did, or null where it had before, where
+-- there is a handle, or where an ended task was read.
+CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
+DECLARE
+    moment timestamptz;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    UPDATE task SET left_at = clock_timestamp()
+    WHERE id = p_id AND left_at IS NULL AND NOT handle AND client_task_id IS NULL RETURNING left_at INTO moment;
+    IF moment IS NOT NULL THEN
+        PERFORM th_record_caller(p_id, 'task.left');
+    END IF;
+    RETURN moment;
+END $$;
+
+-- A caller that had left waits again.
+CREATE OR REPLACE FUNCTION return_to_task(p_id bigint, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    UPDATE task SET left_at = NULL WHERE id = p_id AND left_at IS NOT NULL;
+    IF FOUND THEN
+        PERFORM th_record_caller(p_id, 'task.joined');
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- Cancels a call whose caller left at p_left_at and has not come back. Not where a person was asked about it: what a
+-- person looks at is not taken away. Returns whether it asked for the cancellation.
+CREATE OR REPLACE FUNCTION cancel_left(p_id bigint, p_left_at timestamptz, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM task WHERE id = p_id AND left_at = p_left_at AND ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM question WHERE task_id = p_id AND audience <> 'client') THEN
+        RETURN false;
+    END IF;
+    PERFORM request_cancel(p_id, p_who);
+    RETURN true;
 END $$;
 
 CREATE OR REPLACE FUNCTION note(p_id bigint, p_epoch int, p_lines jsonb, p_keep int) RETURNS boolean

@@ -4,7 +4,7 @@
 v.id, v.public_id, v.revision, v.state, v.message, v.progress, v.total, v.created_at, v.updated_at, v.ended_at,
 v.ttl_ms, v.poll_interval_ms, v.result AS result_json, v.error AS error_json, v.is_error, v.cancel_requested_at,
 v.version, v.tool_name, v.open_questions AS questions, v.session_id, v.progress_token, v.handle, v.client_task_id,
-v.keep_ms
+v.keep_ms, v.join_seconds, v.left_at
 */
 
 -- An ended task past its ttl is gone for its owner, though the console still keeps it.
@@ -306,6 +306,10 @@ WHERE q.task_id = :task ORDER BY d.id;
 SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
 FROM create_tasks(:wanted, :who);
 
+-- write: join_or_create_tasks(wanted json, who text) -> list[_Made]
+SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
+FROM join_or_create_tasks(:wanted, :who);
+
 -- read: count_live_tasks(context bigint) -> int
 SELECT count(*) FROM task AS t WHERE t.context_id = :context AND t.ended_at IS NULL;
 
@@ -350,6 +354,18 @@ SELECT request_cancel(:task, :who);
 
 -- write: cancel_now(task bigint, who text) -> str
 SELECT cancel_now(:task, :who);
+
+-- write: leave_task(task bigint, who text) -> datetime | None
+SELECT leave_task(:task, :who);
+
+-- write: return_to_task(task bigint, who text) -> bool
+SELECT return_to_task(:task, :who);
+
+-- write: cancel_left(task bigint, left_at timestamptz, who text) -> bool
+SELECT cancel_left(:task, :left_at, :who);
+
+-- write: fetched(task bigint) -> None
+UPDATE task SET left_at = NULL WHERE id = :task AND left_at IS NOT NULL;
 
 -- write: hand_out(task bigint) -> None
 UPDATE task SET handle = true WHERE id = :task AND NOT handle;

@@ -46,9 +46,49 @@ class Migration(migrations.Migration):
                 ("last_seen_at", models.DateTimeField(null=True)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("disabled_at", models.DateTimeField(null=True)),
+                ("patience_ms", models.IntegerField(null=True)),
+                ("hub_tools", models.BooleanField(null=True)),
             ],
             options={
                 "db_table": "auth_context",
+            },
+        ),
+        migrations.AddConstraint(
+            model_name="authcontext",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("patience_ms__isnull", True), ("patience_ms__range", (1000, 3600000)), _connector="OR"
+                ),
+                name="auth_context_patience_range",
+            ),
+        ),
+        migrations.CreateModel(
+            name="LearnedPatience",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("program", models.CharField(max_length=128)),
+                ("patience_ms", models.IntegerField()),
+                ("left_after_ms", models.BigIntegerField()),
+                ("leaves", models.IntegerField()),
+                ("learned_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "context",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to="store.authcontext",
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "learned_patience",
+                "constraints": [
+                    models.UniqueConstraint(fields=("context", "program"), name="learned_patience_unique"),
+                    models.CheckConstraint(
+                        condition=models.Q(("patience_ms__range", (1000, 3600000))), name="learned_patience_range"
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
@@ -200,6 +240,8 @@ class Migration(migrations.Migration):
                 ("handle", models.BooleanField(db_default=False)),
                 ("client_task_id", models.TextField(null=True)),
                 ("keep_ms", models.BigIntegerField(null=True)),
+                ("join_seconds", models.IntegerField(null=True)),
+                ("left_at", models.DateTimeField(null=True)),
                 (
                     "context",
                     models.ForeignKey(
@@ -477,6 +519,7 @@ class Migration(migrations.Migration):
                 ("question_audience", models.CharField(max_length=8, null=True)),
                 ("max_attempts", models.IntegerField(db_default=3)),
                 ("run_seconds", models.IntegerField(db_default=900)),
+                ("join_seconds", models.IntegerField(db_default=300)),
                 (
                     "server",
                     models.ForeignKey(
@@ -999,6 +1042,12 @@ class Migration(migrations.Migration):
                 condition=models.Q(("run_seconds__range", (1, 86400))), name="tool_run_seconds_range"
             ),
         ),
+        migrations.AddConstraint(
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("join_seconds__range", (0, 86400))), name="tool_join_seconds_range"
+            ),
+        ),
         migrations.AddIndex(
             model_name="task",
             index=models.Index(
@@ -1028,7 +1077,17 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="task",
             index=models.Index(
-                condition=models.Q(("ended_at__isnull", True)), fields=["context"], name="task_live_by_context"
+                condition=models.Q(("ended_at__isnull", True)),
+                fields=["context", "arguments_digest"],
+                name="task_live_by_context",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("left_at__isnull", False)),
+                fields=["context", "arguments_digest"],
+                name="task_left",
             ),
         ),
         migrations.AddIndex(

@@ -3,7 +3,7 @@
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
-from taskhub.store.models.people import AccessToken, AuthContext, Membership, SignIn, Tenant
+from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
 from taskhub.store.models.servers import Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Question, ResultRead, Task, TaskLog
@@ -18,6 +18,7 @@ __all__ = [
     "Decision",
     "Event",
     "Interest",
+    "LearnedPatience",
     "Membership",
     "Offer",
     "Outbound",

@@ -10,6 +10,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
+PATIENCE_RANGE_MS = (1_000, 3_600_000)
+
 
 class Tenant(models.Model):
     """A wall: nothing crosses it."""
@@ -84,10 +86,16 @@ class AuthContext(models.Model):
     last_seen_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
     disabled_at = models.DateTimeField(null=True)
+    patience_ms = models.IntegerField(null=True)
+    hub_tools = models.BooleanField(null=True)
 
     class Meta:
         db_table = "auth_context"
         constraints = [
+            models.CheckConstraint(
+                condition=Q(patience_ms__isnull=True) | Q(patience_ms__range=PATIENCE_RANGE_MS),
+                name="auth_context_patience_range",
+            ),
             models.UniqueConstraint(
                 fields=["tenant", "issuer", "subject", "client_id"], name="auth_context_one_principal"
             ),
@@ -95,6 +103,27 @@ class AuthContext(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class LearnedPatience(models.Model):
+    """How long a program of a client waits for a call: learned from callers of it that left."""
+
+    context = models.ForeignKey(AuthContext, models.CASCADE, related_name="+", db_index=False)
+    program = models.CharField(max_length=128)
+    patience_ms = models.IntegerField()
+    left_after_ms = models.BigIntegerField()
+    leaves = models.IntegerField()
+    learned_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "learned_patience"
+        constraints = [
+            models.UniqueConstraint(fields=["context", "program"], name="learned_patience_unique"),
+            models.CheckConstraint(condition=Q(patience_ms__range=PATIENCE_RANGE_MS), name="learned_patience_range"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.program}: {self.patience_ms} ms"
 
 
 class AccessToken(models.Model):

@@ -90,6 +90,7 @@ class Tool(models.Model):
     question_audience = models.CharField(max_length=8, null=True)
     max_attempts = models.IntegerField(db_default=3)
     run_seconds = models.IntegerField(db_default=900)
+    join_seconds = models.IntegerField(db_default=300)
 
     class Meta:
         db_table = "tool"
@@ -106,6 +107,7 @@ class Tool(models.Model):
             models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
             models.CheckConstraint(condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"),
             models.CheckConstraint(condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"),
+            models.CheckConstraint(condition=Q(join_seconds__range=(0, 86_400)), name="tool_join_seconds_range"),
         ]
 
     def __str__(self) -> str:

@@ -68,6 +68,8 @@ class Task(models.Model):
     handle = models.BooleanField(db_default=False)
     client_task_id = models.TextField(null=True)
     keep_ms = models.BigIntegerField(null=True)
+    join_seconds = models.IntegerField(null=True)
+    left_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "task"
@@ -118,7 +120,10 @@ class Task(models.Model):
             ),
             models.Index(fields=["expires_at"], condition=Q(state="queued"), name="task_unrun"),
             models.Index(fields=["id"], condition=~Q(worker="") & Q(ended_at__isnull=True), name="task_held"),
-            models.Index(fields=["context"], condition=Q(ended_at__isnull=True), name="task_live_by_context"),
+            models.Index(
+                fields=["context", "arguments_digest"], condition=Q(ended_at__isnull=True), name="task_live_by_context"
+            ),
+            models.Index(fields=["context", "arguments_digest"], condition=Q(left_at__isnull=False), name="task_left"),
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),

@@ -117,6 +117,8 @@ def build_hub() -> Hub:
         signer=Signer(settings.SECRET_KEY.encode()),
         server_info={"name": "taskhub", "version": settings.VERSION},
         inline_wait_seconds=settings.TASKHUB_INLINE_WAIT_MS / 1_000,
+        leave_seconds=settings.TASKHUB_LEAVE_SECONDS,
+        address=settings.PUBLIC_URL,
         versions=tuple(version for version in VERSIONS if version in settings.TASKHUB_REVISIONS),
         shown=shown,
         profiles=PROFILES & frozenset(settings.TASKHUB_REVISIONS),

@@ -67,6 +67,13 @@ TASKHUB_PATIENCE_SECONDS = env.integer(
     low=0,
     high=3_600,
 )
+TASKHUB_LEAVE_SECONDS = env.integer(
+    "TASKHUB_LEAVE_SECONDS",
+    20,
+    "How long a plain call goes on whose caller left, for the same call to come again",
+    low=0,
+    high=3_600,
+)
 TASKHUB_HUB_TOOLS = env.boolean(
     "TASKHUB_HUB_TOOLS", True, "Whether clients without tasks are listed the hub's own tools"
 )

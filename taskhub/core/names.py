@@ -31,6 +31,9 @@ PROGRESS: Final = "io.taskhub/progress"
 MODE_HINT: Final = "taskhub/task"
 """A tool's own `_meta` hint: one of `core.states.TaskMode`."""
 
+HUB_TOOL_PREFIX: Final = "taskhub_"
+"""What the names of the hub's own tools begin with, and no other tool's on our wire."""
+
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
 
 OAUTH_ISSUER: Final = "taskhub/oauth"

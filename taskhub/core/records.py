@@ -154,6 +154,8 @@ class NewTask:
     keep_ms: int | None = None
     join_seconds: int | None = None
     """For a plain call: how long after its end the same call still joins it. `None`: it never does."""
+    waiter: str | None = None
+    """Which caller waits for it: a word that nobody else has."""
     join_session: int | None = None
     """Where callers cannot be told apart, the session whose calls alone are joined."""
 

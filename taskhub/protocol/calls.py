@@ -26,7 +26,7 @@ from taskhub.protocol.wire.tasks import for_client
 RECHECK_SECONDS = 5.0
 """A waiter looks again this often even if no hint came."""
 
-_OURS: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
+PUBLIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
 """The form of the ids that the hub makes."""
 
 
@@ -195,7 +195,7 @@ def task_id(params: dict[str, Any]) -> str:
 async def known_task(hub: Hub, principal: Principal, public_id: str, revision: str) -> TaskRecord | None:
     """The caller's task of this id, if it was made in this revision. An id that the hub cannot have made is unknown
     without asking the database."""
-    if not _OURS.fullmatch(public_id):
+    if not PUBLIC_ID.fullmatch(public_id):
         return None
     task = await hub.reads.run((principal.context_id, public_id))
     return task if task is not None and task.revision == revision else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Final
 
-from taskhub.core.errors import LimitReached
+from taskhub.core.errors import LimitReached, TaskHubError
 from taskhub.core.hints import STANDING
 from taskhub.core.records import Actor, Created, NewTask, Principal, Session, TaskRecord
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
@@ -22,6 +23,9 @@ from taskhub.lib.lanes import Lanes
 from taskhub.lib.networks import network
 from taskhub.lib.schemas import Checker
 from taskhub.lib.signing import Signer
+
+MOST_LATER: Final = 10_000
+"""Pieces of work that are put off, in one process."""
 
 
 class Bell(asyncio.Event):
@@ -113,6 +117,10 @@ class Hub:
     inline_wait_seconds: float
     versions: tuple[str, ...]
     """Those that `/mcp` speaks, newest first."""
+    leave_seconds: float = 20.0
+    """How long a call goes on whose caller left, for the same call to come again."""
+    address: str = ""
+    """Where people find the console; empty: where their clients find the hub."""
     profiles: frozenset[str] = frozenset()
     """The profiles that are switched on (`registry.PROFILES`)."""
     mounts: frozenset[str] = frozenset()
@@ -151,6 +159,20 @@ class Hub:
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
     """`domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
+    _later: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Do the work after a while. Not if this process ends before, or already has so much to do."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            with suppress(TaskHubError):
+                await work()
+
+        if len(self._later) < MOST_LATER:
+            task = asyncio.create_task(wait())
+            self._later.add(task)
+            task.add_done_callback(self._later.discard)
 
     def admit(self, principal: Principal, address: str, size: int) -> None:
         """Count a request of `size` bytes. Raises `LimitReached` if its client exceeds its rates. Callers without a

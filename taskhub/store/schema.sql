@@ -66,6 +66,7 @@ CREATE TABLE public.task (
     client_task_id text,
     keep_ms bigint,
     join_seconds integer,
+    waiter character varying(32),
     left_at timestamp with time zone,
     context_id bigint NOT NULL,
     rerun_of_id bigint,
@@ -114,7 +115,7 @@ CREATE TABLE public.stream (
     cancelled boolean DEFAULT false NOT NULL,
     session_id bigint NOT NULL,
     task_id bigint,
-    CONSTRAINT stream_kind_known CHECK (((kind)::text = ANY ((ARRAY['call'::character varying, 'result'::character varying, 'listen'::character varying])::text[]))),
+    CONSTRAINT stream_kind_known CHECK (((kind)::text = ANY ((ARRAY['call'::character varying, 'wait'::character varying, 'result'::character varying, 'listen'::character varying])::text[]))),
     CONSTRAINT stream_task_unless_listen CHECK (((((kind)::text = 'listen'::text) AND (task_id IS NULL)) OR ((NOT ((kind)::text = 'listen'::text)) AND (task_id IS NOT NULL))))
 );
 

@@ -110,7 +110,8 @@ def test_a_tool_that_requires_a_task_is_listed_to_requests_that_declare_tasks(
             "confirm_delete",
             "multi_input",
         }
-        assert [tool for tool in with_tasks if tool["name"] in names(without)] == without
+        theirs = [tool["name"] for tool in without if not tool["name"].startswith("taskhub_")]
+        assert [tool["name"] for tool in with_tasks if tool["name"] in names(without)] == theirs
     assert alice.tool(NEEDS_A_TASK, caps=caps).refusal == (400, -32021)
 
 

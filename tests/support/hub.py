@@ -297,7 +297,7 @@ def shared() -> Iterator[RunningHub]:
     """The one hub of the session: started by the first who asks, stopped after the last."""
     global _holders
     if not _shared:
-        _shared.append(RunningHub(TASKHUB_INLINE_WAIT_MS="300"))
+        _shared.append(RunningHub(TASKHUB_INLINE_WAIT_MS="300", TASKHUB_LEAVE_SECONDS="2"))
     _holders += 1
     try:
         yield _shared[0]

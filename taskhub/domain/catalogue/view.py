@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from taskhub.core.names import told_apart
+from taskhub.core.names import HUB_TOOL_PREFIX, told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.lib.caches import ExpiringCache
@@ -120,7 +120,7 @@ def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[T
     taken: set[str] = set()
     for tool in tools:
         name = tool.exposed_name
-        while name in taken or kept.get(name, tool.server_id) < tool.server_id:
+        while name in taken or name.startswith(HUB_TOOL_PREFIX) or kept.get(name, tool.server_id) < tool.server_id:
             name = told_apart(tool.server_name, tool.name if name == tool.exposed_name else name)
         taken.add(name)
         yield tool if name == tool.exposed_name else replace(tool, exposed_name=name)

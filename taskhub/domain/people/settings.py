@@ -71,6 +71,7 @@ _LIMITS: Final = (
         " s",
         "For clients without tasks, unless their own patience is known; 0 means no limit.",
     ),
+    ("TASKHUB_LEAVE_SECONDS", "Time to call again", " s", "Until then a call whose caller left is not cancelled."),
     ("TASKHUB_LEASE_SECONDS", "Lease of a task", " s", "A worker silent for longer loses its tasks."),
     ("TASKHUB_SLOTS", "Slots per worker", "", "Tools that one worker runs concurrently."),
     ("TASKHUB_LANES", "Database threads per web process for /mcp", "", ""),

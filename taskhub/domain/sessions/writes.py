@@ -141,16 +141,18 @@ class _Cancelled(NamedTuple):
     kind: str
     task_id: int | None
     own_id: bool
+    seconds: float
 
 
 _CANCEL_STREAM = statements.maybe("cancel_stream", _Cancelled)
 _TASK_OF_REQUEST = statements.maybe("task_of_request", _Cancelled)
 
 
-def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool] | None:
+def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool, float] | None:
     """The client wants no answer to this request any more (B25-13). Returns the kind of the stream (`call` also for a
-    request without a stream yet); its task, or `None` if a handle was given out, so that the task goes on (T25-32); and
-    whether the task has an id chosen by the client. `None` for an unknown request."""
+    request without a stream yet); its task, or `None` if a handle was given out, so that the task goes on (T25-32);
+    whether the task has an id chosen by the client; and how many seconds it was waited for. `None` for an unknown
+    request."""
     by_stream = _CANCEL_STREAM(session=session_id, request_id=request_id)
     return by_stream or _TASK_OF_REQUEST(session=session_id, request_id=request_id)
 

@@ -3,27 +3,34 @@ while, and the same call of the same client joins it (`join_or_create_tasks` in 
 
 from __future__ import annotations
 
+import secrets
 from datetime import datetime
 
-from taskhub.core.records import Actor
+from taskhub.core.records import Actor, TaskRecord
 from taskhub.domain.changes import change, who
 from taskhub.store import statements
 
 _LEAVE = statements.maybe("leave_task", datetime)
 _RETURN = statements.one("return_to_task", bool)
 _CANCEL_LEFT = statements.one("cancel_left", bool)
+_PLAIN = statements.many("plain_tasks", TaskRecord)
 _FETCHED = statements.none("fetched")
 
 
-def leave(task_id: int, *, actor: Actor) -> datetime | None:
-    """Record that the caller stopped waiting without the result; `actor.reason` says why. Returns when, or `None`
-    where it had left before or has a handle."""
-    return change(_LEAVE, task_id, task=task_id, who=who(actor))
+def new_waiter() -> str:
+    """A word for a caller that begins to wait."""
+    return secrets.token_urlsafe(9)
 
 
-def come_back(task_id: int, *, actor: Actor) -> bool:
-    """Record that the caller waits again. `False`: it had not left."""
-    return change(_RETURN, task_id, task=task_id, who=who(actor))
+def leave(task_id: int, waiter: str, *, actor: Actor) -> datetime | None:
+    """Record that this caller, or with an empty `waiter` any, stopped waiting without the result; `actor.reason` says
+    why. Returns when, or `None` where another caller waits by now, or none did."""
+    return change(_LEAVE, task_id, task=task_id, waiter=waiter, who=who(actor))
+
+
+def come_back(task_id: int, waiter: str, *, actor: Actor) -> bool:
+    """Record that this caller waits for a task that is there. `False`: its last one had not left."""
+    return change(_RETURN, task_id, task=task_id, waiter=waiter, who=who(actor))
 
 
 def fetched(task_id: int) -> None:
@@ -35,3 +42,9 @@ def cancel_left(task_id: int, left_at: datetime, *, actor: Actor) -> bool:
     """Cancel a task whose caller left at that time and has not come back. Not where a person was asked about it.
     Returns whether it was cancelled."""
     return change(_CANCEL_LEFT, task_id, task=task_id, left_at=left_at, who=who(actor))
+
+
+def plain_tasks(context_id: int, state: str, most: int) -> list[TaskRecord]:
+    """The client's tasks of plain calls, newest first: those that are `open`, those that ended `unread`, or `all` of
+    both."""
+    return _PLAIN(context=context_id, open=state != "unread", unread=state != "open", most=most)

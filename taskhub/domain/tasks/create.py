@@ -156,6 +156,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "client_task_id": new.client_task_id,
         "keep_ms": new.keep_ms,
         "join_seconds": new.join_seconds,
+        "waiter": new.waiter,
         "join_session": new.join_session,
     }
     return _Draft(n, new, actor, public_id, ttl, message, approval, row)
@@ -189,7 +190,8 @@ def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
     again = []
     for draft in drafts:
         if draft.new.join_seconds is not None:
-            call = (draft.new.context_id, draft.new.tool.id, draft.row["digest"], draft.new.revision)
+            program = jsonx.canonical([draft.row["client_info"], draft.row["client_capabilities"]])
+            call = (draft.new.context_id, draft.new.tool.id, draft.row["digest"], draft.new.revision, program)
             if call in first:
                 again.append(draft)
             first.add(call)

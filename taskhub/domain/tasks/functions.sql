@@ -81,19 +81,19 @@ BEGIN
                 ttl_ms bigint, poll_ms int, key text, client_info jsonb, client_capabilities jsonb, trace jsonb,
                 rerun_of bigint, max_attempts int, at_least_once boolean, run_seconds int,
                 session bigint, request_id text, progress_token text, handle boolean, client_task_id text,
-                keep_ms bigint, join_seconds int)
+                keep_ms bigint, join_seconds int, waiter text)
         ), made AS (
             INSERT INTO task (public_id, tenant_id, context_id, tool_id, tool_name, revision, arguments,
                               arguments_digest, tool_digest, answers, state, message, ttl_ms, expires_at,
                               poll_interval_ms, idempotency_key, client_info, client_capabilities, trace, rerun_of_id,
                               max_attempts, at_least_once, run_seconds, session_id, request_id, progress_token, handle,
-                              client_task_id, keep_ms, join_seconds, created_at, updated_at)
+                              client_task_id, keep_ms, join_seconds, waiter, created_at, updated_at)
             SELECT public_id, tenant, context, tool, tool_name, revision, arguments::json, decode(digest, 'hex'),
                    decode(nullif(tool_digest, ''), 'hex'), answers,
                    CASE WHEN questions IS NULL THEN 'queued' ELSE 'input_required' END, message, ttl_ms,
                    clock_timestamp() + ttl_ms * interval '1 millisecond', poll_ms, key, client_info,
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
-                   session, request_id, progress_token, handle, client_task_id, keep_ms, join_seconds,
+                   session, request_id, progress_token, handle, client_task_id, keep_ms, join_seconds, waiter,
                    statement_timestamp(), statement_timestamp()
             -- In the same order in every transaction, or two batches could wait for each other's keys.
             FROM wanted ORDER BY context, key, n
@@ -126,8 +126,9 @@ BEGIN
     END IF;
 END $$;
 
--- As create_tasks, but a call with join_seconds that its client has made before, and has not had the result of, is that
--- earlier call: it is still live, or it ended at most join_seconds ago and its caller had left. r_existed tells.
+-- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had the
+-- result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left.
+-- r_existed tells.
 -- join_session: only calls of that session count, because the client is whoever has no token.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
@@ -146,7 +147,7 @@ BEGIN
     FOR wanted IN
         SELECT i.* FROM json_to_recordset(p_wanted) AS i(
             n int, public_id text, context bigint, tool bigint, digest text, revision text, join_seconds int,
-            join_session bigint)
+            waiter text, join_session bigint, client_info jsonb, client_capabilities jsonb)
         WHERE i.join_seconds IS NOT NULL ORDER BY i.n
     LOOP
         SELECT t.id, t.tenant_id, t.state, t.tool_name, t.created_at, t.left_at INTO earlier FROM (
@@ -160,11 +161,12 @@ BEGIN
               AND e.ended_at > clock_timestamp() - e.join_seconds * interval '1 second') AS t
         WHERE t.tool_id = wanted.tool AND t.revision = wanted.revision AND t.join_seconds IS NOT NULL
           AND t.cancel_requested_at IS NULL
+          AND t.client_info = wanted.client_info AND t.client_capabilities = wanted.client_capabilities
           AND (wanted.join_session IS NULL OR t.session_id = wanted.join_session)
         ORDER BY t.id DESC LIMIT 1;
         CONTINUE WHEN NOT FOUND;
         joined := joined || wanted.n;
-        UPDATE task SET left_at = NULL WHERE id = earlier.id AND left_at IS NOT NULL;
+        UPDATE task SET left_at = NULL, waiter = wanted.waiter WHERE id = earlier.id;
         PERFORM th_record_caller(earlier.id, 'task.joined', wanted.public_id);
         RETURN QUERY SELECT wanted.n, true, false, earlier.id, earlier.created_at;
     END LOOP;
@@ -187,30 +189,35 @@ LANGUAGE sql AS $$
     WHERE t.id = p_id
 $$;
 
--- The caller of a plain call has stopped waiting, without its result. When it did, or null where it had before, where
--- there is a handle, or where an ended task was read.
-CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- The caller of a plain call has stopped waiting, without its result. When it did, or null where p_waiter is not who
+-- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is whoever
+-- waits.
+CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    UPDATE task SET left_at = clock_timestamp()
-    WHERE id = p_id AND left_at IS NULL AND NOT handle AND client_task_id IS NULL RETURNING left_at INTO moment;
+    UPDATE task SET left_at = clock_timestamp(), waiter = NULL
+    WHERE id = p_id AND waiter IS NOT NULL AND p_waiter IN (waiter, '')
+    RETURNING left_at INTO moment;
     IF moment IS NOT NULL THEN
         PERFORM th_record_caller(p_id, 'task.left');
     END IF;
     RETURN moment;
 END $$;
 
--- A caller that had left waits again.
-CREATE OR REPLACE FUNCTION return_to_task(p_id bigint, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
+-- A caller waits for a task that is there. Returns whether its caller had left.
+CREATE OR REPLACE FUNCTION return_to_task(p_id bigint, p_waiter text, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    had_left boolean;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    UPDATE task SET left_at = NULL WHERE id = p_id AND left_at IS NOT NULL;
-    IF FOUND THEN
+    SELECT left_at IS NOT NULL INTO had_left FROM task WHERE id = p_id FOR UPDATE;
+    UPDATE task SET left_at = NULL, waiter = p_waiter WHERE id = p_id AND NOT handle AND client_task_id IS NULL;
+    IF had_left THEN
         PERFORM th_record_caller(p_id, 'task.joined');
     END IF;
-    RETURN FOUND;
+    RETURN coalesce(had_left, false);
 END $$;
 
 -- Cancels a call whose caller left at p_left_at and has not come back. Not where a person was asked about it: what a

@@ -49,6 +49,19 @@ WHERE v.session_id = :session AND v.state = 'input_required'
   AND (v.handle OR EXISTS (SELECT FROM stream AS w WHERE w.task_id = v.id))
 ORDER BY v.id;
 
+-- read: plain_tasks(context bigint, open boolean, unread boolean, most int) -> list[TaskRecord]
+SELECT {task_columns} FROM task_view AS v
+WHERE v.id IN (
+        (SELECT t.id FROM task AS t
+         WHERE t.context_id = :context AND t.ended_at IS NULL AND NOT t.handle AND :open
+         ORDER BY t.id DESC LIMIT :most)
+        UNION ALL
+        (SELECT t.id FROM task AS t
+         WHERE t.context_id = :context AND t.left_at IS NOT NULL AND t.ended_at IS NOT NULL AND :unread
+         ORDER BY t.id DESC LIMIT :most)
+    ) AND {remembered}
+ORDER BY v.id DESC LIMIT :most;
+
 -- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
 -- Tasks that ended before `since` have not changed after it, but for the moment between the two timestamps and the
 -- commit; other tasks of a session are few.
@@ -355,17 +368,17 @@ SELECT request_cancel(:task, :who);
 -- write: cancel_now(task bigint, who text) -> str
 SELECT cancel_now(:task, :who);
 
--- write: leave_task(task bigint, who text) -> datetime | None
-SELECT leave_task(:task, :who);
+-- write: leave_task(task bigint, waiter text, who text) -> datetime | None
+SELECT leave_task(:task, :waiter, :who);
 
--- write: return_to_task(task bigint, who text) -> bool
-SELECT return_to_task(:task, :who);
+-- write: return_to_task(task bigint, waiter text, who text) -> bool
+SELECT return_to_task(:task, :waiter, :who);
 
 -- write: cancel_left(task bigint, left_at timestamptz, who text) -> bool
 SELECT cancel_left(:task, :left_at, :who);
 
 -- write: fetched(task bigint) -> None
-UPDATE task SET left_at = NULL WHERE id = :task AND left_at IS NOT NULL;
+UPDATE task SET left_at = NULL, waiter = NULL WHERE id = :task AND (left_at IS NOT NULL OR waiter IS NOT NULL);
 
 -- write: hand_out(task bigint) -> None
 UPDATE task SET handle = true WHERE id = :task AND NOT handle;

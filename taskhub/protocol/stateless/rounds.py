@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
@@ -22,6 +23,9 @@ from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError, o
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Reply, Stream, event
 from taskhub.protocol.lines import LOG_LEVELS, Lines, progress_token
+from taskhub.protocol.plain import tools
+from taskhub.protocol.plain.callers import Caller, caller_of
+from taskhub.protocol.plain.interim import WAIT_TOOL
 from taskhub.protocol.stateless.request import (
     META_LOG_LEVEL,
     Request,
@@ -64,46 +68,96 @@ async def answered(
 ) -> Reply | Stream:
     """The answer to a call; `handle` tells whether its caller may get one (T26-04)."""
     responses = input_responses(request)
-    log_level, token = _log_level(request), progress_token(request.meta)
     state = request.params.get("requestState")
+    _check_wishes(request)
+    caller = None if handle else await caller_of(hub, request.incoming, request.client_info)
     if state is None:
         if problem := await calls.misfit(hub, tool, arguments):
             return reply(hub, request, calls.refusal_result(problem))
-        task = await _created(hub, request, tool, arguments, responses, wording.revision)
+        task = await _created(hub, request, tool, arguments, responses, wording.revision, caller)
     else:
         task = await _resumed(hub, request, state, responses or {}, wording.revision)
+        if caller is not None:
+            await caller.waits(task)
     if handle and tool.mode in AT_ONCE:
         return wording.handle(hub, request, task)
+    # Until it has its handle, a caller that goes away takes its call with it (T26-48).
+    cancels = request.meta.get(IDEMPOTENCY_KEY) is None
+    waits = handle and tool.mode is TaskMode.AUTO
+    return await _waited(hub, request, task, wording, caller, waits=waits, cancels=cancels)
+
+
+async def hub_tool(hub: Hub, request: Request, wording: Wording) -> Reply | Stream:
+    """The answer of one of the hub's own tools to a caller without tasks. That of `taskhub_wait_for_task` is the answer
+    of the call it waits for."""
+    _check_wishes(request)
+    caller = await caller_of(hub, request.incoming, request.client_info)
+    name, arguments = request.params["name"], request.params.get("arguments", {})
+    if not caller.settings.tools:
+        raise WireError(INVALID_PARAMS, f"Unknown tool: {name}")
+    if not isinstance(arguments, dict):
+        raise WireError(INVALID_PARAMS, "arguments must be an object")
+    if name != WAIT_TOOL:
+        return reply(hub, request, await tools.call(hub, request.incoming, name, arguments, base=caller.base))
+    calls.need_scope(request.principal, "tasks:read")
+    responses, state = input_responses(request), request.params.get("requestState")
+    try:
+        task = await tools.found_task(hub, request.incoming, arguments)
+    except tools.ToolError as error:
+        return reply(hub, request, tools.error_result(error))
+    if state is not None:
+        task = await _resumed(hub, request, state, responses or {}, wording.revision)
+    await caller.waits(task)
+    return await _waited(hub, request, task, wording, caller, waits=False, cancels=False)
+
+
+async def _waited(
+    hub: Hub,
+    request: Request,
+    task: TaskRecord,
+    wording: Wording,
+    caller: Caller | None,
+    *,
+    waits: bool,
+    cancels: bool,
+) -> Reply | Stream:
+    """What a caller gets that waits, at once or at the end of a stream. `waits` for a moment only: then it gets a
+    handle. `cancels`: leaving cancels the call."""
+    log_level, token = request.meta.get(META_LOG_LEVEL), request.meta.get("progressToken")
+    talks = (token is not None or log_level is not None) and not waits
+    gone = partial(_left, hub, request, task, caller, cancels=cancels)
+
+    def settled(now: TaskRecord) -> bool:
+        return bool(for_client(now)) or (talks and now.progress is not None)
+
     with hub.hints.watch(task.public_id) as bell:
-        waits = handle and tool.mode is TaskMode.AUTO
-        talks = (token is not None or log_level is not None) and not waits
-
-        def settled(now: TaskRecord) -> bool:
-            return bool(for_client(now)) or (talks and now.progress is not None)
-
-        # A caller that leaves before it has its handle cancels its call (T26-48).
-        leaves = request.meta.get(IDEMPOTENCY_KEY) is None
         seconds = 0.05 if talks else hub.inline_wait_seconds
         task = await calls.fresh(hub, task)
-        task = await calls.unless_gone(
-            request.incoming,
-            calls.wait_for(hub, task, settled, bell=bell, seconds=seconds),
-            lambda: calls.abandon(hub, request.incoming, task) if leaves else asyncio.sleep(0),
-        )
+        waiting = calls.wait_for(hub, task, settled, bell=bell, seconds=seconds)
+        task = await calls.unless_gone(request.incoming, waiting, gone)
     asked = bool(for_client(task)) and not (waits and wording.asks_in_task)
     if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or asked)):
-        return _shown(hub, request, task, wording)
+        return await _shown(hub, request, task, wording, caller)
     if waits:
         return wording.handle(hub, request, task)
     lines = Lines(task.id, token=token, level=log_level)
-    return Stream(_stream(hub, request, task, lines, wording, leaves), {TASK_HEADER: task.public_id})
+    return Stream(_stream(hub, request, task, lines, wording, caller, gone), {TASK_HEADER: task.public_id})
 
 
-def _log_level(request: Request) -> str | None:
+async def _left(hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, cancels: bool) -> None:
+    """The caller of a waited call has gone away (B26-10)."""
+    if caller is not None:
+        await caller.leaves(task, cancels=cancels)
+    elif cancels:
+        await calls.abandon(hub, request.incoming, task)
+
+
+def _check_wishes(request: Request) -> None:
+    """Raises -32602 unless the caller's wishes for progress and log lines can be met."""
+    progress_token(request.meta)
     level = request.meta.get(META_LOG_LEVEL)
     if level is not None and level not in LOG_LEVELS:
         raise WireError(INVALID_PARAMS, f"{META_LOG_LEVEL} must be one of {', '.join(LOG_LEVELS)}")
-    return level
 
 
 async def _created(
@@ -113,9 +167,13 @@ async def _created(
     arguments: dict[str, Any],
     responses: dict[str, Any] | None,
     revision: str,
+    caller: Caller | None,
 ) -> TaskRecord:
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
+    key = calls.idempotency_key(request.meta)
+    # What came along with a call is no part of what joins it.
+    joining = {} if caller is None else caller.joining(tool, keyed=key is not None or responses is not None)
     return await calls.create(
         hub,
         request.incoming,
@@ -126,7 +184,8 @@ async def _created(
         client_capabilities=request.capabilities,
         trace=calls.trace_of(request.meta),
         answers=responses,
-        idempotency_key=calls.idempotency_key(request.meta),
+        idempotency_key=key,
+        **joining,
     )
 
 
@@ -159,10 +218,12 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
     return await calls.fresh(hub, task)
 
 
-def _shown(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> Reply:
+async def _shown(hub: Hub, request: Request, task: TaskRecord, wording: Wording, caller: Caller | None) -> Reply:
     """The answer of a call whose caller waited: a result, an error, or a round of questions."""
     outcome = _outcome(hub, request, task, wording)
     hub.brought(task, request.principal.context_id)
+    if caller is not None and task.state in TERMINAL:
+        await caller.has(task)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome)
     return result_reply(request.id, outcome)
@@ -196,11 +257,16 @@ def _with_server_info(hub: Hub, result: bytes) -> bytes:
 
 
 async def _stream(
-    hub: Hub, request: Request, task: TaskRecord, lines: Lines, wording: Wording, leaves: bool
+    hub: Hub,
+    request: Request,
+    task: TaskRecord,
+    lines: Lines,
+    wording: Wording,
+    caller: Caller | None,
+    gone: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[bytes]:
     """Progress and log lines as they come, keep-alives in between, then the answer (B26-08,
-    B26-80, B26-81). A caller that goes away cancels the call, unless its idempotency key lets it
-    come back for the result."""
+    B26-80, B26-81), or an interim one when the caller's patience is over."""
     finished = False
     try:
         with hub.hints.watch(task.public_id) as bell:
@@ -208,10 +274,16 @@ async def _stream(
                 now = await calls.fresh(hub, task)
                 for message in [*(line for _, line in await lines.read(hub)), *lines.waiting(now)]:
                     yield event(message)
-                if now.state in TERMINAL or for_client(now):
+                left = None if caller is None else caller.seconds_left(now)
+                if now.state in TERMINAL or for_client(now) or (left is not None and left <= 0):
                     break
-                if not await calls.rung(bell, KEEP_ALIVE_SECONDS):
+                if not await calls.rung(bell, KEEP_ALIVE_SECONDS if left is None else min(left, KEEP_ALIVE_SECONDS)):
                     yield KEEP_ALIVE
+        if caller is not None and now.state not in TERMINAL and not for_client(now):
+            interim = await caller.gets_interim(now)
+            finished = True
+            yield event(result_message(request.id, jsonx.encode({**head(hub), **interim})))
+            return
         outcome = _outcome(hub, request, now, wording)
         if isinstance(outcome, WireError):
             yield event(error_message(request.id, outcome.body()))
@@ -219,6 +291,8 @@ async def _stream(
             yield event(result_message(request.id, outcome))
         finished = True
         hub.brought(now, request.principal.context_id)
+        if caller is not None and now.state in TERMINAL:
+            await caller.has(now)
     finally:
-        if not finished and leaves:
-            await asyncio.shield(calls.abandon(hub, request.incoming, task))
+        if not finished:
+            await asyncio.shield(gone())

@@ -241,6 +241,7 @@ class Migration(migrations.Migration):
                 ("client_task_id", models.TextField(null=True)),
                 ("keep_ms", models.BigIntegerField(null=True)),
                 ("join_seconds", models.IntegerField(null=True)),
+                ("waiter", models.CharField(max_length=32, null=True)),
                 ("left_at", models.DateTimeField(null=True)),
                 (
                     "context",
@@ -774,7 +775,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="stream",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["call", "result", "listen"])), name="stream_kind_known"
+                condition=models.Q(("kind__in", ["call", "wait", "result", "listen"])), name="stream_kind_known"
             ),
         ),
         migrations.AddConstraint(

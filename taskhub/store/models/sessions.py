@@ -62,7 +62,9 @@ class Stream(models.Model):
         db_table = "stream"
         indexes = [models.Index(fields=["seen_at"], name="stream_seen")]
         constraints = [
-            models.CheckConstraint(condition=Q(kind__in=["call", "result", "listen"]), name="stream_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["call", "wait", "result", "listen"]), name="stream_kind_known"
+            ),
             models.CheckConstraint(
                 condition=Q(kind="listen", task__isnull=True) | (~Q(kind="listen") & Q(task__isnull=False)),
                 name="stream_task_unless_listen",

@@ -69,6 +69,7 @@ class Task(models.Model):
     client_task_id = models.TextField(null=True)
     keep_ms = models.BigIntegerField(null=True)
     join_seconds = models.IntegerField(null=True)
+    waiter = models.CharField(max_length=32, null=True)
     left_at = models.DateTimeField(null=True)
 
     class Meta:

@@ -174,7 +174,7 @@ def test_a_request_whose_stream_is_not_there_is_known_while_its_task_lives(sessi
     make_task(session.context, session_id=session.pk, request_id="2", handle=True)
     make_task(session.context, session_id=session.pk, request_id="3", state="finished")
     own = make_task(session.context, session_id=session.pk, request_id="4", handle=True, client_task_id="c")
-    assert sessions.cancel_stream(session.pk, "1") == ("call", task.id, False)
-    assert sessions.cancel_stream(session.pk, "4") == ("call", own.id, True)
+    assert (sessions.cancel_stream(session.pk, "1") or ())[:3] == ("call", task.id, False)
+    assert (sessions.cancel_stream(session.pk, "4") or ())[:3] == ("call", own.id, True)
     assert [sessions.cancel_stream(session.pk, unknown) for unknown in ("2", "3", "5")] == [None] * 3
     assert sessions.cancel_stream(start(session.context).pk, "1") is None

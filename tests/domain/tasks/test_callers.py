@@ -21,7 +21,7 @@ from tests.domain.kit import World
 
 def call(world: World, **fields: Any) -> Created:
     """A plain call, which joins an earlier one for five minutes."""
-    return create_task(kit.new_task(world, **{"join_seconds": 300, **fields}), world.actor)
+    return create_task(kit.new_task(world, **{"join_seconds": 300, "waiter": "w", **fields}), world.actor)
 
 
 def session(world: World) -> int:
@@ -32,7 +32,7 @@ def session(world: World) -> int:
 
 
 def leave(world: World, task_id: int) -> None:
-    assert callers.leave(task_id, actor=replace(world.actor, reason="The connection closed")) is not None
+    assert callers.leave(task_id, "w", actor=replace(world.actor, reason="The connection closed")) is not None
 
 
 def test_the_same_call_joins_the_live_task(world: World) -> None:
@@ -50,10 +50,12 @@ def test_the_same_call_joins_the_live_task(world: World) -> None:
     [
         {"arguments": {"text": "goodbye"}},
         {"revision": "2025-11-25"},
+        {"client_info": {"name": "another"}},
+        {"client_capabilities": {"elicitation": {}}},
         {"join_seconds": None},
         {"join_seconds": None, "idempotency_key": "k"},
     ],
-    ids=["arguments", "revision", "switched off", "a key of its own"],
+    ids=["arguments", "revision", "program", "capabilities", "switched off", "a key of its own"],
 )
 def test_another_call_is_a_task_of_its_own(world: World, other: dict[str, Any]) -> None:
     first = call(world)
@@ -127,8 +129,8 @@ def test_who_came_back_is_not_cancelled(world: World) -> None:
     assert not callers.cancel_left(first.task.id, left_at, actor=world.actor)
     leave(world, first.task.id)
     assert not callers.cancel_left(first.task.id, left_at, actor=world.actor)
-    assert callers.come_back(first.task.id, actor=world.actor)
-    assert not callers.come_back(first.task.id, actor=world.actor)
+    assert callers.come_back(first.task.id, "w", actor=world.actor)
+    assert not callers.come_back(first.task.id, "w", actor=world.actor)
     assert kit.look(first.task.id).state is State.QUEUED
     assert kit.actions(first.task.id) == ["task.created", *["task.left", "task.joined"] * 2]
 
@@ -143,12 +145,19 @@ def test_what_a_person_was_asked_about_goes_on(db: None) -> None:
     assert kit.look(first.task.id).state is State.INPUT_REQUIRED
 
 
+def test_the_caller_before_leaves_nothing_once_another_waits(world: World) -> None:
+    first = call(world)
+    call(world, waiter="another")
+    assert callers.leave(first.task.id, "w", actor=world.actor) is None
+    assert kit.look(first.task.id).left_at is None
+
+
 def test_nobody_leaves_a_task_with_a_handle_or_twice(world: World) -> None:
     handed = kit.create(world, handle=True)
-    assert callers.leave(handed.id, actor=world.actor) is None
+    assert callers.leave(handed.id, "w", actor=world.actor) is None
     first = call(world)
     leave(world, first.task.id)
-    assert callers.leave(first.task.id, actor=world.actor) is None
+    assert callers.leave(first.task.id, "w", actor=world.actor) is None
 
 
 def test_equal_calls_in_one_batch_are_one_task(world: World) -> None:

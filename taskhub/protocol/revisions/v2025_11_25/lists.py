@@ -8,6 +8,8 @@ from taskhub.core.records import OfferRecord
 from taskhub.core.versions import Version
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.plain.callers import caller_of
+from taskhub.protocol.plain.tools import with_hub_tools
 from taskhub.protocol.revisions.v2025_11_25 import mapping
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
 from taskhub.protocol.wire.lists import described, listing
@@ -30,15 +32,21 @@ def wire_resource(resource: OfferRecord, version: str) -> dict[str, Any]:
     return {key: value for key, value in resource.definition.items() if key not in later}
 
 
+_profile_tools = listing("tools/list profile", "tools", lambda found: found.plain_tools, mapping.wire_tool)
 _all_tools = listing("tools/list", "tools", lambda found: found.tools, mapping.wire_tool)
-_plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_tools, mapping.wire_tool)
+_plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_tools, mapping.plain_tool)
+_tools_and_ours = listing("tools/list ours", "tools", with_hub_tools, mapping.plain_tool)
 
 
 async def list_tools(hub: Hub, request: Request) -> Reply:
-    """The tools that this session's client can call. Tools that require a task are included only if it declares
-    tasks."""
-    declared = mapping.declares_tasks(request.on.client_capabilities, request.version)
-    return await (_all_tools if declared else _plain_tools)(hub, request)
+    """The tools that this session's client can call: those that require a task only if it declares tasks, and the
+    hub's own only if it does not."""
+    if mapping.declares_tasks(request.on.client_capabilities, request.version):
+        return await _all_tools(hub, request)
+    if not mapping.makes_plain_calls(request.on):
+        return await _profile_tools(hub, request)
+    caller = await caller_of(hub, request.incoming, request.on.client_info)
+    return await (_tools_and_ours if caller.settings.tools else _plain_tools)(hub, request)
 
 
 list_prompts = listing("prompts/list", "prompts", lambda found: found.prompts, wire_prompt)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
+from taskhub.core.records import Session, State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.versions import Version
+from taskhub.protocol.plain.interim import relaxed
+from taskhub.protocol.plain.tools import HubTool
 from taskhub.protocol.revisions.v2025_11_25.wire import RELATED, VERSION
 from taskhub.protocol.wire import tasks
 
@@ -65,6 +67,11 @@ def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:
     return version == VERSION and isinstance(capabilities.get("tasks"), dict)
 
 
+def makes_plain_calls(session: Session) -> bool:
+    """Whether the session's client knows nothing of tasks, in the words of any revision."""
+    return not session.profile and not declares_tasks(session.client_capabilities, session.version)
+
+
 def usable(capabilities: dict[str, Any], version: str) -> dict[str, Any]:
     """The client's capabilities that its version has. A request that needs any other would break the protocol."""
     if version == VERSION:
@@ -87,6 +94,14 @@ def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
     if "execution" in members:
         shown["execution"] = {"taskSupport": SUPPORT[tool.mode]}
     return {**shown, "name": tool.exposed_name}
+
+
+def plain_tool(tool: ToolRecord | HubTool, version: str) -> dict[str, Any]:
+    """As `wire_tool`, for a client that makes plain calls: one of the hub's own, or one whose result may be an interim
+    one."""
+    if isinstance(tool, HubTool):
+        return {key: value for key, value in tool.definition.items() if key in TOOL_MEMBERS[version]}
+    return relaxed(wire_tool(tool, version))
 
 
 def related(task: TaskRecord) -> dict[str, Any]:

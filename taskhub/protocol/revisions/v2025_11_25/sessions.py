@@ -21,13 +21,15 @@ from taskhub.domain.sessions.writes import (
     start_session,
 )
 from taskhub.domain.tasks.cancel import cancel_now, request_cancel
+from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope, Response, result_reply
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply
-from taskhub.protocol.revisions.v2025_11_25 import hosted
+from taskhub.protocol.plain.callers import caller_of
+from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 
 _OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
@@ -124,11 +126,28 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
         return
     found = await hub.lanes.run(cancel_stream, session.id, jsonx.encode(wanted).decode())
     hub.hints.ring(session_topic(session.public_id))
-    if found is not None and found[0] == "call" and found[1] is not None:
-        calls.need_scope(incoming.principal, "tasks:cancel")
-        # A task under the client's own id is cancelled by the time this is answered (T1686-19).
-        cancel = cancel_now if found[2] else request_cancel
-        await hub.lanes.run(cancel, found[1], actor=calls.actor_of(incoming))
+    if found is None:
+        return
+    kind, task_id, own_id, seconds = found
+    if task_id is None or kind not in ("call", "wait"):
+        return
+    if mapping.makes_plain_calls(session) and (kind == "wait" or _timed_out(envelope.params.get("reason"))):
+        # Nobody wants the call to stop: its program waits no longer.
+        task = await hub.lanes.run(task_by_id, task_id)
+        if task is not None:
+            caller = await caller_of(hub, incoming, session.client_info)
+            caller.waiter, caller.began = "", caller.began - seconds
+            await caller.leaves(task, cancels=kind == "call", timed_out=True)
+        return
+    calls.need_scope(incoming.principal, "tasks:cancel")
+    # A task under the client's own id is cancelled by the time this is answered (T1686-19).
+    cancel = cancel_now if own_id else request_cancel
+    await hub.lanes.run(cancel, task_id, actor=calls.actor_of(incoming))
+
+
+def _timed_out(reason: Any) -> bool:
+    """Whether a program cancels since its own time is over: the published SDKs say so."""
+    return isinstance(reason, str) and any(words in reason.lower() for words in ("timed out", "timeout"))
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:

@@ -49,6 +49,11 @@ def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireE
     return _of_this_wire(task.result_json.encode(), related, task.revision)
 
 
+def of_hub(result: dict[str, Any], version: str) -> bytes:
+    """A result of the hub's own making: an interim one, or that of one of its tools."""
+    return _of_this_wire(jsonx.encode(result), None, version)
+
+
 def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> bytes:
     """The stored result; decoded only where something must be taken out or merged in."""
     foreign = META_SERVER.encode() in body or b'"structuredContent":' in body

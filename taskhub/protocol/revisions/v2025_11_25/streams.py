@@ -44,6 +44,7 @@ from taskhub.protocol.following import Following
 from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.incoming import KEEP_ALIVE, Incoming, Stream, event
 from taskhub.protocol.lines import Lines, progress_message
+from taskhub.protocol.plain.callers import Caller, caller_of
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
@@ -113,14 +114,23 @@ def _parsed(event_id: str) -> tuple[int, int, int, str]:
 
 
 async def serve_task(
-    hub: Hub, incoming: Incoming, session: Session, task: TaskRecord, *, kind: str, request_id: str, token: str | None
+    hub: Hub,
+    incoming: Incoming,
+    session: Session,
+    task: TaskRecord,
+    *,
+    kind: str,
+    request_id: str,
+    token: str | None,
+    caller: Caller | None = None,
 ) -> Stream:
-    """The stream of a request that waits for `task`: `kind` is `call` or `result`. Callers check first whether there is
-    room for it (`need_room`): a call must not be refused once it runs."""
+    """The stream of a request that waits for `task`: `kind` is `call`, `wait` (by the hub's own tool) or `result`;
+    `caller` is that of a plain call. Callers check first whether there is room for it (`need_room`): a call must not be
+    refused once it runs."""
     place = await hub.lanes.run(
         open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
     )
-    return Stream(_task_stream(_Served(hub, incoming, session, _Position(place)), task))
+    return Stream(_task_stream(_Served(hub, incoming, session, _Position(place), caller=caller), task))
 
 
 async def listen(hub: Hub, incoming: Incoming) -> Stream:
@@ -142,6 +152,9 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
         return Stream(_session_stream(served, moment(line) if line else found.since))
     task = await hub.lanes.run(task_by_id, found.task_id)
     assert task is not None  # its streams are deleted with it
+    if found.kind in ("call", "wait") and sent != "e" and mapping.makes_plain_calls(session):
+        served.caller = await caller_of(hub, incoming, session.client_info)
+        await served.caller.waits(task)
     return Stream(_nothing_left(served) if sent == "e" else _task_stream(served, task))
 
 
@@ -163,6 +176,10 @@ class _Served:
     again: bool = False
     first: bool = True
     done: bool = False
+    caller: Caller | None = None
+    """That of a plain call."""
+    moved: bool = False
+    """Whether the call was cancelled, or its stream is served elsewhere: then its caller has not left."""
 
     async def __aenter__(self) -> _Served:
         held = self.hub.streams
@@ -177,10 +194,36 @@ class _Served:
         with suppress(TaskHubError):
             await asyncio.shield(self.hub.lanes.run(leave_stream, self.at.place, closed=self.done))
 
-    def patience(self, delivery: Delivery) -> float:
+    async def left(self, task: TaskRecord) -> None:
+        """The stream of a call ends. Unless it ended with an answer, or goes on elsewhere, its caller has left; it may
+        come back for it (B25-13)."""
+        if self.caller is not None and not self.done and not self.moved and not self.hub.closing.is_set():
+            with suppress(TaskHubError):
+                await asyncio.shield(self.caller.leaves(task, cancels=False))
+
+    def patience(self, delivery: Delivery, task: TaskRecord | None = None) -> float:
         """How long the stream may sleep unless it is woken."""
         left = self.at.spoke + KEEP_ALIVE_SECONDS - time.monotonic()
-        return max(0.01, left if delivery.seconds is None else min(left, delivery.seconds))
+        if delivery.seconds is not None:
+            left = min(left, delivery.seconds)
+        if task is not None and self.caller is not None and (over := self.caller.seconds_left(task)) is not None:
+            left = min(left, over)
+        return max(0.01, left)
+
+    async def interim(self, task: TaskRecord) -> bytes | None:
+        """The answer to a caller whose patience is over; `None` while it is not."""
+        left = None if self.caller is None else self.caller.seconds_left(task)
+        if self.caller is None or left is None or left > 0:
+            return None
+        result = shown.of_hub(await self.caller.gets_interim(task), self.session.version)
+        return result_message(json.loads(self.at.place.request_id), result)
+
+    async def answered(self, task: TaskRecord) -> None:
+        """The caller has its answer."""
+        if task.state in TERMINAL:
+            self.hub.brought(task, self.session.context_id)
+            if self.caller is not None:
+                await self.caller.has(task)
 
     def silent(self) -> bool:
         """Whether a keep-alive is due because nothing was sent for long, however often the stream was woken. True once:
@@ -263,7 +306,8 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         furthest=task.progress if place.kind == "result" and place.told and not served.at.line else None,
     )
     overtaken = False
-    async with served:
+    async with served, AsyncExitStack() as leaving:
+        leaving.push_async_callback(served.left, task)
         yield served.at.priming()
         if not served.at.opened:
             served.at.opened = True
@@ -276,6 +320,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                     await served.put(task)
                 delivery = await served.requests()
                 if delivery is None:
+                    served.moved = True
                     return  # cancelled, or served elsewhere
                 # Of several that wait for the task only the newest tells how it goes (B25-15), to the end.
                 overtaken = not delivery.active or (overtaken and task.state in TERMINAL)
@@ -288,17 +333,19 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)
-                if task.state in TERMINAL:
-                    yield event(_final(place, task), served.at.next(last=True))
+                if (answer := _final(place, task) or await served.interim(task)) is not None:
+                    yield event(answer, served.at.next(last=True))
                     served.done = True
-                    hub.brought(task, served.session.context_id)
+                    await served.answered(task)
                     return
-                await calls.rung(bell, served.patience(delivery))
+                await calls.rung(bell, served.patience(delivery, task))
                 if served.silent():
                     yield KEEP_ALIVE
 
 
-def _final(place: Place, task: TaskRecord) -> bytes:
+def _final(place: Place, task: TaskRecord) -> bytes | None:
+    if task.state not in TERMINAL:
+        return None
     tied = shown.related(task) if place.kind == "result" or task.client_task_id is not None else None
     outcome = shown.result(task, related=tied)
     request_id = json.loads(place.request_id)

@@ -15,6 +15,9 @@ from taskhub.protocol.errors import INVALID_PARAMS, METHOD_NOT_FOUND, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply, Stream, event
 from taskhub.protocol.lines import Lines, progress_token
+from taskhub.protocol.plain import tools
+from taskhub.protocol.plain.callers import Caller, caller_of
+from taskhub.protocol.plain.interim import WAIT_TOOL
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of
 from taskhub.protocol.wire.tasks import for_client
@@ -33,6 +36,8 @@ and this together, so that the first `ttl` that the client is told need not be l
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of a version without tasks: the caller waits."""
+    if request.params.get("name") in tools.TOOLS:
+        return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if problem := await calls.misfit(hub, tool, arguments):
@@ -45,6 +50,8 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
 
 async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of 2025-11-25: `params.task` makes it a task (T25-05..09)."""
+    if request.params.get("name") in tools.TOOLS and mapping.makes_plain_calls(request.on):
+        return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if problem := await calls.misfit(hub, tool, arguments):
@@ -107,7 +114,18 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
     streams.need_room(hub, request.on)
     details = _details(request, tool, arguments)
+    caller = None
+    if mapping.makes_plain_calls(request.on):
+        caller = await caller_of(hub, request.incoming, request.on.client_info)
+        details |= caller.joining(tool, session_id=request.on.id, keyed=details["idempotency_key"] is not None)
     task = (await calls.created(hub, request.incoming, revision=request.version, **details)).task
+    return await _answered(hub, request, task, caller)
+
+
+async def _answered(
+    hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, kind: str = "call"
+) -> Reply | Stream:
+    """The answer of a call whose caller waits for this task."""
     with hub.hints.watch(task.public_id) as bell:
         task = await calls.wait_for(
             hub,
@@ -117,9 +135,11 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
             seconds=PATIENCE_SECONDS,
         )
     if task.state not in TERMINAL:
-        return await _served(hub, request, task)
+        return await _served(hub, request, task, caller, kind=kind)
     outcome = shown.result(task, related=None)
     hub.brought(task, request.principal.context_id)
+    if caller is not None:
+        await caller.has(task)
     if isinstance(outcome, WireError):
         return error_reply(request.id, outcome, status_of)
     said = await Lines(task.id, token=progress_token(request.meta), level=request.on.log_level).read(hub)
@@ -128,7 +148,31 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     return Stream(_at_once([*(line for _, line in said), result_message(request.id, outcome)]))
 
 
-async def _served(hub: Hub, request: Request, task: TaskRecord) -> Stream:
+async def _hub_tool(hub: Hub, request: Request) -> Reply | Stream:
+    """The answer of one of the hub's own tools. That of `taskhub_wait_for_task` is the answer of the call it waits
+    for."""
+    caller = await caller_of(hub, request.incoming, request.on.client_info)
+    name, arguments = request.params["name"], request.params.get("arguments", {})
+    if not caller.settings.tools:
+        raise WireError(INVALID_PARAMS, f"Unknown tool: {name}")
+    if not isinstance(arguments, dict):
+        raise WireError(INVALID_PARAMS, "arguments must be an object")
+    if name != WAIT_TOOL:
+        found = await tools.call(hub, request.incoming, name, arguments, base=caller.base)
+        return result_reply(request.id, shown.of_hub(found, request.version))
+    calls.need_scope(request.principal, "tasks:read")
+    try:
+        task = await tools.found_task(hub, request.incoming, arguments)
+    except tools.ToolError as error:
+        return result_reply(request.id, shown.of_hub(tools.error_result(error), request.version))
+    streams.need_room(hub, request.on)
+    await caller.waits(task)
+    return await _answered(hub, request, task, caller, kind="wait")
+
+
+async def _served(
+    hub: Hub, request: Request, task: TaskRecord, caller: Caller | None = None, *, kind: str = "call"
+) -> Stream:
     """The stream that ends with the call's answer."""
     token = progress_token(request.meta)
     return await streams.serve_task(
@@ -136,9 +180,10 @@ async def _served(hub: Hub, request: Request, task: TaskRecord) -> Stream:
         request.incoming,
         request.on,
         task,
-        kind="call",
+        kind=kind,
         request_id=jsonx.encode(request.id).decode(),
         token=None if token is None else jsonx.encode(token).decode(),
+        caller=caller,
     )
 
 

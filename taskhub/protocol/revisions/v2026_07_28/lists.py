@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
 
-from taskhub.core.records import OfferRecord
+from taskhub.core.records import OfferRecord, ToolRecord
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
+from taskhub.protocol.plain.callers import caller_of
+from taskhub.protocol.plain.interim import relaxed
+from taskhub.protocol.plain.tools import HubTool, with_hub_tools
 from taskhub.protocol.revisions.v2026_07_28.tasks import declares_tasks
 from taskhub.protocol.stateless.request import Request
 from taskhub.protocol.stateless.shapes import head, wire_tool
@@ -30,14 +32,25 @@ def _head(hub: Hub) -> dict[str, Any]:
     return {**head(hub), "ttlMs": TTL_MS, "cacheScope": "private"}
 
 
+def _plain_tool(tool: ToolRecord | HubTool, version: str) -> dict[str, Any]:
+    """For a client without tasks: one of the hub's own, or one whose result may be an interim one."""
+    if isinstance(tool, HubTool):
+        return tool.definition
+    return relaxed(wire_tool(tool, version))
+
+
 _all_tools = listing("tools/list", "tools", lambda found: found.tools, wire_tool, _head)
-_plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_tools, wire_tool, _head)
+_plain_tools = listing("tools/list plain", "tools", lambda found: found.plain_tools, _plain_tool, _head)
+_tools_and_ours = listing("tools/list ours", "tools", with_hub_tools, _plain_tool, _head)
 
 
-def list_tools(hub: Hub, request: Request) -> Awaitable[Reply]:
-    """The tools that this request could call. Tools that require a task are included only if it declares the
-    extension."""
-    return (_all_tools if declares_tasks(request.capabilities) else _plain_tools)(hub, request)
+async def list_tools(hub: Hub, request: Request) -> Reply:
+    """The tools that this request could call: those that require a task only if it declares the extension, and the
+    hub's own only if it does not."""
+    if declares_tasks(request.capabilities):
+        return await _all_tools(hub, request)
+    caller = await caller_of(hub, request.incoming, request.client_info)
+    return await (_tools_and_ours if caller.settings.tools else _plain_tools)(hub, request)
 
 
 list_prompts = listing("prompts/list", "prompts", lambda found: found.prompts, wire_prompt, _head)

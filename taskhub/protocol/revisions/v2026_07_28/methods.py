@@ -12,6 +12,7 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
+from taskhub.protocol.plain.tools import TOOLS
 from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.v2026_07_28 import VERSION, listen, lists, offers, tasks
 from taskhub.protocol.stateless import rounds
@@ -70,12 +71,14 @@ WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.cr
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     """A handle, if the request declares the extension; what the tool asks is asked before the handle is given (T26-47).
     Other callers wait for the result, or get -32021 from a tool that requires a task (T26-05)."""
+    declared = tasks.declares_tasks(request.capabilities)
+    if not declared and request.params.get("name") in TOOLS:
+        return await rounds.hub_tool(hub, request, WORDING)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await rounds.wanted(hub, request)
     if tool.mode is TaskMode.REQUIRED:
         tasks.need_tasks(request.capabilities)
-    handle = tasks.declares_tasks(request.capabilities)
-    return await rounds.answered(hub, request, tool, arguments, WORDING, handle=handle)
+    return await rounds.answered(hub, request, tool, arguments, WORDING, handle=declared)
 
 
 _METHODS: Final[Mapping[str, Handler[Request]]] = MappingProxyType(

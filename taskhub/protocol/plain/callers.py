@@ -1,0 +1,111 @@
+"""One caller of a plain call, from its call to its answer: how long it waits, that it leaves, that it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from taskhub.core.records import Actor, TaskRecord, ToolRecord
+from taskhub.domain.clients.patience import CallerSettings, cached_settings, caller_settings, learn
+from taskhub.domain.tasks.callers import cancel_left, come_back, fetched, leave, new_waiter
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.protocol import calls
+from taskhub.protocol.hub import Hub
+from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.plain.interim import interim_result
+
+LEFT: Final = "The caller left"
+PATIENCE_OVER: Final = "An interim result was given"
+
+
+@dataclass
+class Caller:
+    """A caller that waits for one task, since `began` on the loop's clock."""
+
+    hub: Hub
+    incoming: Incoming
+    client_info: dict[str, Any]
+    settings: CallerSettings
+    waiter: str = field(default_factory=new_waiter)
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
+
+    @property
+    def base(self) -> str:
+        """The address of the console."""
+        return self.hub.address or f"http://{self.incoming.headers.get('host', 'localhost')}"
+
+    def joining(self, tool: ToolRecord, *, session_id: int | None = None, keyed: bool = False) -> dict[str, Any]:
+        """How its call joins an earlier one, for `calls.created`. Callers without a token share one client, so theirs
+        join within their session only; a call with an idempotency key has its own way to find its task."""
+        anonymous = self.incoming.principal.anonymous
+        joins = tool.join_seconds > 0 and not keyed and (not anonymous or session_id is not None)
+        return {
+            "waiter": self.waiter,
+            "join_seconds": tool.join_seconds if joins else None,
+            "join_session": session_id if anonymous else None,
+        }
+
+    def seconds_left(self, task: TaskRecord) -> float | None:
+        """Until its patience is over; `None` where it waits for as long as it takes, also because it could not go on
+        with an interim result."""
+        patience = self.settings.patience(self.client_info).seconds
+        if patience is None or not (self.settings.tools or task.join_seconds is not None):
+            return None
+        return self.began + patience - asyncio.get_running_loop().time()
+
+    async def waits(self, task: TaskRecord) -> None:
+        """It waits for a task that was there before."""
+        await self.hub.lanes.run(come_back, task.id, self.waiter, actor=self._actor(""))
+
+    async def gets_interim(self, task: TaskRecord) -> dict[str, Any]:
+        """Its patience is over: the interim result it is given."""
+        await self.hub.lanes.run(leave, task.id, self.waiter, actor=self._actor(PATIENCE_OVER))
+        return interim_result(
+            task,
+            base=self.base,
+            patience=self.settings.patience(self.client_info).seconds,
+            tools=self.settings.tools,
+        )
+
+    async def has(self, task: TaskRecord) -> None:
+        """It was given what came of the task."""
+        if task.left_at is not None:
+            await self.hub.lanes.run(fetched, task.id)
+
+    async def leaves(self, task: TaskRecord, *, cancels: bool, timed_out: bool = False) -> None:
+        """It went away without an answer. Where the wire says that this `cancels` the call, it is cancelled after a
+        while in which the same call may come again; at once where it would not be joined. `timed_out`: it said that
+        its time was over."""
+        waited = asyncio.get_running_loop().time() - self.began
+        actor = self._actor(LEFT)
+        left_at = await self.hub.lanes.run(leave, task.id, self.waiter, actor=actor)
+        if left_at is None:
+            return  # the same call was made again meanwhile, or it was answered
+        patience = self.settings.patience(self.client_info)
+        if patience.why != "set" and (patience.seconds is None or waited < patience.seconds):
+            context_id = self.incoming.principal.context_id
+            await self.hub.lanes.run(learn, context_id, self.client_info, int(waited * 1_000), certain=timed_out)
+        if not cancels:
+            return
+        if task.join_seconds is None:
+            await self.hub.lanes.run(request_cancel, task.id, actor=actor)
+        else:
+            self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
+
+    async def _cancel_left(self, task_id: int, left_at: datetime, actor: Actor) -> None:
+        await self.hub.lanes.run(cancel_left, task_id, left_at, actor=actor)
+
+    def _actor(self, reason: str) -> Actor:
+        return replace(calls.actor_of(self.incoming), reason=reason)
+
+
+async def caller_of(hub: Hub, incoming: Incoming, client_info: dict[str, Any]) -> Caller:
+    """The caller of a request that begins now. No query while what holds for its client is cached."""
+    context_id = incoming.principal.context_id
+    known = cached_settings(context_id)
+    if known is None:
+        known = await hub.lanes.run(caller_settings, context_id)
+    return Caller(hub, incoming, client_info, known)

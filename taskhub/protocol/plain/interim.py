@@ -1,0 +1,176 @@
+"""The result of a call that has not ended: where it stands, who is waited for, and how to go on.
+
+Its text and its structured content each say all of it, because most programs show their model only one of the two. It
+is never an error. Its structured content is one member, `taskhub`, which `relaxed_schema` makes room for in a tool's
+`outputSchema`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from taskhub.core.records import OpenQuestion, TaskRecord
+from taskhub.core.states import QuestionKind, State
+from taskhub.protocol.wire.tasks import for_client, timestamp
+
+MEMBER: Final = "taskhub"
+WAIT_TOOL: Final = "taskhub_wait_for_task"
+ANSWER_TOOL: Final = "taskhub_answer_task"
+_APPLICATORS: Final = frozenset(
+    {
+        "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas",
+        "dependentRequired", "dependencies", "patternProperties", "propertyNames", "unevaluatedProperties",
+        "minProperties", "maxProperties", "const", "enum",
+    }
+)  # fmt: skip
+"""Keywords of a schema that may refuse an object with the one member `taskhub`, and cannot simply be left out."""
+
+
+def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools: bool) -> dict[str, Any]:
+    """As a `CallToolResult`. `base` is the hub's address for people; `tools`: whether the hub's own tools are listed to
+    the caller, which else makes the same call again."""
+    about = standing(task, base=base)
+    about["next"] = _next(task, patience=patience, tools=tools)
+    return {
+        "content": [{"type": "text", "text": _text(task, about)}],
+        "structuredContent": {MEMBER: about},
+    }
+
+
+def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
+    """Where a task stands, for a model: what it is, its state in words, who is waited for, the page for people."""
+    ended = task.ended_at is not None
+    about: dict[str, Any] = {
+        "task_id": task.public_id,
+        "tool": task.tool_name,
+        "state": str(task.state),
+        "ended": ended,
+        "says": _sentence(task),
+        "since": timestamp(task.updated_at),
+        "created": timestamp(task.created_at),
+    }
+    if not ended and task.progress is not None:
+        about["progress"] = task.progress
+        if task.total is not None:
+            about["total"] = task.total
+    if task.state is State.INPUT_REQUIRED:
+        about["waits_for"] = [_waited_for(question) for question in task.questions]
+    about["page"] = f"{base}{_page(task)}"
+    return about
+
+
+def _waited_for(question: OpenQuestion) -> dict[str, Any]:
+    """Who is asked what. What only people are asked is told by its kind: its words may not be the client's to read."""
+    people = question.kind is QuestionKind.APPROVAL or question.audience == "operator"
+    asked: dict[str, Any] = {
+        "kind": str(question.kind),
+        "from": "a person" if people else "you" if question.audience == "client" else "you or a person",
+    }
+    if question.group:
+        asked["group"] = question.group
+    if not people:
+        asked["key"] = question.key
+        asked["question"] = question.params
+    return asked
+
+
+def _page(task: TaskRecord) -> str:
+    asked = next((q.id for q in task.questions if q.id is not None and q.audience != "client"), None)
+    return f"/inbox/{asked}/" if asked is not None else f"/tasks/{task.public_id}/"
+
+
+def _sentence(task: TaskRecord) -> str:
+    match task.state:
+        case State.QUEUED:
+            return task.message or "It waits in the queue."
+        case State.WORKING:
+            return f"It is running: {task.message}" if task.message else "It is running."
+        case State.INPUT_REQUIRED:
+            return task.message or "It waits for an answer."
+        case State.FINISHED:
+            return "It has ended with an error of the tool." if task.is_error else "It has a result."
+        case State.FAULTED:
+            return f"It failed: {task.message}" if task.message else "It failed."
+        case State.CANCELLED:
+            return task.message or "It was cancelled."
+
+
+def _next(task: TaskRecord, *, patience: float | None, tools: bool) -> dict[str, Any]:
+    """What to do for the result."""
+    if not tools:
+        return {
+            "call": task.tool_name,
+            "arguments": "exactly the same as before",
+            "because": "the same call joins this task and does not run the tool again",
+        }
+    found: dict[str, Any] = {"call": WAIT_TOOL, "arguments": {"task_id": task.public_id}}
+    if patience is not None:
+        found["blocks_for_seconds"] = round(patience, 1)
+    return found
+
+
+def _text(task: TaskRecord, about: Mapping[str, Any]) -> str:
+    waited = (datetime.now(UTC) - task.updated_at).total_seconds()
+    lines = [
+        f"{task.tool_name} has not ended yet. This is no error and no result: it goes on as task {task.public_id}.",
+        f"State: {task.state}. {about['says']} So for {_duration(waited)}, since {about['since']}.",
+    ]
+    if (progress := about.get("progress")) is not None:
+        lines.append(f"Progress: {progress:g}" + (f" of {about['total']:g}." if "total" in about else "."))
+    people = [asked for asked in about.get("waits_for", ()) if asked["from"] != "you"]
+    if people:
+        lines.append(f"A person is waited for. Tell your user; it is done at {about['page']}")
+    else:
+        lines.append(f"A person can look at it at {about['page']}")
+    lines += [
+        f"It asks ({question.kind}, key {question.key}): {json.dumps(question.params, ensure_ascii=False)}"
+        f" Answer with {ANSWER_TOOL}."
+        for question in for_client(task)
+    ]
+    after = about["next"]
+    if after["call"] == WAIT_TOOL:
+        seconds = after.get("blocks_for_seconds")
+        blocks = "" if seconds is None else f" It blocks for {seconds:g} s at most, and then says how to go on."
+        lines.append(f"For the result call {WAIT_TOOL} with {json.dumps(after['arguments'])}.{blocks}")
+        lines.append(f"Do not call {task.tool_name} again for it. You may do something else first: the task goes on.")
+    else:
+        lines.append(
+            f"For the result call {task.tool_name} again with exactly the same arguments: that joins this task and does"
+            " not run the tool again."
+        )
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    seconds = max(0, round(seconds))
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
+
+
+def relaxed(definition: dict[str, Any]) -> dict[str, Any]:
+    """The definition of a tool whose result may be an interim one."""
+    if "outputSchema" not in definition:
+        return definition
+    schema = relaxed_schema(definition["outputSchema"])
+    rest = {key: value for key, value in definition.items() if key != "outputSchema"}
+    return rest if schema is None else {**rest, "outputSchema": schema}
+
+
+def relaxed_schema(schema: Any) -> dict[str, Any] | None:
+    """An `outputSchema` that also takes an interim result: nothing is required of the object any more, and `taskhub`
+    may be in it. `None` where that cannot be said by leaving keywords out; then the tool is listed without one."""
+    if not isinstance(schema, dict) or schema.get("type") != "object" or _APPLICATORS & schema.keys():
+        return None
+    properties = schema.get("properties", {})
+    if not isinstance(properties, dict) or MEMBER in properties:
+        return None
+    relaxed = {key: value for key, value in schema.items() if key not in ("required", "additionalProperties")}
+    about = {
+        "type": "object",
+        "description": "There alone where the call has not ended yet: where it stands, and how to go on.",
+    }
+    return {**relaxed, "properties": {**properties, MEMBER: about}}

@@ -88,6 +88,17 @@ class Lines:
         line = StoredLine(0, "progress", task.message, reached, None, now)
         return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * (now - task.created_at).total_seconds())]
 
+    def still(self, task: TaskRecord) -> list[bytes]:
+        """That the call goes on, as progress, for a caller that has heard nothing for a while."""
+        if self._token is None or task.ended_at is not None:
+            return []
+        now = datetime.now(UTC)
+        seconds = (now - task.created_at).total_seconds()
+        says = task.message or ("running" if task.state is State.WORKING else "waiting in the queue")
+        reached = max(self._furthest, task.progress or 0.0)
+        line = StoredLine(0, "progress", f"{task.tool_name}: {says} ({seconds:.0f} s)", reached, None, now)
+        return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * seconds)]
+
     def _numbered(self, token: str | int, line: StoredLine, number: float) -> bytes:
         """The line under its number, or the next one above what was sent."""
         self._sent = number if number > self._sent else math.nextafter(self._sent, math.inf)

@@ -35,7 +35,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "task.cancelled": Shape("The task was cancelled.", "state", _TASK),
     "task.cancel.requested": Shape("Somebody wants the task cancelled; a worker has it.", "state", _TASK),
     "task.left": Shape("The caller of a plain call stopped waiting, without its result.", after="state"),
-    "task.joined": Shape("The caller waits again, or made the same call again.", after="state"),
+    "task.joined": Shape("The client made the same call again, and waits for this task.", after="state"),
     "task.write.stale": Shape(
         "A worker that had lost the task wrote, and nothing changed.", after="write epoch current state"
     ),

@@ -11,7 +11,7 @@ from taskhub.domain.changes import change, who
 from taskhub.store import statements
 
 _LEAVE = statements.maybe("leave_task", datetime)
-_RETURN = statements.one("return_to_task", bool)
+_WAIT = statements.none("wait_for_task")
 _CANCEL_LEFT = statements.one("cancel_left", bool)
 _PLAIN = statements.many("plain_tasks", TaskRecord)
 _FETCHED = statements.none("fetched")
@@ -22,15 +22,16 @@ def new_waiter() -> str:
     return secrets.token_urlsafe(9)
 
 
-def leave(task_id: int, waiter: str, *, actor: Actor) -> datetime | None:
-    """Record that this caller, or with an empty `waiter` any, stopped waiting without the result; `actor.reason` says
-    why. Returns when, or `None` where another caller waits by now, or none did."""
-    return change(_LEAVE, task_id, task=task_id, waiter=waiter, who=who(actor))
+def leave(task_id: int, waiter: str, *, actor: Actor, interim: bool = False) -> datetime | None:
+    """This caller, or with an empty `waiter` any, stopped waiting without the result; `actor.reason` says why. With
+    `interim` it was given an interim result, which is not put on record. Returns when, or `None` where another caller
+    waits by now, or none did."""
+    return change(_LEAVE, task_id, task=task_id, waiter=waiter, interim=interim, who=who(actor))
 
 
-def come_back(task_id: int, waiter: str, *, actor: Actor) -> bool:
-    """Record that this caller waits for a task that is there. `False`: its last one had not left."""
-    return change(_RETURN, task_id, task=task_id, waiter=waiter, who=who(actor))
+def wait(task_id: int, waiter: str) -> None:
+    """This caller waits for a task that is there."""
+    _WAIT(task=task_id, waiter=waiter)
 
 
 def fetched(task_id: int) -> None:

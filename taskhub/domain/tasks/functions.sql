@@ -191,8 +191,8 @@ $$;
 
 -- The caller of a plain call has stopped waiting, without its result. When it did, or null where p_waiter is not who
 -- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is whoever
--- waits.
-CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- waits. Interim results are given again and again, so they are not recorded.
+CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz;
 BEGIN
@@ -200,24 +200,10 @@ BEGIN
     UPDATE task SET left_at = clock_timestamp(), waiter = NULL
     WHERE id = p_id AND waiter IS NOT NULL AND p_waiter IN (waiter, '')
     RETURNING left_at INTO moment;
-    IF moment IS NOT NULL THEN
+    IF moment IS NOT NULL AND NOT p_interim THEN
         PERFORM th_record_caller(p_id, 'task.left');
     END IF;
     RETURN moment;
-END $$;
-
--- A caller waits for a task that is there. Returns whether its caller had left.
-CREATE OR REPLACE FUNCTION return_to_task(p_id bigint, p_waiter text, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE
-    had_left boolean;
-BEGIN
-    PERFORM set_config('th.who', p_who, true);
-    SELECT left_at IS NOT NULL INTO had_left FROM task WHERE id = p_id FOR UPDATE;
-    UPDATE task SET left_at = NULL, waiter = p_waiter WHERE id = p_id AND NOT handle AND client_task_id IS NULL;
-    IF had_left THEN
-        PERFORM th_record_caller(p_id, 'task.joined');
-    END IF;
-    RETURN coalesce(had_left, false);
 END $$;
 
 -- Cancels a call whose caller left at p_left_at and has not come back. Not where a person was asked about it: what a

@@ -368,11 +368,11 @@ SELECT request_cancel(:task, :who);
 -- write: cancel_now(task bigint, who text) -> str
 SELECT cancel_now(:task, :who);
 
--- write: leave_task(task bigint, waiter text, who text) -> datetime | None
-SELECT leave_task(:task, :waiter, :who);
+-- write: leave_task(task bigint, waiter text, interim boolean, who text) -> datetime | None
+SELECT leave_task(:task, :waiter, :interim, :who);
 
--- write: return_to_task(task bigint, waiter text, who text) -> bool
-SELECT return_to_task(:task, :waiter, :who);
+-- write: wait_for_task(task bigint, waiter text) -> None
+UPDATE task SET left_at = NULL, waiter = :waiter WHERE id = :task AND NOT handle AND client_task_id IS NULL;
 
 -- write: cancel_left(task bigint, left_at timestamptz, who text) -> bool
 SELECT cancel_left(:task, :left_at, :who);

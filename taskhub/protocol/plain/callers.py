@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from taskhub.core.records import Actor, TaskRecord, ToolRecord
 from taskhub.domain.clients.patience import CallerSettings, cached_settings, caller_settings, learn
-from taskhub.domain.tasks.callers import cancel_left, come_back, fetched, leave, new_waiter
+from taskhub.domain.tasks.callers import cancel_left, fetched, leave, new_waiter, wait
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.protocol import calls
 from taskhub.protocol.hub import Hub
@@ -58,11 +58,11 @@ class Caller:
 
     async def waits(self, task: TaskRecord) -> None:
         """It waits for a task that was there before."""
-        await self.hub.lanes.run(come_back, task.id, self.waiter, actor=self._actor(""))
+        await self.hub.lanes.run(wait, task.id, self.waiter)
 
     async def gets_interim(self, task: TaskRecord) -> dict[str, Any]:
         """Its patience is over: the interim result it is given."""
-        await self.hub.lanes.run(leave, task.id, self.waiter, actor=self._actor(PATIENCE_OVER))
+        await self.hub.lanes.run(leave, task.id, self.waiter, actor=self._actor(PATIENCE_OVER), interim=True)
         return interim_result(
             task,
             base=self.base,

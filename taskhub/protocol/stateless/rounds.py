@@ -278,6 +278,8 @@ async def _stream(
                 if now.state in TERMINAL or for_client(now) or (left is not None and left <= 0):
                     break
                 if not await calls.rung(bell, KEEP_ALIVE_SECONDS if left is None else min(left, KEEP_ALIVE_SECONDS)):
+                    for message in () if caller is None else lines.still(now):
+                        yield event(message)
                     yield KEEP_ALIVE
         if caller is not None and now.state not in TERMINAL and not for_client(now):
             interim = await caller.gets_interim(now)

@@ -129,10 +129,10 @@ def test_who_came_back_is_not_cancelled(world: World) -> None:
     assert not callers.cancel_left(first.task.id, left_at, actor=world.actor)
     leave(world, first.task.id)
     assert not callers.cancel_left(first.task.id, left_at, actor=world.actor)
-    assert callers.come_back(first.task.id, "w", actor=world.actor)
-    assert not callers.come_back(first.task.id, "w", actor=world.actor)
+    callers.wait(first.task.id, "w")
+    assert kit.look(first.task.id).left_at is None
     assert kit.look(first.task.id).state is State.QUEUED
-    assert kit.actions(first.task.id) == ["task.created", *["task.left", "task.joined"] * 2]
+    assert kit.actions(first.task.id) == ["task.created", "task.left", "task.joined", "task.left"]
 
 
 def test_what_a_person_was_asked_about_goes_on(db: None) -> None:

@@ -340,6 +340,8 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                     return
                 await calls.rung(bell, served.patience(delivery, task))
                 if served.silent():
+                    for message in lines.still(task) if served.caller is not None and not overtaken else ():
+                        yield event(message, served.at.next())
                     yield KEEP_ALIVE
 
 

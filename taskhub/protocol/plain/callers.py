@@ -21,7 +21,7 @@ LEFT: Final = "The caller left"
 PATIENCE_OVER: Final = "An interim result was given"
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Caller:
     """A caller that waits for one task, since `began` on the loop's clock."""
 

@@ -17,7 +17,9 @@ from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.questions.answer import answer_question, decide_approval
 from taskhub.domain.sessions import writes as sessions
+from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.domain.tasks.create import create_task
 from taskhub.store.models import Decision, Event
 from tests.domain import kit
 from tests.domain.hints.test_events_and_hints import a_long_life
@@ -31,6 +33,8 @@ IN_DATABASE = {
     *TRANSITIONS,
     "task.cancel.requested",
     "task.write.stale",
+    "task.left",
+    "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
     "question.refused",
 }
@@ -107,6 +111,8 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     task = kit.create(world)
     kit.ask(kit.claim_one(), make_question(key="q"))
     sessions.refuse_request(0, task.id, kit.opened(task.id), {"code": -1, "message": "no"}, actor=world.actor)
+    made = [create_task(kit.new_task(world, join_seconds=300, waiter="w"), world.actor) for _ in range(2)]
+    callers.leave(made[0].task.id, "w", actor=world.actor)
     for approve in (True, False):
         careful = kit.make_world(approval=True)
         task = kit.create(careful)

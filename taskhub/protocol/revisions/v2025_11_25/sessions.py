@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
@@ -136,7 +137,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
         task = await hub.lanes.run(task_by_id, task_id)
         if task is not None:
             caller = await caller_of(hub, incoming, session.client_info)
-            caller.waiter, caller.began = "", caller.began - seconds
+            caller = replace(caller, waiter="", began=caller.began - seconds)
             await caller.leaves(task, cancels=kind == "call", timed_out=True)
         return
     calls.need_scope(incoming.principal, "tasks:cancel")

@@ -190,9 +190,10 @@ LANGUAGE sql AS $$
 $$;
 
 -- The caller of a plain call has stopped waiting, without its result. When it did, or null where p_waiter is not who
--- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is whoever
--- waits. Interim results are given again and again, so they are not recorded.
-CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz LANGUAGE plpgsql AS $$
+-- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is any. Interim
+-- results are given again and again, so they are not recorded.
+CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz;
 BEGIN

@@ -20,6 +20,7 @@ from taskhub.config import settings as config
 from taskhub.core.names import IDEMPOTENCY_KEY, MODE_HINT, SCOPES
 from taskhub.core.permissions import PERMISSIONS
 from taskhub.core.states import TRANSITIONS, Audience, Door, QuestionKind, QuestionState, Role, State, TaskMode
+from taskhub.domain.clients.patience import KNOWN as PROGRAMS
 from taskhub.protocol import errors
 from taskhub.protocol.revisions.sep_2557 import methods as sep_2557
 from taskhub.protocol.revisions.v2026_07_28 import VERSION
@@ -258,6 +259,13 @@ def test_the_walk_to_the_browser_counts_its_hops() -> None:
 def test_the_walk_of_a_disabled_person_counts_its_hops() -> None:
     walk = walks()["A person is disabled"]
     assert f"{len(rows(walk, 'A person is disabled'))} hops" in walk
+
+
+def test_the_table_of_programs_is_the_one_that_counts() -> None:
+    table = rows(page("use/agents.md"), "Program", "`clientInfo.name`", "Its own limit", "Patience")
+    known = {cells[1].strip("`").lower(): cells[3] for cells in table if cells[1] != "`mcp`"}
+    told = {name: "as long as it takes" if seconds is None else f"{seconds:g} s" for name, seconds in PROGRAMS.items()}
+    assert known == told
 
 
 # Roles, limits, words ---------------------------------------------------------------------

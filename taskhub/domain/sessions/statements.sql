@@ -103,11 +103,11 @@ RETURNING s.kind,
     (SELECT t.id FROM task AS t
      WHERE t.id = s.task_id AND (NOT t.handle OR t.client_task_id IS NOT NULL)) AS task_id,
     (SELECT t.client_task_id IS NOT NULL FROM task AS t WHERE t.id = s.task_id) AS own_id,
-    extract(epoch FROM clock_timestamp() - s.opened_at)::float8 AS seconds;
+    extract(EPOCH FROM clock_timestamp() - s.opened_at)::float8 AS waited;
 
 -- read: task_of_request(session bigint, request_id text) -> _Cancelled | None
 SELECT 'call' AS kind, t.id AS task_id, t.client_task_id IS NOT NULL AS own_id,
-    extract(epoch FROM clock_timestamp() - t.created_at)::float8 AS seconds
+    extract(EPOCH FROM clock_timestamp() - t.created_at)::float8 AS waited
 FROM task AS t
 WHERE t.session_id = :session AND t.request_id = :request_id AND t.ended_at IS NULL
   AND (NOT t.handle OR t.client_task_id IS NOT NULL);

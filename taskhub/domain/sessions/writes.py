@@ -141,7 +141,8 @@ class _Cancelled(NamedTuple):
     kind: str
     task_id: int | None
     own_id: bool
-    seconds: float
+    waited: float
+    """Seconds."""
 
 
 _CANCEL_STREAM = statements.maybe("cancel_stream", _Cancelled)

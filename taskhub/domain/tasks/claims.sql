@@ -98,8 +98,12 @@ BEGIN
     RETURN held_back;
 END $$;
 
--- At most p_limit runnable tasks become this worker's. A context gets tasks while it runs fewer than p_per_context in
--- all and fewer than p_share on this worker; its further tasks wait. p_scarce are the servers that take fewer than
+-- At most p_limit runnable tasks become this worker's: (1) look at the queue in its order; (2) hold back what must not
+-- run (th_hold_back) and lease the rest; (3) where the first look may have left somebody out, look once more, by
+-- contexts and tools, and do the same; (4) record an attempt for each, and return what the worker needs to run them.
+-- Why a task waits or does not run is a table in docs/dev/state-machine.md.
+-- A context gets tasks while it runs fewer than p_per_context in all and fewer than p_share on this worker; its further
+-- tasks wait. p_scarce are the servers that take fewer than
 -- p_limit more calls from this worker, and p_rooms how many each of them takes. Tasks for a server without room stay
 -- queued, and do not hold up others. So do tasks for a disabled server; these alone cause no second look until a first
 -- look meets one.

@@ -126,8 +126,8 @@ BEGIN
     END IF;
 END $$;
 
--- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had the
--- result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left.
+-- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had
+-- the result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left.
 -- r_existed tells.
 -- join_session: only calls of that session count, because the client is whoever has no token.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
@@ -190,8 +190,8 @@ LANGUAGE sql AS $$
 $$;
 
 -- The caller of a plain call has stopped waiting, without its result. When it did, or null where p_waiter is not who
--- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is any. Interim
--- results are given again and again, so they are not recorded.
+-- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is any.
+-- Interim results are given again and again, so they are not recorded.
 CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -14,6 +14,7 @@ from django.conf import settings
 
 from taskhub.core.hints import ClientStandingChanged
 from taskhub.domain.hints.announce import notify
+from taskhub.lib import jsonx
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store import statements
 from taskhub.store.models.people import PATIENCE_RANGE_MS
@@ -102,7 +103,7 @@ _kept: ExpiringCache[int, CallerSettings] = ExpiringCache(_CACHE_SECONDS, 10_000
 def program_of(client_info: dict[str, Any]) -> str:
     """The name by which a program's patience is kept."""
     name = client_info.get("name")
-    return name.replace("\0", "").strip().lower()[:128] if isinstance(name, str) else ""
+    return str(jsonx.repaired(name)).strip().lower()[:128] if isinstance(name, str) else ""
 
 
 def cached_settings(context_id: int) -> CallerSettings | None:

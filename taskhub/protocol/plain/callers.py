@@ -82,8 +82,8 @@ class Caller:
         waited = asyncio.get_running_loop().time() - self.began
         actor = self._actor(LEFT)
         left_at = await self.hub.lanes.run(leave, task.id, self.waiter, actor=actor)
-        if left_at is None:
-            return  # the same call was made again meanwhile, or it was answered
+        if left_at is None or self.hub.closing.is_set():
+            return  # the same call was made again meanwhile, or it was answered; or it is this process that leaves
         patience = self.settings.patience(self.client_info)
         if patience.why != "set" and (patience.seconds is None or waited < patience.seconds):
             context_id = self.incoming.principal.context_id

@@ -197,7 +197,7 @@ class _Served:
     async def left(self, task: TaskRecord) -> None:
         """The stream of a call ends. Unless it ended with an answer, or goes on elsewhere, its caller has left; it may
         come back for it (B25-13)."""
-        if self.caller is not None and not self.done and not self.moved and not self.hub.closing.is_set():
+        if self.caller is not None and not self.done and not self.moved:
             with suppress(TaskHubError):
                 await asyncio.shield(self.caller.leaves(task, cancels=False))
 

@@ -21,8 +21,8 @@ from taskhub.store.functions import NewerSchemaError, check_newer
 
 
 def refuse_newer() -> None:
-    """Raises `CommandError` where the database belongs to a release that this one does not work beside. No error while
-    the database is away: programs that start wait for it."""
+    """Raises `CommandError` if a newer release has migrated the database so that this one cannot work with it. No error
+    while the database is away: programs that start wait for it."""
     try:
         check_newer()
     except NewerSchemaError as error:

@@ -18,7 +18,7 @@ _PLAIN: Final = re.compile(r"/[A-Za-z0-9._/+-]*")
 
 
 class NotPrivate(Exception):
-    """The directory exists, and other users may be able to enter it."""
+    """There is no directory for the socket that only its owner can enter; the message says why."""
 
 
 def place_for(database: Path) -> Path:

@@ -14,7 +14,8 @@ from taskhub.domain.questions.kinds import KINDS
 
 
 def find_question(caller: Caller, question_id: int) -> InboxItem:
-    """A question of the caller's tenant, open or not, as it stands for the caller. Raises `NotFound`."""
+    """A question of the caller's tenant, open or not, with what keeps the caller from answering it. Raises
+    `NotFound`."""
     assert caller.person is not None  # questions are asked of people
     found = inbox.question(caller.person, question_id) if question_id < 2**63 else None
     if found is None:

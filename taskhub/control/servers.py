@@ -65,10 +65,10 @@ def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool) -> None
 
 
 def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None = None) -> bool:
-    """Lay down the policy of a tool, all of it, for calls from now on. `False`: nothing differed. `seen` is the mark of
-    the policy that the caller looked at.
+    """Replace the whole policy of a tool, for calls from now on. Returns `False` if nothing changed. `seen` is `mark_of`
+    the policy that the form was filled from.
 
-    Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` when it is no longer the one seen.
+    Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` if the policy has changed since `seen`.
     """
     caller.require("server.manage", f"set the policy of tool {tool_id}")
     return writes.set_tool_policy(

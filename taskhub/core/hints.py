@@ -274,7 +274,8 @@ _TABLE: Final = {kind.letter: (kind, _readers(kind)) for kind in KINDS}
 
 
 def encode(*hints: Hint) -> str:
-    """The hints as one notification, of which Postgres takes less than 8,000 bytes."""
+    """The hints as the payload of one notification. The caller sends few enough: Postgres takes less than 8,000
+    bytes."""
     return ";".join(map(str, hints))
 
 

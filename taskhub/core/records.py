@@ -155,7 +155,7 @@ class NewTask:
     join_seconds: int | None = None
     """For a plain call: how long after its end the same call still joins it. `None`: it never does."""
     waiter: str | None = None
-    """Which caller waits for it: a word that nobody else has."""
+    """A random id of the caller that waits for it (`domain.tasks.callers`); `None` where none waits in a plain call."""
     join_session: int | None = None
     """Where callers cannot be told apart, the session whose calls alone are joined."""
 
@@ -209,7 +209,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a 2025 client and the server agreed on, for one auth context."""
+    """A session of a 2025 client: what it and the hub agreed on at `initialize`. It belongs to one auth context."""
 
     id: int
     public_id: str

@@ -21,9 +21,9 @@ _armed = threading.Lock()
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End this process with this exit code if it has not ended by itself after so many seconds: a task that ignores
-    its cancellation, or a thread that never returns, would keep it for ever. Only the first call counts. Any thread
-    may call."""
+    """End this process with exit code `code` if it is still alive after `seconds`, because a task that ignores its
+    cancellation, or a thread that never returns, would keep it for ever. Only the first call counts. Any thread may
+    call."""
     if not _armed.acquire(blocking=False):
         return
 

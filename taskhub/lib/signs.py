@@ -32,8 +32,8 @@ _EMOJI_STYLE, _JOINER = "\ufe0f", "\u200d"
 
 
 def invisible(text: str) -> list[tuple[int, str]]:
-    """(position, character) of each invisible one. Not counted are those within an emoji, which can be seen as part of
-    it, and tab and line feed."""
+    """(position, character) of each invisible character. Left out: tab, line feed, and those inside an emoji, which
+    change how it looks."""
     return [(found.start(), found[0]) for found in _INVISIBLE.finditer(text) if not _in_emoji(text, found.start())]
 
 

@@ -1,7 +1,7 @@
 """Whether the database accepts writes, as far as this process knows: its disk may be full, or it may be read-only.
 
-Postgres cannot be asked how much room there is. A write that found none is noted here. Whether that is still so is
-found out by a read that needs a temporary file of a megabyte (`domain.health.checks.disk_is_full`).
+Postgres cannot be asked how much room it has, so a write that found none is noted here. To find out whether there is
+room again, a read is made that needs a temporary file of a megabyte (`domain.health.checks.disk_is_full`).
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ MAX_FOREIGN: Final = 200
 
 _HIDDEN: Final = "•••"
 _MOST_NOTED: Final = 100
-_ITS_OWN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
-"""With these statuses an error in the body is quoted; with any other it is an ordinary answer."""
+_OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+"""Statuses that are always a refusal by the HTTP server: a JSON-RPC error in the body is only quoted. With any other
+status it is passed on as the MCP server's answer."""
 
 _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
@@ -105,7 +106,7 @@ class HttpRefusals:
         if found is None:
             return item
         if not stand_in:
-            if found.status not in _ITS_OWN:
+            if found.status not in _OF_HTTP:
                 return item
             found = replace(found, told=f"{found.told}: {self._bounded(said)}")
         ended = found.status == HTTPStatus.UNAUTHORIZED or (stand_in and code == types.INTERNAL_ERROR)

@@ -1,4 +1,4 @@
-"""The worker's other work: requests of callers who wait, over the same connections as tool calls."""
+"""Relays: reads, prompts and completions for callers who wait, over the same connections as tool calls."""
 
 from __future__ import annotations
 

@@ -256,6 +256,16 @@ def test_the_walk_to_the_browser_counts_its_hops() -> None:
     assert "in 4 more" in walk
 
 
+def test_the_index_of_places_names_files_that_there_are() -> None:
+    cells = rows(page("dev/contributing.md"), "To change", "Look at")
+    named = {path for _, where, *_ in cells for path in re.findall(r"`([\w.]+(?:/[\w.]*)+)`", where)}
+    assert len(named) > 40
+    tops = ("static/", "templates/", "tests/", "docs/")
+    assert [
+        path for path in sorted(named) if not (ROOT / ("" if path.startswith(tops) else "taskhub") / path).exists()
+    ] == []
+
+
 def test_the_walk_of_a_disabled_person_counts_its_hops() -> None:
     walk = walks()["A person is disabled"]
     assert f"{len(rows(walk, 'A person is disabled'))} hops" in walk

@@ -163,7 +163,7 @@ def end_tokens(registration: Any, *, user_id: int | None = None) -> None:
 
 
 def forget_person(user_id: int) -> None:
-    """Delete all that the person ever allowed, with the tokens and codes of every application for them."""
+    """Delete every consent of the person, and all tokens and codes that applications hold in their name."""
     for model in (Consent, TokenFamily, Grant, RefreshToken, AccessToken):
         model.objects.filter(user_id=user_id).delete()
 

@@ -47,7 +47,7 @@ def checked_answer(kind: QuestionKind, params: dict[str, Any], response: Any) ->
 
 def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, actor: Actor) -> AnswerOutcome:
     """Approve or reject. One rejection ends the task: the tool never runs, and the caller reads `actor.reason`.
-    Approvals count once for each person, up to the quorum (`COUNTED` below it)."""
+    Each person counts once: a second decision is `TWICE`. An approval is `COUNTED` until the quorum is reached."""
     response = {"verdict": "approve" if approve else "reject", "by": actor.name, "reason": actor.reason}
     final = None
     if not approve:
@@ -60,7 +60,8 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
 
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
-    """The client answered with an error: the call fails with it, even if others could have answered (CH-05)."""
+    """The client answered with a JSON-RPC error: the call fails with it, even if people could still have answered the
+    question (CH-05)."""
     clean = jsonx.repaired(error)
     return change(
         _REFUSE,

@@ -55,7 +55,8 @@ def _alone(schema: dict[str, Any], rule: Any) -> Any:
 
 
 def _why(found: Any, wanted: Any) -> str:
-    """Why `found` may mean `wanted`; empty when it certainly does not."""
+    """The code (see `met`) of why a tool could take the argument `found` for the value `wanted` of a rule; empty where
+    it certainly does not."""
     if found is _MISSING:
         return "missing"
     if found is None and wanted is not None:

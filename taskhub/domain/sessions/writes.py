@@ -117,7 +117,7 @@ _LEAVE = statements.many("leave_stream", int)
 def open_stream(
     session_id: int, kind: str, *, task_id: int | None = None, request_id: str = "", progress_token: str | None = None
 ) -> Place:
-    """Open a stream that can be taken up again. `kind`: `call`, `result` or `listen`."""
+    """Open a stream that can be taken up again. `kind`: `call`, `wait`, `result` or `listen`."""
     return _OPEN(session=session_id, kind=kind, task=task_id, request_id=request_id, progress_token=progress_token)
 
 

@@ -1,8 +1,8 @@
 -- The changes of a task, one function each: lock, check, change, record once. The modules beside this file call them
 -- and document what each promises.
 
--- A hint about a task: the kind of news, and ids only. The worker that runs a cancelled task must hear of it, even if
--- the cancellation ended the task at once. STABLE, as `concat_ws` is, or it would not be inlined.
+-- A hint about a task: the kind of news, and ids only. The letters are those of core/hints.py: r queued, x cancelled, t
+-- any other change. x also if the cancellation ended the task at once: its worker must stop. STABLE, as `concat_ws` is, or it would not be inlined.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
                                WHEN t.cancel_requested_at IS NOT NULL

@@ -31,8 +31,8 @@ TABS: Final = ("queued", "working", "input_required", "finished", "error", "faul
 """Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
 
 PARTS: Final = {"people": "input_required", "client": "input_required", "failed": "error"}
-"""Further lists, each shown before a tab: tasks that wait for people, or for the calling client; and all that failed,
-`error` or `faulted`."""
+"""Further tabs, each with the tab that it stands to the left of: tasks that wait for people, tasks that wait for their
+client, and all that failed (`error` and `faulted`)."""
 
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
 """Seconds since a task was made."""

@@ -63,7 +63,7 @@ def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
 
 
 def _waited_for(question: OpenQuestion) -> dict[str, Any]:
-    """Who is asked what. What only people are asked is told by its kind: its words may not be the client's to read."""
+    """An open question, as the client may see it. Of a question for people only, that is its kind and not its text."""
     people = question.kind is QuestionKind.APPROVAL or question.audience == "operator"
     asked: dict[str, Any] = {
         "kind": str(question.kind),

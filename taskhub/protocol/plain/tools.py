@@ -1,8 +1,8 @@
 """The hub's own tools, by which a client without tasks goes on with a call that has not ended.
 
 They make no task. What they answer is complete in its text and in its structured content; what goes wrong is an error
-of the tool, in words for the model. `taskhub_wait_for_task` is answered by the wire of the caller, since its answer is
-that of the call it waits for.
+of the tool, in words for the model. `taskhub_wait_for_task` returns the result of the call that it waits for, so the
+caller's revision writes that answer, not this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The methods of 2025-11-25, 2025-06-18 and 2025-03-26: their rows of the table."""
+"""Which function serves which method of 2025-11-25, 2025-06-18 and 2025-03-26."""
 
 from __future__ import annotations
 

@@ -104,8 +104,9 @@ def moment(number: int) -> datetime:
 
 
 def _parsed(event_id: str) -> tuple[int, int, int, str]:
-    """Stream, last line, last request, and what had been sent: `p` nothing yet, `m` something, `e` all.
-    Raises 400 for an id that the hub did not make."""
+    """The stream, the last line, the last request and the mark of an event id, as `_Position.next` makes them. The mark
+    tells what the client had by then: `p` the first, empty event only, `m` more, `e` all. Raises 400 for any other
+    id."""
     parts = event_id.split("-")
     numbers = [number for part in parts[:5] if (number := whole(part)) is not None]
     if len(parts) != 6 or len(numbers) != 5:

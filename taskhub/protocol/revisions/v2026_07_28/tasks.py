@@ -104,7 +104,7 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:
-    """The task as soon as it is neither queued nor running, or after `PATIENCE_SECONDS`."""
+    """The task as soon as it is neither queued nor running, or as it is after `PATIENCE_SECONDS`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             while task.state in RUNNING:

@@ -65,8 +65,8 @@ def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool) -> None
 
 
 def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None = None) -> bool:
-    """Replace the whole policy of a tool, for calls from now on. Returns `False` if nothing changed. `seen` is `mark_of`
-    the policy that the form was filled from.
+    """Replace the whole policy of a tool, for calls from now on. Returns `False` if nothing changed. `seen` is
+    `mark_of` the policy that the form was filled from.
 
     Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` if the policy has changed since `seen`.
     """

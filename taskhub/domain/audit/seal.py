@@ -87,8 +87,8 @@ def seal_events() -> int:
         end = safe
         beyond = _BEYOND(from_xid=start, to_xid=safe, most=BATCH)
         if beyond is not None:
-            # More than BATCH events wait, and `beyond` is the transaction of the first too many: the seal ends before it.
-            # A single transaction of more than BATCH events is sealed whole.
+            # More than BATCH events wait, and `beyond` is the transaction of the first too many: the seal ends before
+            # it. A single transaction of more than BATCH events is sealed whole.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
         found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING, to_id=END)
         if found.digests is None:

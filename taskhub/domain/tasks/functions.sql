@@ -2,7 +2,8 @@
 -- and document what each promises.
 
 -- A hint about a task: the kind of news, and ids only. The letters are those of core/hints.py: r queued, x cancelled, t
--- any other change. x also if the cancellation ended the task at once: its worker must stop. STABLE, as `concat_ws` is, or it would not be inlined.
+-- any other change. x also if the cancellation ended the task at once: its worker must stop.
+-- STABLE, as `concat_ws` is, or it would not be inlined.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
                                WHEN t.cancel_requested_at IS NOT NULL

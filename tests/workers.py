@@ -28,6 +28,7 @@ _WINDOWS: Final = {
     "hub 3": (
         "tests/protocol/",
         "tests/api/",
+        "tests/clients/",
         "tests/cli/test_call.py",
         "tests/cli/test_token_and_people.py",
         "tests/docs/test_transcripts.py",

@@ -1,0 +1,1 @@
+"""Clients that behave as published programs do that cannot be installed here: from their sources and documentation."""

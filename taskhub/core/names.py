@@ -28,6 +28,8 @@ TASK_HEADER: Final = "TaskHub-Task"
 """The header of an answer whose caller is kept waiting for a task: the task's id."""
 PROGRESS: Final = "io.taskhub/progress"
 """In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
+TOOL_USE: Final = "claudecode/toolUseId"
+"""In the `_meta` of a call by Claude Code: the id that the call has in its transcripts."""
 MODE_HINT: Final = "taskhub/task"
 """A tool's own `_meta` hint: one of `core.states.TaskMode`."""
 

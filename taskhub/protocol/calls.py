@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid, KeyReused
-from taskhub.core.names import IDEMPOTENCY_KEY
+from taskhub.core.names import IDEMPOTENCY_KEY, TOOL_USE
 from taskhub.core.records import Actor, Created, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL, Door
 from taskhub.domain.questions.answer import answer_question
@@ -23,6 +23,8 @@ from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.wire.tasks import for_client
 
+MAX_TOOL_USE: Final = 255
+"""Characters of the id of a tool use that is kept."""
 RECHECK_SECONDS = 5.0
 """A waiter looks again this often even if no hint came."""
 
@@ -87,8 +89,13 @@ def cancelled_result(task: TaskRecord) -> dict[str, Any]:
 
 
 def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
-    """The caller's trace context, passed on to the tool's server."""
-    return {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
+    """By what the caller's own records name the call: its trace context, and the id of a tool use. It is kept with the
+    task and passed on to the tool's server."""
+    found: dict[str, Any] = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
+    use = meta.get(TOOL_USE)
+    if isinstance(use, str) and 1 <= len(use) <= MAX_TOOL_USE:
+        found[TOOL_USE] = use
+    return found
 
 
 async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:

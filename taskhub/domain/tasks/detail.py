@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from taskhub.core import calls
+from taskhub.core.names import TOOL_USE
 from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.core.states import Audience, QuestionKind, QuestionState, State
 from taskhub.domain.foreign import Foreign, foreign, object_of
@@ -148,6 +149,11 @@ class TaskDetail:
     reads: tuple[ReadRow, ...] = ()
     events: tuple[TaskEvent, ...] = ()
     lines: tuple[StoredLine, ...] = ()
+
+    @property
+    def tool_use(self) -> str:
+        """The id that the call has in the caller's own transcripts, if it told one."""
+        return str(self.trace.get(TOOL_USE, ""))
 
     @property
     def called(self) -> str:

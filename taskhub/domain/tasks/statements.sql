@@ -156,7 +156,7 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AN
 */
 /* fragment: has_text
 t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
-         OR t.arguments::text ILIKE '%' || :text || '%'
+         OR t.arguments::text ILIKE '%' || :text || '%' OR t.trace ->> 'claudecode/toolUseId' LIKE :text
 */
 /* fragment: countable
 t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}

@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.client import EXTENSION, Client
 from tests.support.hub import RunningHub
+from tests.support.person import Person
 
 CAPABILITIES: dict[str, Any] = {
     "extensions": {EXTENSION: {}},
@@ -34,6 +35,8 @@ class ClaudeCode:
         self._client = client
         self.background: list[str] = []
         """Tasks that it was told of and follows."""
+        self.uses: list[str] = []
+        """Ids of its calls, as its transcripts have them."""
         discovered = client.call("server/discover", caps=CAPABILITIES).result
         assert "2026-07-28" in discovered["supportedVersions"]
         assert EXTENSION in discovered["capabilities"]["extensions"]
@@ -41,7 +44,8 @@ class ClaudeCode:
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """What its model is shown in the end; the task is followed meanwhile."""
-        meta = {"claudecode/toolUseId": f"toolu_{secrets.token_hex(12)}"}
+        self.uses.append(f"toolu_{secrets.token_hex(12)}")
+        meta = {"claudecode/toolUseId": self.uses[-1]}
         found = self._client.tool(tool, arguments, caps=CAPABILITIES, meta=meta).result
         if found["resultType"] != "task":
             return self._shown(found)
@@ -95,6 +99,15 @@ def test_a_question_is_answered_and_the_call_goes_on(claude: ClaudeCode) -> None
 def test_the_text_of_an_error_reaches_the_model(claude: ClaudeCode) -> None:
     assert claude.call("failing_job") == {"error": "This job failed on purpose"}
     assert claude.call("protocol_error_job")["error"].startswith("This job met a protocol error")
+
+
+def test_people_find_a_call_by_the_id_of_its_transcript(hub: RunningHub, claude: ClaudeCode) -> None:
+    claude.call("greet", name="Grace")
+    (task,) = hub.sql("SELECT public_id FROM task ORDER BY id DESC LIMIT 1")[0]
+    with Person(hub, "viewer") as viewer:
+        assert f"/tasks/{task}/" in viewer.read(f"/tasks/?q={claude.uses[-1]}")
+        assert claude.uses[-1] in viewer.read(f"/tasks/{task}/")
+        assert f"/tasks/{task}/" not in viewer.read("/tasks/?q=toolu_of_nobody")
 
 
 def test_two_equal_calls_are_two_tasks(claude: ClaudeCode, tmp_path: Path) -> None:

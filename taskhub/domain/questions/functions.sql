@@ -71,6 +71,7 @@ DECLARE
     left_open bigint;
     held boolean;
     approvals bigint;
+    why text := p_reason;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name INTO owner
@@ -78,7 +79,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, "group", definition_digest INTO asked
+    SELECT id, state, quorum, kind, "group", definition_digest, opened_at INTO asked
     FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
@@ -89,13 +90,18 @@ BEGIN
     IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
         RETURN 'twice';
     END IF;
+    -- Nobody reads a question within a second: many programs decline what they cannot show, without asking their user.
+    IF p_context IS NOT NULL AND why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < coalesce(
+        (SELECT max(o.sent_at) FROM outbound o WHERE o.question_id = asked.id), asked.opened_at) + interval '1 second' THEN
+        why := th_words('programs_no');
+    END IF;
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, door, at)
-    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(p_reason, 1024),
+    VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
             owner.arguments_digest, coalesce(th_who('door'), 'sql'), clock_timestamp());
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, user_id, target, reason, after)
     VALUES (owner.tenant_id, owner.id, 'question.' || p_verdict, coalesce(th_who('name'), session_user),
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
-            owner.tool_name, left(p_reason, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
+            owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
             || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest)));
     IF asked.kind = 'approval' AND p_verdict = 'approve' THEN
         SELECT count(*) INTO approvals FROM decision WHERE question_id = asked.id AND verdict = 'approve';

@@ -329,3 +329,23 @@ def test_an_approval_is_not_answered_like_a_form(transactional_db: None) -> None
     with pytest.raises(Invalid):
         answer_question(task_id, kit.opened(task_id), {"action": "accept"}, actor=person("ada"))
     assert kit.look(task_id).state is State.INPUT_REQUIRED
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_programs_no_is_not_put_on_record_as_a_persons(world: World, action: str) -> None:
+    task_id, _ = asked(world, make_question(key="q"), make_question(key="later"))
+    assert answer(task_id, {"action": action}, actor=world.actor) is AnswerOutcome.ANSWERED
+    old = f"SELECT count(*) FROM question WHERE task_id = {task_id} AND opened_at < clock_timestamp() - interval '1 s'"
+    kit.wait_until(lambda: kit.count_rows(old) == 2)
+    assert answer(task_id, {"action": action}, key="later", actor=world.actor) is AnswerOutcome.ANSWERED
+    reasons = dict(Decision.objects.filter(question__task_id=task_id).values_list("question__key", "reason"))
+    assert reasons == {"q": "By the program itself, within a second of being asked", "later": ""}
+    recorded = Event.objects.filter(task_id=task_id, action=f"question.{action}").order_by("id")
+    assert [event.reason for event in recorded] == [reasons["q"], ""]
+
+
+def test_a_quick_yes_and_a_persons_quick_no_are_what_they_are(world: World) -> None:
+    task_id, _ = asked(world, make_question(key="q"), make_question(key="other"))
+    answer(task_id, ACCEPT, actor=world.actor)
+    answer(task_id, {"action": "decline"}, key="other", actor=person("ada"))
+    assert set(Decision.objects.filter(question__task_id=task_id).values_list("reason", flat=True)) == {""}

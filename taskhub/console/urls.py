@@ -53,6 +53,7 @@ urlpatterns = [
     ),
     path("clients/<int:pk>/", clients.client_detail, name="client-detail"),
     path("clients/<int:pk>/toggle", clients.client_toggle, name="client-toggle"),
+    path("clients/<int:pk>/waiting", clients.client_waiting, name="client-waiting"),
     path("clients/<int:pk>/tokens/<int:token>/revoke", clients.token_revoke, name="token-revoke"),
     path("servers/", servers.server_list, name="server-list"),
     path("servers/add", servers.server_add, name="server-add"),

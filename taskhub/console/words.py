@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from taskhub.core.names import TASKS_EXTENSION
 from taskhub.core.records import QuestionKind
 from taskhub.core.versions import Proposal, Version, is_stateless
 from taskhub.domain.clients.dialects import ClientDialect
+from taskhub.domain.clients.patience import CERTAIN, CallerSettings, LearnedRow, program_of
 from taskhub.domain.questions.kinds import can_answer
 
 WITH_TASKS: Final = Version.MCP_2025_11_25
@@ -47,6 +49,61 @@ def described(dialect: ClientDialect) -> Described:
         never=tuple(never),
         dialect=dialect,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How the calls of one program of a client wait, as its page shows it: how long and why, and whether the hub's own
+    tools are `listed` to it."""
+
+    program: str
+    waits: str
+    listed: bool
+
+
+def waiting(
+    dialects: Sequence[ClientDialect], settings: CallerSettings, learned: Sequence[LearnedRow]
+) -> tuple[Waiting, ...]:
+    """How the calls of each program wait, latest first; of any program where none is known."""
+    if not dialects:
+        return (Waiting("Any program without tasks", _patience(settings, {}, learned), settings.tools),)
+    found: dict[tuple[str, bool], Waiting] = {}
+    for dialect in dialects:
+        name, plain = dialect.program or "Unnamed program", makes_plain_calls(dialect)
+        waits = _patience(settings, dialect.client_info, learned) if plain else "no limit: it declares tasks"
+        found.setdefault(
+            (program_of(dialect.client_info), plain), Waiting(name, waits, listed=plain and settings.tools)
+        )
+    return tuple(found.values())
+
+
+def makes_plain_calls(dialect: ClientDialect) -> bool:
+    """Whether the program knows nothing of tasks."""
+    if dialect.revision in PROPOSALS:
+        return False
+    if dialect.revision == WITH_TASKS:
+        return not isinstance(dialect.capabilities.get("tasks"), dict)
+    return not (is_stateless(dialect.revision) and _extension(dialect.capabilities))
+
+
+def _patience(settings: CallerSettings, client_info: dict[str, Any], learned: Sequence[LearnedRow]) -> str:
+    patience = settings.patience(client_info)
+    row = next((row for row in learned if row.program == program_of(client_info)), None)
+    left = "" if row is None else f"a caller left after {_seconds(row.left_after_ms / 1_000)}"
+    why = {
+        "set": "set here",
+        "learned": f"learned: {left}",
+        "known": "known for this program",
+        "default": "the default",
+    }[patience.why]
+    if row is not None and row.leaves < CERTAIN and patience.why != "set":
+        why += f"; {left}, which counts the second time"
+    waits = "as long as it takes" if patience.seconds is None else _seconds(patience.seconds)
+    return f"{waits}, {why}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:,.1f}".removesuffix(".0") + " s"
 
 
 def _answers(dialect: ClientDialect, kind: QuestionKind, params: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound
-from taskhub.domain.clients import reads, tokens
+from taskhub.domain.clients import reads, tokens, waiting
 from taskhub.domain.clients.reads import ClientRow
 from taskhub.domain.tasks.cancel import request_cancel
 
@@ -75,6 +75,21 @@ def unlock_client(caller: Caller, client: ClientRow) -> None:
     """Let the client call again. Raises `Forbidden`."""
     caller.require("client.manage", f"unlock {client.name}")
     tokens.set_context_disabled(tenant_id=caller.tenant_id, context_id=client.id, disabled=False, actor=caller.actor)
+
+
+def set_caller_settings(
+    caller: Caller, client: ClientRow, *, patience_seconds: int | None, hub_tools: bool | None
+) -> None:
+    """Set for how long the client's plain calls wait, and whether it is listed the hub's own tools; `None`: automatic.
+    Raises `Forbidden`, or `Invalid` naming the field."""
+    caller.require("client.manage", f"set how calls of {client.name} wait")
+    waiting.set_caller_settings(
+        tenant_id=caller.tenant_id,
+        context_id=client.id,
+        patience_ms=None if patience_seconds is None else patience_seconds * 1_000,
+        hub_tools=hub_tools,
+        actor=caller.actor,
+    )
 
 
 def _cancel_tasks(caller: Caller, client: ClientRow) -> int:

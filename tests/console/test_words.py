@@ -18,7 +18,7 @@ HOSTS: dict[str, Any] = {"tasks": {"requests": {"elicitation": {"create": {}}}}}
 
 
 def _of(revision: str, capabilities: dict[str, Any]) -> Any:
-    return described(ClientDialect("program 1", revision, capabilities, datetime.now(UTC), 0))
+    return described(ClientDialect({"name": "program", "version": "1"}, revision, capabilities, datetime.now(UTC), 0))
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "clients.revoke_token": (ADMINS, lambda by, on: clients.revoke_token(by, on.client, on.token)),
     "clients.lock_client": (ADMINS, lambda by, on: clients.lock_client(by, on.client)),
     "clients.unlock_client": (ADMINS, lambda by, on: clients.unlock_client(by, on.client)),
+    "clients.set_caller_settings": (
+        ADMINS,
+        lambda by, on: clients.set_caller_settings(by, on.client, patience_seconds=10, hub_tools=False),
+    ),
     "servers.add_server": (ADMINS, lambda by, on: servers.add_server(by, name="new", spec="https://example.com/mcp")),
     "servers.set_server": (ADMINS, lambda by, on: servers.set_server(by, parse_spec("new=https://example.com/mcp"))),
     "servers.refresh_server": (ADMINS, lambda by, on: servers.refresh_server(by, on.server)),

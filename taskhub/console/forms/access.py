@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from django import forms
+from django.conf import settings
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
-from taskhub.console.forms.base import ConsoleForm, Typed, Whole
+from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.names import SCOPES
+from taskhub.domain.clients.patience import CallerSettings
 
 DAYS: Final = 90
 MAX_DAYS: Final = 3_650
+MAX_PATIENCE: Final = 3_600
 SCOPE_WORDS: Final = {
     "tasks:call": "call tools",
     "tasks:read": "read its tasks",
@@ -102,6 +105,42 @@ class LeaveTasksForm(ConsoleForm):
     def stops(self) -> bool:
         """Whether they are to be asked to stop."""
         return self.is_valid() and self.cleaned_data["tasks"] == "cancel"
+
+
+class WaitingForm(ConsoleForm):
+    """How the plain calls of a client wait."""
+
+    first = "patience"
+    patience = Whole(
+        label="Seconds until an interim result",
+        low=1,
+        high=MAX_PATIENCE,
+        optional=True,
+        help_text=(
+            "Below the time-out of its programs. Empty: automatic; going back to that forgets what was learned."
+        ),
+    )
+    hub_tools = picked((), label="Tools of the hub")
+
+    def __init__(self, data: Any = None, *, now: CallerSettings | None = None) -> None:
+        initial = {}
+        if now is not None:
+            seconds = None if now.patience_ms is None else now.patience_ms // 1_000
+            initial = {"patience": seconds, "hub_tools": {None: "", True: "yes", False: "no"}[now.hub_tools]}
+        super().__init__(data, initial=initial)
+        listed = "listed" if settings.TASKHUB_HUB_TOOLS else "not listed"
+        self.fields["hub_tools"].widget.choices = [
+            ("", f"As the setting says ({listed})"),
+            ("yes", "Listed to it"),
+            ("no", "Not listed to it"),
+        ]
+
+    def clean_hub_tools(self) -> bool | None:
+        """`None` for what the setting says."""
+        answers = {"": None, "yes": True, "no": False}
+        if self.cleaned_data["hub_tools"] not in answers:
+            raise forms.ValidationError("Choose yes, no, or as the setting says.")
+        return answers[self.cleaned_data["hub_tools"]]
 
 
 class ApplicationForm(ConsoleForm):

@@ -16,15 +16,16 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
-from taskhub.console.forms.access import LeaveTasksForm, TokenForm
+from taskhub.console.forms.access import LeaveTasksForm, TokenForm, WaitingForm
 from taskhub.console.forms.filters import ClientFilters
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
-from taskhub.console.words import described
+from taskhub.console.words import described, waiting
 from taskhub.control import clients as control
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.clients import reads as clients
 from taskhub.domain.clients.dialects import client_dialects
+from taskhub.domain.clients.patience import settings_and_learned
 from taskhub.domain.oauth import reads as applications
 
 _SPENT: Final = "spent_token_forms"
@@ -50,8 +51,8 @@ def client_list(request: ConsoleRequest) -> HttpResponse:
 @page("client.view")
 @require_safe
 def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """One client and its tokens. `revoke` and `toggle` ask for confirmation first."""
-    return _detail(request, pk, None)
+    """One client and its tokens. `revoke` and `toggle` ask for confirmation first; `waiting` opens its form."""
+    return _detail(request, pk)
 
 
 @page("client.manage")
@@ -72,7 +73,7 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
     known = None if pk is None else control.find_client(request.caller, pk)
     name = form.cleaned_data.get("client", "") if known is None else known.subject
     if not valid:
-        return _detail(request, pk, form) if pk else _list(request, form)
+        return _detail(request, pk, token_form=form) if pk else _list(request, form)
     try:
         if not query.storable(name):
             raise Invalid("A client's name cannot hold such characters.", field="client")
@@ -81,7 +82,7 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
         )
     except (Invalid, LimitReached) as error:
         form.refuse(error)
-        return _detail(request, pk, form) if pk else _list(request, form)
+        return _detail(request, pk, token_form=form) if pk else _list(request, form)
     request.session[_SPENT] = [*spent, once][-20:]
     return render(
         request,
@@ -125,6 +126,26 @@ def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     return redirect("client-detail", pk)
 
 
+@page("client.manage")
+@require_POST
+def client_waiting(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Set how the client's plain calls wait."""
+    client = control.find_client(request.caller, pk)
+    form = WaitingForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, pk, waiting_form=form)
+    typed = form.cleaned_data
+    try:
+        control.set_caller_settings(
+            request.caller, client, patience_seconds=typed["patience"], hub_tools=typed["hub_tools"]
+        )
+    except Invalid as error:
+        form.refuse(error)
+        return _detail(request, pk, waiting_form=form)
+    messages.success(request, "Saved. It applies from its next call.")
+    return redirect("client-detail", pk)
+
+
 def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
     text, state = query.text(request, "q"), query.choice(request, "state", ("active", "disabled"))
     found = clients.client_page(request.person.tenant_id, text=text, state=state, after=query.number(request, "after"))
@@ -149,7 +170,10 @@ def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
     )
 
 
-def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpResponse:
+def _detail(
+    request: ConsoleRequest, pk: int, *, token_form: TokenForm | None = None, waiting_form: WaitingForm | None = None
+) -> HttpResponse:
+    """The client's page; a form that is given is one that was refused."""
     client = control.find_client(request.caller, pk)
     rows = clients.client_tokens(request.person.tenant_id, pk)
     can_manage = request.caller.may("client.manage")
@@ -158,6 +182,8 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
     )
     allowed = applications.consent_rows(request.person.tenant_id, application.id, context_id=pk) if application else ()
     revoking = query.number(request, "revoke") if can_manage else None
+    dialects = client_dialects(request.person.tenant_id, pk)
+    calls, learned = settings_and_learned(pk)
     return partial_or_page(
         request,
         "console/client.html",
@@ -165,18 +191,21 @@ def _detail(request: ConsoleRequest, pk: int, form: TokenForm | None) -> HttpRes
         {
             "client": client,
             "tokens": rows,
-            "dialects": [described(dialect) for dialect in client_dialects(request.person.tenant_id, pk)],
+            "dialects": [described(dialect) for dialect in dialects],
+            "waiting": waiting(dialects, calls, learned),
+            "waiting_form": waiting_form or WaitingForm(now=calls),
+            "setting_waiting": can_manage and (waiting_form is not None or "waiting" in request.GET),
             "application": application,
             "allowed": allowed[0] if allowed else None,
             "revoking": next((row for row in rows if row.id == revoking and row.state != "revoked"), None),
             "toggling": can_manage and "toggle" in request.GET,
             "leave": LeaveTasksForm(live=client.live_text) if client.live_tasks else None,
-            "form": form or _fresh(pk),
-            "open": form is not None,
+            "form": token_form or _fresh(pk),
+            "open": token_form is not None,
             "can_manage": can_manage,
             "can_audit": request.caller.may("audit.view"),
         },
-        status=400 if form is not None else 200,
+        status=200 if token_form is None and waiting_form is None else 400,
     )
 
 

@@ -84,6 +84,9 @@ EVENTS: Final[dict[str, Shape]] = {
     # clients, their tokens and applications
     "client.enabled": Shape("A client may call again."),
     "client.disabled": Shape("A client is locked out."),
+    "client.waiting.changed": Shape(
+        "An admin changed how a client's plain calls wait.", "patience_ms hub_tools", "patience_ms hub_tools"
+    ),
     "token.issued": Shape(
         "A token was made, by hand or at a sign-in.", after="prefix scopes client_id? days? seconds?"
     ),

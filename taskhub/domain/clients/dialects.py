@@ -21,22 +21,24 @@ MOST = 8
 class ClientDialect:
     """One program in one revision. `sessions` are its open ones, `capabilities` what it declared last."""
 
-    program: str
+    client_info: dict[str, Any]
     revision: str
     capabilities: dict[str, Any]
     heard_at: datetime
     sessions: int
 
+    @property
+    def program(self) -> str:
+        """Title, name and version that the program reported."""
+        words = [str(self.client_info.get(part, "")) for part in ("title", "name", "version")]
+        if words[0] == words[1]:
+            words = words[1:]
+        return " ".join(word for word in words if word)[:120]
 
-def _program(text: str) -> str:
-    info = object_of(text)
-    words = [str(info.get(part, "")) for part in ("title", "name", "version")]
-    if words[0] == words[1]:
-        words = words[1:]
-    return " ".join(word for word in words if word)[:120]
 
-
-_DIALECTS = statements.many("client_dialects", ClientDialect, convert={"program": _program, "capabilities": object_of})
+_DIALECTS = statements.many(
+    "client_dialects", ClientDialect, convert={"client_info": object_of, "capabilities": object_of}
+)
 
 
 def client_dialects(tenant_id: int, context_id: int) -> tuple[ClientDialect, ...]:

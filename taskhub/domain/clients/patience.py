@@ -114,11 +114,16 @@ def cached_settings(context_id: int) -> CallerSettings | None:
 def caller_settings(context_id: int) -> CallerSettings:
     """What holds for the plain calls of this client."""
     since = _kept.since()
-    own = _SETTINGS(context=context_id)
-    learned = {row.program: row.patience_ms for row in learned_patience(context_id) if row.leaves >= CERTAIN}
-    found = CallerSettings(context_id, own.patience_ms, own.hub_tools, learned)
+    found, _ = settings_and_learned(context_id)
     _kept.keep(context_id, found, since)
     return found
+
+
+def settings_and_learned(context_id: int) -> tuple[CallerSettings, list[LearnedRow]]:
+    """As `caller_settings`, always read anew, with all that is on record of the client's programs."""
+    own, rows = _SETTINGS(context=context_id), learned_patience(context_id)
+    learned = {row.program: row.patience_ms for row in rows if row.leaves >= CERTAIN}
+    return CallerSettings(context_id, own.patience_ms, own.hub_tools, learned), rows
 
 
 def learned_patience(context_id: int) -> list[LearnedRow]:

@@ -89,7 +89,7 @@ WITH heard AS (
        AND s.seen_at > clock_timestamp() - make_interval(days => :idle_days)
      ORDER BY s.seen_at DESC LIMIT :looked_at)
 )
-SELECT h.client_info::text AS program, h.revision,
+SELECT h.client_info::text AS client_info, h.revision,
        (array_agg(h.client_capabilities ORDER BY h.at DESC))[1]::text AS capabilities,
        max(h.at) AS heard_at, count(DISTINCT h.session) AS sessions
 FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT :most;

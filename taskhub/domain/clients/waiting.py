@@ -1,0 +1,46 @@
+"""What an admin sets about how a client's plain calls wait; `patience` reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.db import transaction
+
+from taskhub.core.errors import Invalid, NotFound
+from taskhub.core.hints import ClientStandingChanged
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.hints.announce import notify
+from taskhub.store.models import AuthContext, LearnedPatience
+from taskhub.store.models.people import PATIENCE_RANGE_MS
+
+
+def set_caller_settings(
+    *, tenant_id: int, context_id: int, patience_ms: int | None, hub_tools: bool | None, actor: Actor
+) -> None:
+    """Set for how long callers of the client wait, and whether it is listed the hub's own tools; `None`: automatic.
+    Patience that becomes automatic again forgets what was learned. Raises `NotFound`, or `Invalid` naming the field."""
+    low, high = PATIENCE_RANGE_MS
+    if patience_ms is not None and not low <= patience_ms <= high:
+        raise Invalid(f"From {low // 1_000} to {high // 1_000:,} seconds.", field="patience")
+    with transaction.atomic():
+        context = AuthContext.objects.select_for_update().filter(pk=context_id, tenant_id=tenant_id).first()
+        if context is None:
+            raise NotFound("No such client.")
+        before = {"patience_ms": context.patience_ms, "hub_tools": context.hub_tools}
+        after = {"patience_ms": patience_ms, "hub_tools": hub_tools}
+        if before == after:
+            return
+        if patience_ms is None and context.patience_ms is not None:
+            LearnedPatience.objects.filter(context=context).delete()
+        context.patience_ms, context.hub_tools = patience_ms, hub_tools
+        context.save(update_fields=["patience_ms", "hub_tools"])
+        record_event(
+            "client.waiting.changed",
+            tenant_id=tenant_id,
+            target=context.name,
+            actor=replace(actor, context_id=context_id),  # the event belongs to the client, whoever is the actor
+            before=before,
+            after=after,
+        )
+        notify(ClientStandingChanged(context_id))

@@ -25,6 +25,8 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.faulted": ("x-circle", "Failed"),
     "task.cancelled": ("no-symbol", "Cancelled"),
     "task.cancel.requested": ("no-symbol", "Cancel requested"),
+    "task.left": ("arrow-right-start-on-rectangle", "Left without the result"),
+    "task.joined": ("arrow-right-end-on-rectangle", "Called again, and joined"),
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),
     "question.approve": ("hand-thumb-up", "Approved"),
     "question.reject": ("hand-thumb-down", "Rejected"),
@@ -148,6 +150,21 @@ def why(detail: TaskDetail, now: datetime) -> Told:
         open_ones = [_why_waiting(question) for question in detail.questions if question.state is QuestionState.OPEN]
         return tuple(part for told in open_ones for part in (*told, " "))
     return (_why_queued(detail, now) if task.state is State.QUEUED else _why_ended(detail, now),)
+
+
+def left(detail: TaskDetail) -> Told:
+    """That the caller of a plain call has left, since when, and what that means; empty where it has not."""
+    task = detail.task
+    if task.left_at is None:
+        return ()
+    if task.state in (State.FINISHED, State.FAULTED):
+        what = "result" if task.state is State.FINISHED else "error"
+        end = f". Its {what} was not fetched."
+    elif task.state is State.CANCELLED or task.cancel_requested_at:
+        end = "."
+    else:
+        end = f". The call goes on{' and can be joined' if task.join_seconds is not None else ''}."
+    return ("The caller has left, ", Time(task.left_at, spent=False), end)
 
 
 def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
@@ -300,6 +317,8 @@ def _moment(event: TaskEvent) -> Moment:
     note = event.reason
     if event.action == "task.write.stale":
         note = f"{after.get('write', 'write')} under lease {after.get('epoch')}, current lease {after.get('current')}"
+    elif event.action == "task.left":
+        note = ""  # the reason is that
     elif event.action.startswith("task.") and not note:
         note = str(after.get("message") or "")
     return Moment(

@@ -178,6 +178,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "task": task,
         "section": section if section in SECTIONS else "summary",
         "why": story.why(found, now),
+        "left": story.left(found),
         "again": "" if near is None or task.cancel_requested_at else f"load delay:{near}s, ",
         "waiting_for": ("people" if people else "client") if open_questions else "",
         "open_questions": open_questions,

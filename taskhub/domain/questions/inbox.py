@@ -45,7 +45,8 @@ class Vote:
 @dataclass(frozen=True, slots=True)
 class InboxItem:
     """A question with its task, and the obstacle for the person who reads it. `arguments`: in a list, only those within
-    the first `calls.BEGINNING` characters. `tool_rule`: the arguments that the present policy of its tool names."""
+    the first `calls.BEGINNING` characters. `left_at`: since when no caller waits for the plain call. `tool_rule`: the
+    arguments that the present policy of its tool names."""
 
     id: int
     task_id: int
@@ -54,6 +55,7 @@ class InboxItem:
     server: str
     client: str
     task_state: State
+    left_at: datetime | None
     key: str
     kind: QuestionKind
     state: QuestionState

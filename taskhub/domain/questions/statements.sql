@@ -26,8 +26,8 @@ CASE WHEN q.state <> 'open' THEN 'closed'
 (q.state = 'open' AND {obstacle} = '')
 */
 /* fragment: inbox_columns
-q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state, q.key,
-q.kind, q.state, q.params::text AS asked,
+q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
+t.left_at, q.key, q.kind, q.state, q.params::text AS asked,
 left(t.arguments::text, :arguments) AS arguments, o.approval_when AS tool_rule,
 q.audience, q."group", q.quorum,
 (SELECT count(*) FROM decision AS d WHERE d.question_id = q.id AND d.verdict = 'approve') AS approvals,

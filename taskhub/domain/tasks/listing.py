@@ -62,7 +62,8 @@ class TaskFilter:
 @dataclass(frozen=True, slots=True)
 class TaskRow:
     """A line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: the arguments that the present
-    policy of the tool names; `waiting_for` is `people`, `client` or empty.
+    policy of the tool names; `left_at`: since when no caller waits for a plain call, or for its result once it ended;
+    `waiting_for` is `people`, `client` or empty.
     """
 
     id: int
@@ -82,6 +83,7 @@ class TaskRow:
     updated_at: datetime
     ended_at: datetime | None
     last_polled_at: datetime | None
+    left_at: datetime | None
     waiting_for: str
 
     @property

@@ -319,8 +319,8 @@ async def measured(socket: str, only: str, *, timed: bool) -> dict[str, Cost]:
 
 
 _TASKS = (
-    "", "?state=queued", "?state=finished", "?state=error", "?state=faulted", "?client={client}", "?tool={tool}",
-    "?age=24h", "?q=T-77", "?q=zebra", "?q=kitchen+river", "?before={middle_task}",
+    "", "?state=queued", "?state=finished", "?state=error", "?state=faulted", "?state=unfetched", "?client={client}",
+    "?tool={tool}", "?age=24h", "?q=T-77", "?q=zebra", "?q=kitchen+river", "?before={middle_task}",
 )  # fmt: skip
 _AUDIT = (
     "", "?before={middle_event}", "?action=task", "?action=task.faulted", "?text=kitchen", "?text=zebra",

@@ -979,6 +979,8 @@ CREATE INDEX task_newest_by_context ON public.task USING btree (context_id, id D
 
 CREATE INDEX task_newest_by_state ON public.task USING btree (tenant_id, state, id DESC);
 
+CREATE INDEX task_newest_not_fetched ON public.task USING btree (tenant_id, id DESC) WHERE ((left_at IS NOT NULL) AND ((state)::text = ANY ((ARRAY['finished'::character varying, 'faulted'::character varying])::text[])));
+
 CREATE INDEX task_newest_with_error ON public.task USING btree (tenant_id, id DESC) WHERE (is_error AND ((state)::text = 'finished'::text));
 
 CREATE INDEX task_rerun_of ON public.task USING btree (rerun_of_id) WHERE (rerun_of_id IS NOT NULL);

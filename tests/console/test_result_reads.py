@@ -46,7 +46,8 @@ def test_the_detail_says_who_has_read_the_result(operator: Any, context: Any, se
     store_reads({(task.id, context.pk): Read(ago, ago)})
     assert f"Result read by {context.name}, 2 min ago" in facts(operator.get(address).content.decode())
     store_reads({(task.id, context.pk): Read(ago - 600, ago - 300, 2)})
-    assert f"Result read by {context.name}: 3 times, last 2 min ago" in facts(operator.get(address).content.decode())
+    shown = facts(operator.get(address).content.decode())
+    assert f"Result read by {context.name}: 3 times, first 12 min ago, last 2 min ago" in shown
     for state in ("queued", "cancelled"):
         other = make_task(context, tool, state=state)
         assert " read " not in facts(operator.get(f"/tasks/{other.public_id}/").content.decode())

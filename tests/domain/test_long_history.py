@@ -16,6 +16,7 @@ from taskhub.domain.clients.reads import COUNT_CAP, LOOKED_AT, client_detail, cl
 from taskhub.domain.tasks.handles import LOOKED_AT as NEWEST
 from taskhub.domain.tasks.handles import handed_out
 from taskhub.domain.tasks.listing import TABS, TaskFilter, tab_counts, task_page
+from taskhub.domain.tasks.stats import numbers
 from taskhub.domain.tasks.sweep import purge
 from taskhub.store.models import Task
 from tests.factories import make_context, make_server, make_tenant, make_tool
@@ -70,6 +71,7 @@ class History:
                 "UPDATE task SET expires_at = now() + interval '1 day', ttl_ms = 2592000000 WHERE context_id = %s",
                 (self.contexts[2],),
             )
+            raw.execute("UPDATE task SET left_at = ended_at WHERE context_id = %s", (self.contexts[3],))
             raw.execute("VACUUM ANALYZE task")
 
     def number(self, public_id: str) -> int:
@@ -84,7 +86,7 @@ class History:
 def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
     history = History()
     home, (context, _, busy, *_) = history.id, history.contexts
-    lists = [TaskFilter(tab=tab) for tab in ("", *TABS, "people", "client")]
+    lists = [TaskFilter(tab=tab) for tab in ("", *TABS, "people", "client", "unfetched")]
     counted = COUNT_CAP + LOOKED_AT
     near_the_end = history.number("n1000")
     works: dict[str, tuple[Callable[[], object], int]] = {
@@ -95,6 +97,7 @@ def test_reading_and_tidying_cost_the_same_however_long_the_history() -> None:
         "tasks/list of one session": (lambda: handed_out(context, [REVISION], None, PAGE, session_id=1), 100),
         "tabs": (lambda: tab_counts(home, TaskFilter()), 3_000),
         **{f"the list, {wanted.tab or 'all'}": (partial(task_page, home, wanted), 100) for wanted in lists},
+        "numbers of the overview": (lambda: numbers(home), 1_500),
         "clients": (lambda: client_page(home), CLIENTS * (counted + 10)),
         "a client": (lambda: client_detail(home, context), counted + 10),
     }

@@ -10,14 +10,16 @@ from django.utils import timezone
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience
+from taskhub.domain.tasks import callers
+from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.stats import day, numbers
 from taskhub.store.models import AccessToken, AuthContext, Server, Task, Tool, Worker
 from tests.domain.cost import make_old, past_the_guards
-from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
+from tests.factories import WORKER, make_context, make_question, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 NOTHING = {
-    "working": 0, "waiting_people": 0, "waiting_client": 0,
+    "working": 0, "waiting_people": 0, "waiting_client": 0, "unfetched": 0,
     "live_workers": 0, "servers": 0, "tools": 0, "tokens": 0, "ever": False,
 }  # fmt: skip
 
@@ -53,6 +55,11 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
     for audience, count in ((Audience.CLIENT, 1), (Audience.OPERATOR, 2), (Audience.EITHER, 3)):
         for _ in range(count):
             make_task(context, tool, state="input_required", question=make_question(audience=audience))
+    for state in ("queued", "finished", "faulted", "cancelled"):
+        left = make_task(context, gone, state=state, waiter="w")
+        callers.leave(left.id, "w", actor=WORKER)
+        if state == "queued":
+            request_cancel(left.id, actor=WORKER)
     now = timezone.now()
     for n, revoked in enumerate([None, None, now]):
         AccessToken.objects.create(context=context, digest=bytes([n] * 32), prefix="thub_x", revoked_at=revoked)
@@ -62,9 +69,9 @@ def test_each_number_counts_what_it_is_called_and_nothing_else(context: AuthCont
         ("stopped", {"stopped_at": now}),
     ):
         Worker.objects.create(name=name, host="h", pid=1, version="1", slots=1, **columns)
-    assert day(context.tenant_id).failed == 9
+    assert day(context.tenant_id).failed == 10
     assert counted(context) == {
-        "working": 2, "waiting_people": 5, "waiting_client": 1,
+        "working": 2, "waiting_people": 5, "waiting_client": 1, "unfetched": 2,
         "live_workers": 1, "servers": 1, "tools": 1, "tokens": 2, "ever": True,
     }  # fmt: skip
 

@@ -33,7 +33,7 @@ from taskhub.protocol import registry
 TAB_WORDS = {"": "All"} | {
     "error" if look == "finished-error" else str(look): word for look, (_, word) in LOOKS.items()
 }
-PART_WORDS = WAITING | {"failed": "Failed or tool error"}
+PART_WORDS = WAITING | {"unfetched": "Not fetched", "failed": "Failed or tool error"}
 """Words of the tabs that are shown only while they are open: links lead to them."""
 AGE_WORDS = {
     "1h": "Last hour",

@@ -30,9 +30,10 @@ SUMMARY: Final = 400
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
 """Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
 
-PARTS: Final = {"people": "input_required", "client": "input_required", "failed": "error"}
+PARTS: Final = {"people": "input_required", "client": "input_required", "unfetched": "finished", "failed": "error"}
 """Further tabs, each with the tab that it stands to the left of: tasks that wait for people, tasks that wait for their
-client, and all that failed (`error` and `faulted`)."""
+client, plain calls whose caller left and has not fetched what came of them, and all that failed (`error` and
+`faulted`)."""
 
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
 """Seconds since a task was made."""
@@ -166,14 +167,16 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
     """How many tasks each tab has under the rest of the filter, without its text, which only `task_list` searches for;
-    if one of `PARTS` is open, that too. One query; another where only a range is looked at, and for tasks that wait for
-    people or clients."""
+    if one of `PARTS` is open, that too. One query; another where only a range is looked at, and for a part but
+    `failed`."""
     given = _conditions(tenant_id, wanted, _above(wanted))
     del given["text"]
     counts = dict(_COUNTS(**given, most=COUNTED + 1))
     part = {}
     if wanted.tab == "failed":
         part = {"failed": counts["error"] + counts["faulted"]}
+    elif wanted.tab == "unfetched":
+        part = {"unfetched": _UNFETCHED(**given, most=COUNTED + 1)}
     elif wanted.tab in PARTS:
         part = {wanted.tab: _WAITING(**given, people=wanted.tab == "people", most=COUNTED + 1)}
     return _tab_counts(counts, part)
@@ -205,7 +208,8 @@ def summarized(text: str) -> str:
 
 def _tab(wanted: TaskFilter) -> dict[str, object]:
     """The conditions of the open tab, as the statements take them; `None` for those that do not matter."""
-    return {"state": wanted.tab or None, "error": None, "failed": None, "people": None, **_TABS.get(wanted.tab, {})}
+    others = dict.fromkeys(("error", "failed", "people", "unfetched"))
+    return {"state": wanted.tab or None, **others, **_TABS.get(wanted.tab, {})}
 
 
 def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabCount, ...]:
@@ -252,11 +256,13 @@ _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])
 _WAITING = statements.one("waiting_count", int)
+_UNFETCHED = statements.one("unfetched_count", int)
 _TABS: Final[dict[str, dict[str, object]]] = {
     "finished": {"error": False},
     "error": {"state": "finished", "error": True},
     "people": {"state": "input_required", "people": True},
     "client": {"state": "input_required", "people": False},
+    "unfetched": {"state": None, "unfetched": True},
     "failed": {"state": None, "failed": True},
 }
 """Tabs that are not just a state."""

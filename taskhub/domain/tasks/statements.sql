@@ -148,11 +148,16 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
 /* fragment: for_people
 EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client')
 */
+-- What came of a plain call whose caller has left. Of tasks with a handle `result_read` would tell, and no index can.
+/* fragment: not_fetched
+(t.left_at IS NOT NULL AND t.state IN ('finished', 'faulted'))
+*/
 /* fragment: in_tab
 (:state IS NULL OR t.state = :state)
     AND (:error IS NULL OR t.is_error = :error)
     AND (:failed IS NULL OR (t.state = 'faulted' OR t.is_error) = :failed)
     AND (:people IS NULL OR {for_people} = :people)
+    AND (:unfetched IS NULL OR {not_fetched} = :unfetched)
 */
 /* fragment: has_text
 t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
@@ -177,8 +182,8 @@ CASE WHEN t.state <> 'input_required' THEN ''
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, before bigint, given int, most int)
---     -> list[TaskRow]
+--     text text, state text, error boolean, failed boolean, people boolean, unfetched boolean, before bigint,
+--     given int, most int) -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE {listed}
@@ -188,7 +193,7 @@ ORDER BY t.id DESC
 LIMIT :most;
 
 -- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, most int) -> _Found
+--     text text, state text, error boolean, failed boolean, people boolean, unfetched boolean, most int) -> _Found
 -- The number in each tab, and the first tasks of one: the text is searched for once.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
@@ -246,6 +251,12 @@ SELECT 'cancelled', count(*) FROM (
 SELECT count(*) FROM (
     SELECT FROM task AS t
     WHERE {countable} AND t.state = 'input_required' AND {for_people} = :people ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: unfetched_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
 
@@ -418,8 +429,8 @@ DELETE FROM task WHERE id = any(array(
 
 -- The numbers of the overview
 
--- read fresh: numbers(tenant bigint, silent_seconds float8) -> Numbers
--- Every count is over live tasks, so it never grows with history.
+-- read fresh: numbers(tenant bigint, silent_seconds float8, most int) -> Numbers
+-- Every count is over live tasks, or stops at `most`, so it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
@@ -428,6 +439,9 @@ WITH waiting AS (
 SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
        (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
        (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
+       (SELECT count(*) FROM (
+           SELECT FROM task AS t WHERE t.tenant_id = :tenant AND {not_fetched} ORDER BY t.id DESC LIMIT :most
+       ) AS counted) AS unfetched,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL
           AND w.heartbeat_at > now() - make_interval(secs => :silent_seconds)) AS live_workers,

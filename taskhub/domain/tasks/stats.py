@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 
+from taskhub.domain.tasks.listing import COUNTED
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store import statements
 
@@ -25,11 +26,17 @@ class Numbers:
     working: int
     waiting_people: int
     waiting_client: int
+    unfetched: int
     live_workers: int
     servers: int
     tools: int
     tokens: int
     ever: bool
+
+    @property
+    def unfetched_text(self) -> str:
+        """The count of results that were not fetched, with a plus sign where counting stopped."""
+        return f"{COUNTED:,}+" if self.unfetched > COUNTED else f"{self.unfetched:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,8 @@ made-up history may still be added to them (`domain.seeding.history`)."""
 
 
 def numbers(tenant_id: int) -> Numbers:
-    """One query; every count is over live tasks, so it never grows with history."""
-    return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS)
+    """One query; every count is over live tasks, or stops at `COUNTED`, so it never grows with history."""
+    return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS, most=COUNTED + 1)
 
 
 def day(tenant_id: int, *, now: datetime | None = None) -> Day:

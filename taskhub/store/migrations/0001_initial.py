@@ -1093,6 +1093,14 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="task",
+            index=models.Index(
+                condition=models.Q(("left_at__isnull", False), ("state__in", ["finished", "faulted"])),
+                fields=["tenant", "-id"],
+                name="task_newest_not_fetched",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="task",
             index=models.Index(fields=["tenant", "-id"], name="task_newest"),
         ),
         migrations.AddIndex(

@@ -125,6 +125,11 @@ class Task(models.Model):
                 fields=["context", "arguments_digest"], condition=Q(ended_at__isnull=True), name="task_live_by_context"
             ),
             models.Index(fields=["context", "arguments_digest"], condition=Q(left_at__isnull=False), name="task_left"),
+            models.Index(
+                fields=["tenant", "-id"],
+                condition=Q(left_at__isnull=False, state__in=["finished", "faulted"]),
+                name="task_newest_not_fetched",
+            ),
             models.Index(fields=["tenant", "-id"], name="task_newest"),
             models.Index(fields=["tenant", "state", "-id"], name="task_newest_by_state"),
             models.Index(fields=["context", "-id"], name="task_newest_by_context"),

@@ -12,7 +12,7 @@ import pytest
 
 from taskhub.core.records import TaskRecord
 from taskhub.core.states import Audience, State
-from taskhub.domain.tasks import listing
+from taskhub.domain.tasks import callers, listing
 from taskhub.domain.tasks.listing import (
     PAGE_ROWS,
     TABS,
@@ -26,7 +26,7 @@ from taskhub.domain.tasks.listing import (
 from taskhub.domain.tasks.sweep import purge
 from taskhub.store.models import AuthContext, Task
 from tests.domain.cost import make_old, past_the_guards
-from tests.factories import make_context, make_question, make_server, make_task, make_tenant, make_tool
+from tests.factories import WORKER, make_context, make_question, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
 EVERYTHING = TaskFilter()
@@ -302,7 +302,7 @@ def test_what_waits_for_whom_and_what_failed_are_lists_with_counts_of_their_own(
 ) -> None:
     tool = make_tool(make_server(context.tenant))
     words = {"arguments": {"colour": "blue"}}
-    made: dict[str, list[int]] = {"people": [], "client": [], "failed": []}
+    made: dict[str, list[int]] = {"people": [], "client": [], "failed": [], "unfetched": []}
     for audience, part in ((Audience.CLIENT, "client"), (Audience.OPERATOR, "people"), (Audience.EITHER, "people")):
         question = make_question(audience=audience)
         made[part].append(make_task(context, tool, state="input_required", question=question, **words).id)
@@ -310,6 +310,14 @@ def test_what_waits_for_whom_and_what_failed_are_lists_with_counts_of_their_own(
         task = make_task(context, tool, state=state, **words)
         made["people"] += [task.id] * (state == "input_required")
         made["failed"] += [task.id] * (state in ("finished-error", "faulted"))
+        left = make_task(context, tool, state=state, waiter="w", **words)
+        callers.leave(left.id, "w", actor=WORKER)
+        made["people"] += [left.id] * (state == "input_required")
+        made["failed"] += [left.id] * (state in ("finished-error", "faulted"))
+        made["unfetched"] += [left.id] * (state in ("finished", "finished-error", "faulted"))
+    fetched = make_task(context, tool, state="finished", waiter="w", **words)
+    callers.leave(fetched.id, "w", actor=WORKER)
+    callers.fetched(fetched.id)
     for tab, ids in made.items():
         wanted = TaskFilter(tab=tab, text=text)
         counts, page = task_list(context.tenant_id, wanted)

@@ -64,8 +64,8 @@ class Person:
 class ToolRecord(Policy):
     """A tool as the catalogue and its policy describe it; `mode` and `at_least_once` are what is in force.
 
-    `exposed_name` is the name on our wire (with a prefix where servers collide), `name`
-    the upstream's own. `definition` is the upstream's JSON, verbatim.
+    `exposed_name` is the name on our wire (`core.names.exposed_name`), `name` the upstream's own.
+    `definition` is the upstream's JSON, verbatim.
     """
 
     id: int

@@ -83,7 +83,7 @@ def test_what_clients_do_not_see_says_why(tenant: Tenant, admin: Client) -> None
     text = words(page(admin, second))
     assert "Hidden first offers the same" in text
     assert "Rejected the uri has no scheme" in text
-    assert "second.p name on the server: p" in text
+    assert "second__p name on the server: p" in text
     assert "Hidden" not in words(page(admin, first))
 
 

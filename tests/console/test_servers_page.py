@@ -327,10 +327,10 @@ def test_a_server_is_added_recorded_and_announced(
     tenant: Tenant, admin: Client, spec: str, transport: str, target: str
 ) -> None:
     with CaptureQueriesContext(connection) as captured:
-        response = admin.post("/servers/add", {"name": "new", "spec": spec, "prefix": "n."})
+        response = admin.post("/servers/add", {"name": "new", "spec": spec, "prefix": "n_"})
     server = Server.objects.get(tenant=tenant)
     assert response["Location"] == f"/servers/{server.pk}/"
-    assert (server.name, server.transport, server.target, server.prefix) == ("new", transport, target, "n.")
+    assert (server.name, server.transport, server.target, server.prefix) == ("new", transport, target, "n_")
     assert hints(captured) == ["c", f"s {server.pk}"]
     assert Event.objects.get(tenant=tenant, action="server.added").target == "new"
 
@@ -341,6 +341,8 @@ def test_a_server_is_added_recorded_and_announced(
         ({"name": ""}, "A server&#x27;s name has"),
         ({"name": "a b"}, "A server&#x27;s name has"),
         ({"prefix": "a/b"}, "A prefix has"),
+        ({"prefix": "gh."}, "A prefix has"),
+        ({"prefix": "9"}, "A prefix has"),
         ({"spec": ""}, "one line"),
         ({"spec": "ftp://x"}, "Expected python:"),
         ({"spec": "http://"}, "Expected a full URL"),

@@ -143,11 +143,11 @@ def _prompts(client: Client) -> list[str]:
 @pytest.mark.req("B26-45", "B26-51")
 def test_prompts_that_collide_wear_their_servers_name(carol: Client) -> None:
     names = _prompts(carol)
-    assert {"test_simple_prompt", "twin.test_simple_prompt", "old_prompt"} <= set(names)
+    assert {"test_simple_prompt", "twin__test_simple_prompt", "old_prompt"} <= set(names)
     assert len(names) == len(set(names))
-    answer = carol.call("prompts/get", {"name": "twin.test_simple_prompt"})
+    answer = carol.call("prompts/get", {"name": "twin__test_simple_prompt"})
     assert answer.result["messages"][0]["content"]["text"] == "This is a simple prompt for testing."
-    ref = {"type": "ref/prompt", "name": "twin.test_prompt_with_arguments"}
+    ref = {"type": "ref/prompt", "name": "twin__test_prompt_with_arguments"}
     completed = carol.call("completion/complete", {"ref": ref, "argument": {"name": "arg1", "value": "pa"}})
     assert completed.result["completion"]["values"] == ["paris", "park"]
 

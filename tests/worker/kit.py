@@ -136,7 +136,7 @@ class Hall:
         """A server nobody has looked at yet."""
         name = f"server-{Server.objects.count() + 1}"
         given = {"transport": target.transport, "target": target.target, "state": "unknown", **fields}
-        return Server.objects.create(tenant=self.context.tenant, name=name, prefix=f"{name}.", **given)
+        return Server.objects.create(tenant=self.context.tenant, name=name, prefix=f"{name}_", **given)
 
     def tool(self, server: Server, name: str, **policy: Any) -> World:
         """The client and a tool it may call, whether or not anybody has listed it yet."""

@@ -69,8 +69,8 @@ class ServerForm(ConsoleForm):
         longest=63,
         look="mono",
         help_text=mark_safe(
-            "Put before the name of each of its tools as is: <code>gh.</code> turns <code>search</code> into "
-            "<code>gh.search</code>."
+            "Put before the name of each of its tools as is: <code>gh_</code> turns <code>search</code> into "
+            "<code>gh_search</code>."
         ),
     )
     token = Typed(

@@ -81,16 +81,16 @@ def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
 
 
 def _row(row: Any) -> OfferRow:
-    collides = bool(row.earlier) and not row.rejected and row.gone_at is None
-    renamed = collides and row.kind == OfferKind.PROMPT
+    uri = row.kind != OfferKind.PROMPT
+    collides = uri and bool(row.earlier) and not row.rejected and row.gone_at is None
     return OfferRow(
         id=row.pk,
         kind=row.kind,
         key=row.key,
-        exposed_name=f"{row.server.name}.{row.key}" if renamed else row.exposed_name,
+        exposed_name=row.exposed_name,
         definition=row.definition if isinstance(row.definition, dict) else {},
         rejected=row.rejected,
-        hidden=f"{row.earlier} offers the same" if collides and not renamed else "",
+        hidden=f"{row.earlier} offers the same" if collides else "",
         changed_at=row.changed_at,
         gone_at=row.gone_at,
     )

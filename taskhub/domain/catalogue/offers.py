@@ -10,9 +10,10 @@ from typing import Any
 from taskhub.core.records import Actor
 from taskhub.core.states import Door, OfferKind
 from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.naming import prompt_names
 from taskhub.store.models import Offer, Server
 
-SEEN = ("exposed_name", "position", "definition", "digest", "rejected", "changed_at", "gone_at")
+SEEN = ("position", "definition", "digest", "rejected", "changed_at", "gone_at")
 NAMED_IN_EVENT = 20
 """Keys that one event about a server's resources names at most."""
 
@@ -36,28 +37,30 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
     """Record what the server lists now; kinds in `unread` stay as they were. Returns whether a client could see a
     difference.
 
-    To be called in the transaction that has locked the server. An offer that is no longer listed is kept for a day with
-    `gone_at`, so that the server's page can say so. `exposed_name` is its name if no earlier server uses that;
-    collisions are resolved when the catalogue is read.
+    To be called in the transaction that has locked the names of the tenant and the server. What is no longer listed is
+    kept for a day with `gone_at`, so that the server's page can say so; a prompt for good, because its name stays its
+    server's. That name is given once, as a tool's is. Where several servers offer one uri, the catalogue says whose
+    counts.
     """
-    Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).delete()
+    Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).exclude(kind=OfferKind.PROMPT).delete()
+    names = prompt_names(server, now)
     known = {(OfferKind(row.kind), row.key): row for row in Offer.objects.filter(server=server)}
     made: list[Offer] = []
     changed: list[Offer] = []
     redefined: list[tuple[OfferKind, str, str, str]] = []
     for position, item in enumerate(listed):
-        exposed = f"{server.prefix}{item.key}" if item.kind is OfferKind.PROMPT else item.key
         old = known.pop((item.kind, item.key), None)
         if old is None:
-            old = Offer(server=server, kind=item.kind, key=item.key, first_seen_at=now)
+            exposed = names.give(item.key) if item.kind is OfferKind.PROMPT else item.key
+            old = Offer(server=server, kind=item.kind, key=item.key, exposed_name=exposed, first_seen_at=now)
             made.append(old)
-        elif (old.digest, old.exposed_name, old.position, old.gone_at) == (item.digest, exposed, position, None):
+        elif (old.digest, old.position, old.gone_at) == (item.digest, position, None):
             continue
         else:
             changed.append(old)
             if old.digest != item.digest:
                 redefined.append((item.kind, item.key, old.digest, item.digest))
-        old.exposed_name, old.position, old.definition = exposed, position, item.definition
+        old.position, old.definition = position, item.definition
         old.digest, old.rejected, old.changed_at, old.gone_at = item.digest, item.rejected, now, None
     gone = [row for (kind, _), row in known.items() if row.gone_at is None and kind not in unread]
     for row in gone:

@@ -13,13 +13,13 @@ from django.db import transaction
 
 from taskhub.core.errors import Refused
 from taskhub.core.hints import CatalogueChanged, ServerStale
-from taskhub.core.names import told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
 from taskhub.core.secrets import redacted
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker, mark_unreachable
+from taskhub.domain.catalogue.naming import locked_with_names, tool_names
 from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
 from taskhub.domain.catalogue.reads import lost, target_of, vault, without_its_secrets
 from taskhub.domain.hints.announce import notify
@@ -30,7 +30,6 @@ from taskhub.store.models import Server, Tool
 logger = logging.getLogger(__name__)
 
 SEEN = (
-    "exposed_name",
     "position",
     "definition",
     "digest",
@@ -44,8 +43,6 @@ SEEN = (
 """The columns of a tool that belong to its server; the others are the operator's."""
 
 MAX_SERVERS: Final = 200
-MAX_EXPOSED: Final = 160
-"""Characters of a tool's name as clients see it."""
 
 TOOL: Final = "tool"
 """Names the list of tools among those that a server may fail to give, beside the kinds of offers."""
@@ -191,17 +188,19 @@ def _is(server: Server, target: str) -> bool:
 def preset_approval(server_id: int, tool: str, *, when: dict[str, Any], group: str, quorum: int) -> None:
     """Set an approval rule for a tool that is not listed yet; it applies from the first listing on. A known tool keeps
     its policy."""
-    Tool.objects.get_or_create(
-        server_id=server_id,
-        name=tool,
-        defaults={
-            "exposed_name": tool,
-            "definition": {},
-            "digest": "",
-            "gone_at": datetime.now(UTC),
+    with transaction.atomic():
+        server, now = locked_with_names(server_id), datetime.now(UTC)
+        if Tool.objects.filter(server=server, name=tool).exists():
+            return
+        Tool.objects.create(
+            server=server,
+            name=tool,
+            exposed_name=tool_names(server, now).give(tool),
+            definition={},
+            digest="",
+            gone_at=now,
             **values_of(Policy(approval=True, approval_when=when, approval_group=group, approval_quorum=quorum)),
-        },
-    )
+        )
 
 
 def store_snapshot(
@@ -217,46 +216,34 @@ def store_snapshot(
     """Record what the server offers now; `unread` names kinds that it could not list (`TOOL`, or one of `OfferKind`),
     and why. Returns whether a client could see a difference.
 
-    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy. A name
-    that an earlier server has, whether it offers it at present or not, gets the later server's name as a prefix.
+    A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
+    name. The name that clients see is given at the first listing (`domain.catalogue.naming`).
     """
     now = datetime.now(UTC)
     with transaction.atomic():
-        server = Server.objects.select_for_update().get(pk=server_id)
+        server = locked_with_names(server_id)
         known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
-        taken = set(
-            Tool.objects.filter(server__tenant_id=server.tenant_id, server_id__lt=server.pk).values_list(
-                "exposed_name", flat=True
-            )
-        )
+        names = tool_names(server, now)
         changed = False
         for position, listed in enumerate(tools):
-            exposed = f"{server.prefix}{listed.name}" if server.prefix else listed.name
-            own = exposed
-            while exposed in taken:
-                exposed = told_apart(server.name, listed.name if exposed == own else exposed)
-            taken.add(exposed)
-            rejected = listed.rejected
-            if len(exposed) > MAX_EXPOSED:
-                rejected = rejected or f"with what stands before it, its name is longer than {MAX_EXPOSED} characters"
-                exposed = exposed[:MAX_EXPOSED]
             old = known.pop(listed.name, None)
             if old is None:
                 old = Tool(server=server, name=listed.name, first_seen_at=now)
+                old.exposed_name = names.give(listed.name)
             elif (
                 old.digest == listed.digest
                 and old.gone_at is None
-                and (old.exposed_name, old.position) == (exposed, position)
+                and old.position == position
                 # Derived from the same definition, but perhaps by another release of ours.
-                and (old.rejected, old.hint_mode) == (rejected, listed.hint_mode)
+                and (old.rejected, old.hint_mode) == (listed.rejected, listed.hint_mode)
                 and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):
                 continue
             changed = True
             if old.pk and old.digest != listed.digest:
                 _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
-            old.exposed_name, old.position, old.definition = exposed, position, listed.definition
-            old.digest, old.rejected, old.hint_mode = listed.digest, rejected, listed.hint_mode
+            old.position, old.definition = position, listed.definition
+            old.digest, old.rejected, old.hint_mode = listed.digest, listed.rejected, listed.hint_mode
             old.read_only, old.idempotent = listed.read_only, listed.idempotent
             old.changed_at, old.gone_at = now, None
             # Never the columns of the policy: somebody may be changing them right now.

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from taskhub.core.names import HUB_TOOL_PREFIX, told_apart
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.lib.caches import ExpiringCache
@@ -80,7 +79,7 @@ def catalogue(tenant_id: int) -> Catalogue:
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    tools = tuple(_told_apart(_records(rows), _kept_names(tenant_id)))
+    tools = tuple(_records(rows))
     offers, hidden = _offers(tenant_id)
     prompts, resources, templates = offers[OfferKind.PROMPT], offers[OfferKind.RESOURCE], offers[OfferKind.TEMPLATE]
     servers = Server.objects.filter(tenant_id=tenant_id, enabled=True).order_by("id")
@@ -103,67 +102,34 @@ def catalogue(tenant_id: int) -> Catalogue:
     return fresh
 
 
-def _kept_names(tenant_id: int) -> dict[str, int]:
-    """The names of tools that are not on offer at present, each with the first server it belongs to. They stay
-    reserved, or a caller who still knows such a name would reach another server by it."""
-    kept: dict[str, int] = {}
-    hidden = Tool.objects.filter(server__tenant_id=tenant_id, rejected="")
-    names = hidden.exclude(server__enabled=True, enabled=True, gone_at__isnull=True)
-    for name, server_id in names.order_by("server_id").values_list("exposed_name", "server_id"):
-        kept.setdefault(name, server_id)
-    return kept
-
-
-def _told_apart(tools: Iterable[ToolRecord], kept: dict[str, int]) -> Iterable[ToolRecord]:
-    """Give each tool a unique name. Servers are reached in any order, so a later server's tool may be stored under the
-    name of an earlier one's until each server has been listed again."""
-    taken: set[str] = set()
-    for tool in tools:
-        name = tool.exposed_name
-        while name in taken or name.startswith(HUB_TOOL_PREFIX) or kept.get(name, tool.server_id) < tool.server_id:
-            name = told_apart(tool.server_name, tool.name if name == tool.exposed_name else name)
-        taken.add(name)
-        yield tool if name == tool.exposed_name else replace(tool, exposed_name=name)
-
-
 def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
-    """The offers by kind, and the uris and templates of disabled servers. Of prompts with one name, those of later
-    servers get the server's name as a prefix, even if the earlier server is disabled. A uri cannot be changed, so only
-    the earliest server's counts."""
+    """The offers by kind, and the uris and templates of disabled servers. A uri cannot be changed, so of several
+    servers that offer it only the earliest counts."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")
         .order_by("server_id", "position", "id")
     )
-    taken: dict[OfferKind, set[str]] = {kind: set() for kind in OfferKind}
-    found: dict[OfferKind, list[OfferRecord]] = {kind: [] for kind in OfferKind}
+    found: dict[OfferKind, dict[str, OfferRecord]] = {kind: {} for kind in OfferKind}
     hidden: set[str] = set()
     for row in rows:
         kind = OfferKind(row.kind)
-        name = row.exposed_name
-        while kind is OfferKind.PROMPT and name in taken[kind]:
-            name = told_apart(row.server.name, row.key if name == row.exposed_name else name)
-        if not row.server.enabled and kind is not OfferKind.PROMPT:
-            hidden.add(row.key)
-            continue
-        if name in taken[kind]:
-            continue
-        taken[kind].add(name)
         if not row.server.enabled:
+            if kind is not OfferKind.PROMPT:
+                hidden.add(row.key)
             continue
-        found[kind].append(
-            OfferRecord(
-                id=row.pk,
-                server_id=row.server_id,
-                server_name=row.server.name,
-                kind=kind,
-                key=row.key,
-                exposed_name=name,
-                definition=row.definition,
-                digest=row.digest,
-            )
+        offer = OfferRecord(
+            id=row.pk,
+            server_id=row.server_id,
+            server_name=row.server.name,
+            kind=kind,
+            key=row.key,
+            exposed_name=row.exposed_name,
+            definition=row.definition,
+            digest=row.digest,
         )
-    return {kind: tuple(offers) for kind, offers in found.items()}, frozenset(hidden)
+        found[kind].setdefault(offer.exposed_name, offer)
+    return {kind: tuple(offers.values()) for kind, offers in found.items()}, frozenset(hidden)
 
 
 def _digest(offers: Iterable[OfferRecord]) -> str:

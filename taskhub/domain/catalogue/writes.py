@@ -26,7 +26,8 @@ from taskhub.store.models import Server, Tool
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
 """RFC 6750's b64token."""
-_PREFIX = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,62})?")
+_PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,62})?")
+"""What every API of a model takes at the beginning of a name."""
 _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -84,7 +85,7 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
             field="name",
         )
     if not _PREFIX.fullmatch(prefix):
-        raise Invalid("A prefix has letters, digits, dots, dashes and underscores only.", field="prefix")
+        raise Invalid("A prefix has letters, digits, dashes and underscores only, the first a letter.", field="prefix")
     parsed = parse_spec(spec)
     transport, target = parsed.transport, parsed.target
     credentials = _locked_token(transport, token)

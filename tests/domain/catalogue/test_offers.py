@@ -109,12 +109,12 @@ def test_prompts_that_collide_get_their_servers_name_and_uris_the_first_server(t
     found = seen(tenant)
     assert [(one.exposed_name, one.server_name, one.key) for one in found.prompts] == [
         ("p", "first", "p"),
-        ("second.p", "second", "p"),
+        ("second__p", "second", "p"),
         ("q", "second", "q"),
     ]
     assert [(one.key, one.server_name) for one in found.resources] == [("x://1", "first"), ("x://2", "second")]
     assert [one.server_name for one in found.templates] == ["first"]
-    assert [row.exposed_name for row in server_offers(tenant.pk, second.pk)][:2] == ["second.p", "q"]
+    assert [row.exposed_name for row in server_offers(tenant.pk, second.pk)][:2] == ["second__p", "q"]
     hidden = {row.key: row.hidden for row in server_offers(tenant.pk, second.pk)}
     assert hidden == {
         "p": "",
@@ -131,10 +131,10 @@ def test_prompts_that_collide_get_their_servers_name_and_uris_the_first_server(t
 
 def test_a_prefix_counts_for_prompts_and_not_for_uris(tenant: Tenant) -> None:
     server = make_server(tenant)
-    Server.objects.filter(pk=server.pk).update(prefix="mine.")
+    Server.objects.filter(pk=server.pk).update(prefix="mine_")
     store(server, prompt("p"), resource("x://1"))
     found = seen(tenant)
-    assert (found.prompts[0].exposed_name, found.resources[0].exposed_name) == ("mine.p", "x://1")
+    assert (found.prompts[0].exposed_name, found.resources[0].exposed_name) == ("mine_p", "x://1")
 
 
 def test_what_was_rejected_is_kept_for_people_only(tenant: Tenant) -> None:

@@ -1,0 +1,64 @@
+"""Whose a name is that clients see: it stays its server's while the server exists."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from taskhub.core.names import exposed_name
+from taskhub.core.states import OfferKind
+from taskhub.store.models import Offer, Server, Tenant, Tool
+
+SETTLE_SECONDS: Final = 60
+"""How long the names of a server that was just listed may pass to one that was added before it and is listed for the
+first time. Workers reach servers in any order; where two of a new hub collide, the one that was added first counts."""
+
+
+def locked_with_names(server_id: int) -> Server:
+    """The server, locked for a transaction that may give names. One of each tenant at a time, or two servers that are
+    listed at the same time would have one name."""
+    list(Tenant.objects.select_for_update(no_key=True).filter(server=server_id))
+    return Server.objects.select_for_update().get(pk=server_id)
+
+
+class Names:
+    """The names of all tools of a tenant, or of all its prompts, on offer or not: if one passed to another server, a
+    caller who knows it would reach that by it. For a transaction that has them locked."""
+
+    def __init__(self, server: Server, rows: QuerySet[Any], now: datetime) -> None:
+        self._server = server
+        self._settled = set(rows.values_list("exposed_name", flat=True))
+        self._unsettled: dict[str, Any] = {}
+        if server.catalogue_at is None:
+            since = now - timedelta(seconds=SETTLE_SECONDS)
+            later = rows.filter(server_id__gt=server.pk, first_seen_at__gt=since).select_related("server")
+            self._unsettled = {row.exposed_name: row for row in later}
+            self._settled -= self._unsettled.keys()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._settled or name in self._unsettled
+
+    def give(self, name: str) -> str:
+        """The name for a tool or prompt of the server that has none yet."""
+        given = exposed_name(self._server.name, name, prefix=self._server.prefix, taken=self._settled)
+        self._settled.add(given)
+        row = self._unsettled.pop(given, None)
+        if row is not None:
+            own = row.name if isinstance(row, Tool) else row.key
+            row.exposed_name = exposed_name(row.server.name, own, prefix=row.server.prefix, taken=self)
+            row.save(update_fields=["exposed_name"])
+            self._unsettled[row.exposed_name] = row
+        return given
+
+
+def tool_names(server: Server, now: datetime) -> Names:
+    """The names of tools of the server's tenant."""
+    return Names(server, Tool.objects.filter(server__tenant_id=server.tenant_id), now)
+
+
+def prompt_names(server: Server, now: datetime) -> Names:
+    """The names of prompts of the server's tenant."""
+    prompts = Offer.objects.filter(server__tenant_id=server.tenant_id, kind=OfferKind.PROMPT)
+    return Names(server, prompts, now)

@@ -15,6 +15,7 @@ from taskhub.core.policy import POLICY_FIELDS
 from taskhub.core.secrets import redacted
 from taskhub.domain.catalogue import writes as policies
 from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure
+from taskhub.domain.catalogue.sync import Listed, store_snapshot
 from taskhub.domain.catalogue.view import catalogue, forget_catalogues
 from taskhub.store.models import Event, Server, Tenant, Tool
 from tests.console.admin import ADMIN, HTMX, browser, words
@@ -312,6 +313,44 @@ def test_rejected_tools_stand_apart_with_the_reason(tool: Tool, admin: Client) -
     assert "Rejected tools" in text
     assert "bad the name is wrong" in text
     assert re.search(r"Tools 1\b", text)
+
+
+def test_a_name_that_some_model_refuses_has_a_warning_in_list_and_tool(tool: Tool, admin: Client) -> None:
+    server = Server.objects.get(pk=tool.server_id)
+    dotted, digit = make_tool(server, "a.b"), make_tool(server, "9lives")
+    page = words(admin.get(f"/servers/{server.pk}/").content.decode())
+    assert "a.b Not for OpenAI, Anthropic auto" in page
+    assert "9lives Not for Gemini auto" in page
+    assert "deploy auto" in page
+
+    def told(of: int) -> str:
+        text = words(admin.get(f"/servers/{server.pk}/?tool={of}").content.decode())
+        found = re.search(r"Some model APIs refuse this name\..*?to fit\.", text)
+        return found[0] if found else ""
+
+    assert told(tool.pk) == ""
+    ours = "takes letters, digits, _ and -, up to"
+    assert f"OpenAI {ours} 64 characters; Anthropic {ours} 128 characters. A program" in told(dotted.id)
+    assert "Gemini takes letters, digits, _, -, dots and colons, the first a letter or _" in told(digit.id)
+    assert "OpenAI" not in told(digit.id)
+
+
+def test_a_name_that_was_made_stands_beside_the_tools_own(tenant: Tenant, tool: Tool, admin: Client) -> None:
+    other = make_server(tenant, "other")
+    long = "x" * 61
+    listed = [Listed(name, {"name": name}, "1" * 64, "", None, False, False) for name in ("deploy", long)]
+    store_snapshot(other.pk, protocol="", info={}, tools=listed)
+
+    def told(name: str) -> str:
+        row = Tool.objects.get(server=other, name=name)
+        text = words(admin.get(page_of(row)).content.decode())
+        return text[text.index("Name on the server") : text.index("Digest")].strip()
+
+    assert told("deploy") == "Name on the server deploy Another tool had that name first."
+    assert told(long) == f"Name on the server {long} Shortened to 60 characters."
+    page = words(admin.get(f"/servers/{other.pk}/").content.decode())
+    assert "other__deploy" in page
+    assert re.search(r"x{51}_[0-9a-f]{8} auto", page)
 
 
 @pytest.mark.parametrize(

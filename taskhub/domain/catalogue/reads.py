@@ -11,6 +11,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import Count, F, Q
 
+from taskhub.core.names import NameRule, refusing_apis, why_named_so
 from taskhub.core.policy import Policy, mark_of, values_of
 from taskhub.core.secrets import without_secrets
 from taskhub.core.transports import CALLS_AT_ONCE
@@ -101,6 +102,8 @@ class ToolRow(Policy):
     server_id: int
     name: str
     exposed_name: str
+    renamed: str
+    """Why clients see another name than the server's own; empty where they do not."""
     definition: dict[str, Any]
     digest: str
     rejected: str
@@ -164,6 +167,17 @@ class ToolRow(Policy):
         return visible_json(self.definition)
 
     @property
+    def refused_by(self) -> tuple[NameRule, ...]:
+        """The APIs of models that do not take the name."""
+        return refusing_apis(self.exposed_name)
+
+    @property
+    def refused_for(self) -> str:
+        """The same in a few words, for a list; empty where all take it."""
+        apis = ", ".join(rule.api for rule in self.refused_by)
+        return f"Not for {apis}" if apis else ""
+
+    @property
     def seen(self) -> str:
         """The mark of the policy as it is now."""
         return mark_of(self)
@@ -182,7 +196,7 @@ def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
 
 def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
     """The server's tools in its own order, those that are gone last; 2,000 at most."""
-    rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id)
+    rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id).select_related("server")
     return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
 
 
@@ -287,6 +301,7 @@ def _tool(row: Tool) -> ToolRow:
         server_id=row.server_id,
         name=row.name,
         exposed_name=row.exposed_name,
+        renamed=why_named_so(row.server.name, row.name, row.exposed_name, prefix=row.server.prefix),
         definition=row.definition if isinstance(row.definition, dict) else {},
         digest=row.digest,
         rejected=row.rejected,

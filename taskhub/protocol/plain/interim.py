@@ -86,6 +86,8 @@ def _sentence(task: TaskRecord) -> str:
     match task.state:
         case State.QUEUED:
             return task.message or "It waits in the queue."
+        case State.WORKING if task.cancel_requested_at is not None:
+            return "It is being cancelled."  # its message may be progress that came after the request
         case State.WORKING:
             return f"It is running: {task.message}" if task.message else "It is running."
         case State.INPUT_REQUIRED:

@@ -38,6 +38,14 @@ SHORTEST_MS: Final = 1_000
 """Who leaves sooner has not waited at all."""
 OF_LEAVING: Final = 0.8
 """The part of the time after which callers left that is waited from then on."""
+OF_COMING_BACK: Final = 0.6
+"""The part where a program made the same request again: its model has thought meanwhile."""
+SOONEST_BACK: Final = 3.0
+"""Seconds. Who makes the same request sooner may want two at the same time."""
+OF_ANSWERED: Final = 0.9
+"""The part of its patience after which a caller counts as answered: its interim result is on the way."""
+LEAST_UNHEARD: Final = 4.0
+"""Seconds, to which patience goes down because interim results went unheard: no program is known that waits less."""
 MOST_PROGRAMS: Final = 50
 """Programs of one client of which something is learned."""
 _CACHE_SECONDS: Final = 60.0
@@ -136,16 +144,18 @@ def forget_settings(context_id: int | None = None) -> None:
     _kept.forget(lambda found: context_id in (None, found.context_id))
 
 
-def learn(context_id: int, client_info: dict[str, Any], left_after_ms: int, *, certain: bool = False) -> None:
-    """A caller of this program left so long after its call. `certain`: the program said that its time was over.
-    Patience only gets shorter so; an admin makes it longer."""
+def learn(
+    context_id: int, client_info: dict[str, Any], left_after_ms: int, *, part: float = OF_LEAVING, certain: bool = False
+) -> None:
+    """A caller of this program left so long after its call, and that `part` of it is waited from now on. `certain`: the
+    program said that its time was over. Patience only gets shorter so; an admin makes it longer."""
     if left_after_ms < SHORTEST_MS:
         return
     low, high = PATIENCE_RANGE_MS
     changed = _LEARN(
         context=context_id,
         program=program_of(client_info),
-        patience=min(max(int(left_after_ms * OF_LEAVING), low), high),
+        patience=min(max(int(left_after_ms * part), low), high),
         left_after=left_after_ms,
         leaves=CERTAIN if certain else 1,
         certain=CERTAIN,

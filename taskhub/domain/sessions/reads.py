@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from taskhub.core.records import OpenQuestion, Session
 from taskhub.store import statements
@@ -26,6 +26,26 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
     ):
         answers[place - 1] = session
     return answers
+
+
+class EarlierWait(NamedTuple):
+    """The latest request of a session that waited for a task: `kind` is `call`, or `wait` by the hub's own tool."""
+
+    kind: str
+    served: bool
+    """Its stream is open still: nobody has said that it waits no longer."""
+    answered: bool
+    """Its stream ended with an answer, perhaps an interim one."""
+    seconds: float
+    """Since it was made."""
+
+
+_EARLIER = statements.maybe("earlier_wait", EarlierWait)
+
+
+def earlier_wait(session_id: int, task_id: int) -> EarlierWait | None:
+    """How the session last waited for the task, if it did."""
+    return _EARLIER(session=session_id, task=task_id)
 
 
 @dataclass(frozen=True, slots=True)

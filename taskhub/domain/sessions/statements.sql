@@ -112,6 +112,13 @@ FROM task AS t
 WHERE t.session_id = :session AND t.request_id = :request_id AND t.ended_at IS NULL
   AND (NOT t.handle OR t.client_task_id IS NOT NULL);
 
+-- read: earlier_wait(session bigint, task bigint) -> EarlierWait | None
+SELECT s.kind, s.closed_at IS NULL AND s.attached AS served, s.closed_at IS NOT NULL AS answered,
+    extract(EPOCH FROM clock_timestamp() - s.opened_at)::float8 AS seconds
+FROM stream AS s
+WHERE s.session_id = :session AND s.task_id = :task AND s.kind IN ('call', 'wait') AND NOT s.cancelled
+ORDER BY s.id DESC LIMIT 1;
+
 -- write: purge_streams(unseen_seconds float8, most int) -> rowcount
 DELETE FROM stream WHERE id = any(array(
     SELECT s.id FROM stream AS s

@@ -9,7 +9,16 @@ from functools import partial
 from typing import Any, Final
 
 from taskhub.core.records import Actor, TaskRecord, ToolRecord
-from taskhub.domain.clients.patience import CallerSettings, cached_settings, caller_settings, learn
+from taskhub.domain.clients.patience import (
+    LEAST_UNHEARD,
+    OF_ANSWERED,
+    OF_COMING_BACK,
+    SOONEST_BACK,
+    CallerSettings,
+    cached_settings,
+    caller_settings,
+    learn,
+)
 from taskhub.domain.tasks.callers import cancel_left, fetched, leave, new_waiter, wait
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.protocol import calls
@@ -94,6 +103,29 @@ class Caller:
             await self.hub.lanes.run(request_cancel, task.id, actor=actor)
         else:
             self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
+
+    async def again(self, waited: float) -> Caller:
+        """Its program made the same request before, so many seconds ago, and that is served still: the program gave it
+        up and told nobody. The caller, as patient as its program is known to be now."""
+        patience = self.settings.patience(self.client_info).seconds
+        if waited < SOONEST_BACK or (patience is not None and waited > patience * OF_ANSWERED):
+            return self  # later there is an interim result, and its stream is about to end
+        return await self._less(waited)
+
+    async def unheard(self) -> Caller:
+        """Its program was given an interim result for the same call and calls again, though it is listed the tools to
+        go on with: the result may have come too late. The caller, as patient as its program is known to be now."""
+        patience = self.settings.patience(self.client_info).seconds
+        if patience is None or patience <= LEAST_UNHEARD or not self.settings.tools:
+            return self
+        return await self._less(max(patience, LEAST_UNHEARD / OF_COMING_BACK))
+
+    async def _less(self, waited: float) -> Caller:
+        if self.settings.patience(self.client_info).why == "set":
+            return self
+        context_id, run = self.incoming.principal.context_id, self.hub.lanes.run
+        await run(learn, context_id, self.client_info, round(waited * 1_000), part=OF_COMING_BACK, certain=True)
+        return replace(self, settings=await run(caller_settings, context_id))
 
     async def _cancel_left(self, task_id: int, left_at: datetime, actor: Actor) -> None:
         await self.hub.lanes.run(cancel_left, task_id, left_at, actor=actor)

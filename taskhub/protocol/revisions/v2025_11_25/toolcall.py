@@ -7,6 +7,7 @@ from typing import Any
 
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
+from taskhub.domain.sessions.reads import earlier_wait
 from taskhub.domain.tasks.handles import hand_out
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
@@ -118,8 +119,21 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     if mapping.makes_plain_calls(request.on):
         caller = await caller_of(hub, request.incoming, request.on.client_info)
         details |= caller.joining(tool, session_id=request.on.id, keyed=details["idempotency_key"] is not None)
-    task = (await calls.created(hub, request.incoming, revision=request.version, **details)).task
-    return await _answered(hub, request, task, caller)
+    made = await calls.created(hub, request.incoming, revision=request.version, **details)
+    if caller is not None and made.existed:
+        caller = await _back(hub, request, made.task, caller, "call")
+    return await _answered(hub, request, made.task, caller)
+
+
+async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, kind: str) -> Caller:
+    """The caller of a request of this `kind` for a task that was there before, as patient as its program is known to be
+    now. Some programs give a request up without a word: the next one tells it."""
+    earlier = await hub.lanes.run(earlier_wait, request.on.id, task.id)
+    if earlier is not None and earlier.served:
+        return await caller.again(earlier.seconds)
+    if earlier is not None and earlier.answered and earlier.kind == kind == "call" and task.state not in TERMINAL:
+        return await caller.unheard()
+    return caller
 
 
 async def _answered(
@@ -166,6 +180,7 @@ async def _hub_tool(hub: Hub, request: Request) -> Reply | Stream:
     except tools.ToolError as error:
         return result_reply(request.id, shown.of_hub(tools.error_result(error), request.version))
     streams.need_room(hub, request.on)
+    caller = await _back(hub, request, task, caller, "wait")
     await caller.waits(task)
     return await _answered(hub, request, task, caller, kind="wait")
 

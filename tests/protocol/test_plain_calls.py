@@ -187,7 +187,7 @@ def test_the_tools_of_the_hub_tell_what_they_know(hub: RunningHub, start: Start,
     task = interim_of(program, program.call("await_file", path=str(file)))["task_id"]
     shown = told(program.call(GET, task_id=task))
     assert (shown["task_id"], shown["state"], shown["tool"]) == (task, "working", "await_file")
-    assert shown["says"] == "It is running: waiting for there"
+    assert shown["says"] == "It is running: waiting for there."
     assert (shown["progress"], shown["total"]) == (0, 1)
     assert [one["task_id"] for one in told(program.call(LIST))["tasks"]] == [task]
     assert told(program.call(LIST, state="unread"))["tasks"] == []

@@ -48,8 +48,8 @@ def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
         "tool": task.tool_name,
         "state": str(task.state),
         "ended": ended,
-        "says": _sentence(task),
-        "since": timestamp(task.updated_at),
+        "says": _closed(_sentence(task)),
+        "since": timestamp(_since(task)),
         "created": timestamp(task.created_at),
     }
     if not ended and task.progress is not None:
@@ -80,6 +80,17 @@ def _waited_for(question: OpenQuestion) -> dict[str, Any]:
 def _page(task: TaskRecord) -> str:
     asked = next((q.id for q in task.questions if q.id is not None and q.audience != "client"), None)
     return f"/inbox/{asked}/" if asked is not None else f"/tasks/{task.public_id}/"
+
+
+def _since(task: TaskRecord) -> datetime:
+    """Since when it is as it is: for what runs or is queued the call, as progress changes the task meanwhile."""
+    if task.state is State.INPUT_REQUIRED:
+        return task.updated_at
+    return task.ended_at or task.created_at
+
+
+def _closed(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 
 def _sentence(task: TaskRecord) -> str:
@@ -115,7 +126,7 @@ def _next(task: TaskRecord, *, patience: float | None, tools: bool) -> dict[str,
 
 
 def _text(task: TaskRecord, about: Mapping[str, Any]) -> str:
-    waited = (datetime.now(UTC) - task.updated_at).total_seconds()
+    waited = (datetime.now(UTC) - _since(task)).total_seconds()
     lines = [
         f"{task.tool_name} has not ended yet. This is no error and no result: it goes on as task {task.public_id}.",
         f"State: {task.state}. {about['says']} So for {_duration(waited)}, since {about['since']}.",

@@ -14,7 +14,7 @@ import pytest
 from tests.protocol.requirements import DEFERRED, FAMILIES, NOTES, REQUIREMENTS
 
 HERE = Path(__file__).parent
-OWN = {"test_manifest.py", "test_schema.py", "test_plain_calls.py"}
+OWN = {"test_manifest.py", "test_schema.py", "test_plain_calls.py", "test_interim.py", "test_silent_leavers.py"}
 """Tests of the tests, and of what is ours and no specification's: their functions need no rule."""
 
 

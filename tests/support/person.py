@@ -44,11 +44,15 @@ class Person:
         """Approve or reject a call; who rejects says why."""
         self._send(f"/inbox/{question}/", f"/inbox/{question}/decide", verdict=verdict, reason=reason)
 
+    def answer(self, question: int, action: str = "accept", **fields: str) -> None:
+        """Answer what a tool asks; its form's fields are named by their place: `f0`, `f1`, …"""
+        self._send(f"/inbox/{question}/", f"/inbox/{question}/answer", action=action, **fields)
+
     def try_now(self, server: int) -> None:
         """Have a server tried whose calls wait."""
         self._send(f"/servers/{server}/", f"/servers/{server}/try")
 
-    def _send(self, page: str, action: str, **fields: str) -> None:
+    def _send(self, page: str, action: str, /, **fields: str) -> None:
         """Fill in the form on the page that leads to `action`."""
         text = self._http.get(page).raise_for_status().text
         form = next(form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'action="{action}"' in form)

@@ -1,0 +1,164 @@
+"""What the scripts here share: a stand-in for a model, which is shown what a framework would show one, and does what
+it says; and the steps that it takes.
+
+It knows nothing of tasks. What it goes by is the text of results and errors alone: a result that says "call X with Y"
+is followed, and after an error that is not the tool's it makes the same call again, as models do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # last: one of the frameworks is called "agents" too
+from expect import expect_true, run
+
+Arguments = dict[str, Any]
+Call = Callable[[str, Arguments], Awaitable[str]]
+"""Calls a tool by the framework's own means. Returns what a model is shown; raises where the framework does."""
+
+ANSWERS: Arguments = {"color": "red", "confirm": True}
+"""What a person at the program answers where it has means to ask one: the tools' forms each take what is theirs."""
+MOST_CALLS = 60
+THINKS_SECONDS = 5.0
+"""How long it thinks after a call that was given up."""
+CALL = re.compile(r"For the result call (\w+) with (\{.*?\})\.", re.DOTALL)
+ASKS = re.compile(r"It asks \(elicitation, key (\w+)\)")
+SAME = re.compile(r"For the result call (\w+) again with exactly the same arguments")
+LOST = re.compile(r"time[ds]?[ _-]?out|timeout|terminated|closed", re.IGNORECASE)
+"""What frameworks say when they have given a call up."""
+
+
+@dataclass
+class Model:
+    """One conversation with the tools of one client."""
+
+    call: Call
+    given_up: int = 0
+    """Calls that the framework gave up."""
+    interim: int = 0
+    """Results that said how to go on."""
+    longest: float = 0.0
+    """Seconds of the longest call that was answered."""
+    said: list[str] = field(default_factory=list)
+
+    async def once(self, tool: str, arguments: Arguments) -> tuple[str, bool]:
+        """What is shown for one call, and whether the framework gave it up."""
+        began = time.monotonic()
+        try:
+            text = await self.call(tool, arguments)
+        except Exception as error:  # noqa: BLE001 - each framework has its own; a model is shown its words
+            text = f"{type(error).__name__}: {error}"
+        self.said.append(text)
+        seconds = time.monotonic() - began
+        print(f"{seconds:5.1f} s  {tool}: {text[:120]!r}", flush=True)
+        lost = next_of(text) is None and len(text) < 1_000 and LOST.search(text) is not None
+        self.given_up += lost
+        if not lost:
+            self.longest = max(self.longest, seconds)
+        return text, lost
+
+    async def result(self, tool: str, arguments: Arguments, *, until: Callable[[str], bool] | None = None) -> str:
+        """Call a tool and do what is said until there is its result, or something that `until` takes."""
+        calling = (tool, arguments)
+        for _ in range(MOST_CALLS):
+            text, lost = await self.once(*calling)
+            if lost:
+                await asyncio.sleep(THINKS_SECONDS)
+                continue
+            if until is not None and until(text):
+                return text
+            after = next_of(text)
+            if after is None:
+                return text
+            self.interim += 1
+            if (key := asked_in(text)) is not None:
+                answer = {"action": "accept", "content": {"confirm": True}}
+                task_id = after[1]["task_id"]
+                await self.once("taskhub_answer_task", {"task_id": task_id, "key": key, "answer": answer})
+            calling = after[0], after[1] or arguments
+        raise AssertionError(f"{tool} has no result after {MOST_CALLS} calls")
+
+
+def next_of(text: str) -> tuple[str, Arguments] | None:
+    """The call that a text names for the result: in its words, or in its JSON where that is all that is shown. No
+    arguments: the same as before."""
+    if found := CALL.search(text):
+        return found[1], json.loads(found[2])
+    if found := SAME.search(text):
+        return found[1], {}
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return None
+    about = about.get("taskhub", about) if isinstance(about, dict) else {}
+    after = about.get("next")
+    if not isinstance(after, dict):
+        return None
+    return after["call"], after["arguments"] if isinstance(after["arguments"], dict) else {}
+
+
+def asked_in(text: str) -> str | None:
+    """The key of the question that the text asks the model."""
+    if found := ASKS.search(text):
+        return found[1]
+    found = re.search(r'"from": "you[^"]*", (?:"group": "[^"]*", )?"key": "(\w+)"', text)
+    return found[1] if found else None
+
+
+async def steps(name: str, names: Iterable[str], call: Call, *, seconds: float, elicits: bool = False) -> None:
+    """All that is tried with one framework. `seconds`: how long the long call takes; `elicits`: the program answers a
+    question about a colour with "red"."""
+    tools = set(names)
+    for tool in ("echo", "countdown", "deploy", "taskhub_wait_for_task", "taskhub_cancel_task"):
+        expect_true(f"{tool} is listed", tool in tools)
+    model = Model(call)
+
+    expect_true("echo", "hé" in await model.result("echo", {"text": "hé"}))
+    counted = await model.result("word_count", {"text": "a b a"})  # it has an output schema
+    expect_true(f"word_count: {counted!r}", re.search(r'"words":\s*3\b', counted))
+
+    began = time.monotonic()
+    ended = await model.result("countdown", {"seconds": seconds, "steps": 20})
+    expect_true(f"countdown: {ended!r}", re.search(r'"steps":\s*20\b', ended) and '"seconds"' in ended)
+    took = time.monotonic() - began
+    expect_true("there was an interim result, or the program waited to the end", model.interim or not model.given_up)
+    counting = f"{seconds:g} s took {took:.0f} s: given up {model.given_up}, interim {model.interim}"
+
+    # Approved by a person meanwhile (run.py).
+    given_up = model.given_up  # from here on its patience should be known
+    done = await model.result("deploy", {"service": f"agents-{name}", "version": "1", "environment": "production"})
+    expect_true(f"deploy: {done!r}", re.search(r'"deployed":\s*true', done))
+
+    stopped = await model.result(
+        "countdown", {"seconds": 300, "steps": 300}, until=lambda text: next_of(text) is not None
+    )
+    after = next_of(stopped)
+    assert after is not None
+    task_id = after[1]["task_id"]
+    cancelled, _ = await model.once("taskhub_cancel_task", {"task_id": task_id})
+    expect_true(f"cancel: {cancelled!r}", "cancel" in cancelled.lower())
+    over = await model.result("taskhub_wait_for_task", {"task_id": task_id})
+    expect_true(f"what came of it: {over!r}", "cancelled" in over.lower())
+
+    if elicits:
+        expect_true("pick", "red" in await model.result("pick", {}))
+    later = f"later {model.given_up - given_up}"
+    print(f"{counting}, {later}; longest answered call {model.longest:.1f} s")
+
+
+def script(name: str, steps_of: Callable[[str, str, float], Awaitable[None]]) -> None:
+    """`SCRIPT URL TOKEN SECONDS`."""
+    seconds = float(sys.argv.pop(3))
+
+    async def main(url: str, tokens: list[str]) -> None:
+        await steps_of(url, tokens[0], seconds)
+
+    run(name, main)

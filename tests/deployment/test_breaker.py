@@ -30,7 +30,7 @@ def test_calls_wait_while_it_is_closed_and_run_when_it_is_open_again() -> None:
         hub = RunningHub("--workers", "2", servers=(DEMO, f"remote={address}"))
     try:
         with Client(hub.base, hub.tokens["agent-a"]) as agent:
-            name, once = "remote.countdown", {"seconds": 1, "steps": 1}
+            name, once = "remote__countdown", {"seconds": 1, "steps": 1}
             # What is still connected to it fails too, in other words.
             while not hub.sql("SELECT 1 FROM server WHERE open_since IS NOT NULL"):
                 task = agent.create(name, once)

@@ -95,7 +95,7 @@ def test_a_thousand_calls_a_server_that_hangs_and_one_that_is_gone_keep_nobody_e
                 assert other.call("tools/call", echo, name="echo").text == "hello"
                 crowds = [
                     threading.Thread(target=crowd, args=[tool])
-                    for tool in ("countdown", "hanging.countdown", "leaving.countdown")
+                    for tool in ("countdown", "hanging__countdown", "leaving__countdown")
                 ]
                 for each in crowds:
                     each.start()

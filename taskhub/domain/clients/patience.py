@@ -159,6 +159,7 @@ def learn(
         left_after=left_after_ms,
         leaves=CERTAIN if certain else 1,
         certain=CERTAIN,
+        part=OF_LEAVING,
         most=MOST_PROGRAMS,
     )
     if changed is not None:

@@ -105,14 +105,17 @@ SELECT l.program, l.patience_ms, l.left_after_ms, l.leaves FROM learned_patience
 WHERE l.context_id = :context ORDER BY l.program;
 
 -- write: learn_patience(context bigint, program text, patience int, left_after bigint, leaves int, certain int,
---     most int) -> int | None
--- Until it is certain the longer of two counts, and from then on the shorter. Nothing is returned where nothing of it
--- is in force, or has changed.
+--     part float8, most int) -> int | None
+-- Until it is certain the longer of two counts. From then on it gets shorter: at once if that is certain, else when the
+-- leave before was short too, as one may have had another reason. Nothing is returned where nothing is in force.
 INSERT INTO learned_patience AS l (context_id, program, patience_ms, left_after_ms, leaves, learned_at)
 SELECT :context, :program, :patience, :left_after, :leaves, clock_timestamp()
 WHERE (SELECT count(*) FROM learned_patience AS c WHERE c.context_id = :context AND c.program <> :program) < :most
 ON CONFLICT (context_id, program) DO UPDATE
-SET patience_ms = CASE WHEN l.leaves >= :certain THEN least(l.patience_ms, excluded.patience_ms)
+SET patience_ms = CASE WHEN l.leaves >= :certain AND :leaves >= :certain
+                            THEN least(l.patience_ms, excluded.patience_ms)
+                       WHEN l.leaves >= :certain
+                            THEN least(l.patience_ms, greatest(excluded.patience_ms, (:part * l.left_after_ms)::int))
                        WHEN :leaves >= :certain THEN excluded.patience_ms
                        ELSE greatest(l.patience_ms, excluded.patience_ms) END,
     left_after_ms = excluded.left_after_ms, leaves = least(l.leaves + excluded.leaves, 1000000),

@@ -23,9 +23,9 @@ def new_waiter() -> str:
 
 
 def leave(task_id: int, waiter: str, *, actor: Actor, interim: bool = False) -> datetime | None:
-    """This caller, or with an empty `waiter` any, stopped waiting without the result; `actor.reason` says why. With
-    `interim` it was given an interim result, which is not put on record. Returns when, or `None` where another caller
-    waits by now, or none did."""
+    """Record that `waiter` stopped waiting without the result; an empty `waiter` is whoever waits. `actor.reason` says
+    why. With `interim` it was given an interim result, and no event is written. Returns when it left; `None` if another
+    caller waits by now, or none was waiting."""
     return change(_LEAVE, task_id, task=task_id, waiter=waiter, interim=interim, who=who(actor))
 
 
@@ -41,7 +41,7 @@ def fetched(task_id: int) -> None:
 
 def cancel_left(task_id: int, left_at: datetime, *, actor: Actor) -> bool:
     """Cancel a task whose caller left at that time and has not come back. Not where a person was asked about it.
-    Returns whether it was cancelled."""
+    Returns whether the cancellation was requested."""
     return change(_CANCEL_LEFT, task_id, task=task_id, left_at=left_at, who=who(actor))
 
 

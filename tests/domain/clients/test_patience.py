@@ -69,8 +69,16 @@ def test_what_was_learned_gets_shorter_only(client: AuthContext) -> None:
     learn(client.pk, SDK, 10_000, certain=True)
     learn(client.pk, SDK, 20_000, certain=True)
     assert counts(client) == Patience(8.0, "learned")
-    learn(client.pk, SDK, 5_000)
+    learn(client.pk, SDK, 5_000, certain=True)
     assert counts(client) == Patience(4.0, "learned")
+
+
+def test_one_that_leaves_early_makes_it_no_shorter_and_a_second_one_does(client: AuthContext) -> None:
+    learn(client.pk, SDK, 10_000, certain=True)
+    learn(client.pk, SDK, 1_500)
+    assert counts(client) == Patience(8.0, "learned")
+    learn(client.pk, SDK, 2_500)
+    assert counts(client) == Patience(2.0, "learned")
 
 
 def test_who_leaves_at_once_has_not_waited(client: AuthContext) -> None:

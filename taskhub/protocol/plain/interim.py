@@ -174,8 +174,9 @@ def relaxed(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def relaxed_schema(schema: Any) -> dict[str, Any] | None:
-    """An `outputSchema` that also takes an interim result: nothing is required of the object any more, and `taskhub`
-    may be in it. `None` where that cannot be said by leaving keywords out; then the tool is listed without one."""
+    """The `outputSchema`, loosened so that an interim result is valid too: without `required` and
+    `additionalProperties`, and with a member `taskhub`. `None` if dropping these is not enough (`allOf`, `$ref`, …);
+    the tool is then listed without an output schema."""
     if not isinstance(schema, dict) or schema.get("type") != "object" or _APPLICATORS & schema.keys():
         return None
     properties = schema.get("properties", {})

@@ -52,7 +52,8 @@ from taskhub.protocol.wire.lists import digests
 from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0
-"""Well within what th_served allows a stream to be silent (domain/sessions/functions.sql)."""
+"""After so long without an event a stream sends a comment. Below the 25 s after which `th_served`
+(domain/sessions/functions.sql) takes a stream for dead: only one that wakes is marked as seen."""
 RETRY_MS: Final = 4_000
 """How long a client waits before it resumes a stream that ended. The SDKs try twice and then give up: in that time a
 web process that was killed is started again, or another is reached."""

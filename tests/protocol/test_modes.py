@@ -10,6 +10,7 @@ import pytest
 from tests.support.client import FORMS, TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.person import Person
+from tests.support.policies import approval_wanted
 from tests.support.sep_1686_client import Historical as Of1686
 from tests.support.sep_2557_client import Historical
 from tests.support.session import SessionClient
@@ -28,20 +29,8 @@ def names(listed: list[dict[str, Any]]) -> set[str]:
 @pytest.fixture
 def approved(hub: RunningHub) -> Iterator[None]:
     """Calls of `signed` wait for one of ops."""
-    change = "UPDATE tool SET approval = %s, approval_group = 'ops' WHERE name = 'signed'"
-    hub.sql(change, [True])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
-    with Client(hub.base, hub.tokens["agent-a"]) as client:
-
-        def counts() -> bool:
-            found = client.tool("signed", caps=TASKS).result
-            client.cancel(found["taskId"])
-            return found.get("statusMessage") == WAITS
-
-        wait_until(counts, "the policy to count")
-    yield
-    hub.sql(change, [False])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
+    with approval_wanted(hub, "signed", {}, group="ops"):
+        yield
 
 
 def question(hub: RunningHub) -> int:

@@ -17,6 +17,7 @@ import pytest
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.person import Person
+from tests.support.policies import approval_wanted, never_joined
 from tests.support.session import SessionClient
 
 WIRES = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26")
@@ -171,7 +172,7 @@ def test_an_error_of_the_tool_comes_through_waiting_as_it_is(hub: RunningHub, st
 
 def test_who_is_waited_for_is_told_with_the_page_for_the_person(hub: RunningHub, start: Start) -> None:
     program = start()
-    with approved(hub):
+    with approval_wanted(hub, "signed", {}, group="ops"):
         about = interim_of(program, program.call("signed"))
         assert "Waiting for approval by ops, 0 of 1" in about["text"]
         assert "A person is waited for." in about["text"]
@@ -233,7 +234,7 @@ def test_what_a_tool_asks_the_client_is_answered_by_the_tool(hub: RunningHub, st
 
 def test_an_approval_is_not_the_clients_to_give(hub: RunningHub, start: Start) -> None:
     program = start()
-    with approved(hub):
+    with approval_wanted(hub, "signed", {}, group="ops"):
         task = interim_of(program, program.call("signed"))["task_id"]
         refused = program.call(ANSWER, task_id=task, key="approval", answer={"action": "accept"})
         assert refused["isError"]
@@ -335,7 +336,7 @@ def test_a_caller_that_leaves_and_calls_again_has_one_task_one_run_one_result(
 
 def test_a_caller_that_leaves_while_a_person_is_asked_finds_the_approved_call(hub: RunningHub, start: Start) -> None:
     program = start(patience_ms=60_000)
-    with approved(hub):
+    with approval_wanted(hub, "signed", {}, group="ops"):
         last = hub.sql("SELECT coalesce(max(id), 0) FROM task")[0][0]
 
         def mine(what: str) -> Any:
@@ -358,26 +359,13 @@ def test_with_the_switch_off_there_are_two(
     hub: RunningHub, start: Start, tmp_path: Path, leaves: Callable[[RunningHub, Program, Path], None]
 ) -> None:
     program, file = start(), tmp_path / "there"
-    hub.sql("UPDATE tool SET join_seconds = 0 WHERE name = 'await_file'")
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
-    try:
-        with Client(hub.base, hub.tokens["agent-a"]) as client:
-            known = tmp_path / "known"
-            known.touch()
-
-            def counts() -> bool:
-                client.tool("await_file", {"path": str(known)})
-                return bool(hub.sql("SELECT 1 FROM task WHERE " + AT + " = %s AND join_seconds IS NULL",
-                                    [str(known)]))  # fmt: skip
-
-            wait_until(counts, "the policy to count")
+    known = tmp_path / "known"
+    known.touch()
+    with never_joined(hub, "await_file", {"path": str(known)}):
         leaves(hub, program, file)
         file.touch()
         assert program.call("await_file", path=str(file))["content"] == [{"type": "text", "text": "Found there"}]
         assert len(tasks_at(hub, file)) == 2
-    finally:
-        hub.sql("UPDATE tool SET join_seconds = 300 WHERE name = 'await_file'")
-        hub.sql("SELECT pg_notify('taskhub', 'c')")
 
 
 # --- what these tests share
@@ -402,24 +390,3 @@ def wait_for(program: Program, task: str) -> dict[str, Any]:
 
     wait_until(ended, "the final result")
     return found
-
-
-@contextlib.contextmanager
-def approved(hub: RunningHub) -> Iterator[None]:
-    """Calls of `signed` wait for one of ops."""
-    change = "UPDATE tool SET approval = %s, approval_group = 'ops' WHERE name = 'signed'"
-    hub.sql(change, [True])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
-    with Client(hub.base, hub.tokens["agent-a"]) as client:
-
-        def counts() -> bool:
-            found = client.tool("signed", caps=TASKS).result
-            client.cancel(found["taskId"])
-            return str(found.get("statusMessage")).startswith("Waiting for approval")
-
-        wait_until(counts, "the policy to count")
-    try:
-        yield
-    finally:
-        hub.sql(change, [False])
-        hub.sql("SELECT pg_notify('taskhub', 'c')")

@@ -14,13 +14,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from tests.support.hub import RunningHub, wait_until
+from tests.support.hub import RunningHub
 from tests.support.person import Person
+from tests.support.policies import approval_wanted
 from tests.support.session import SessionClient
 
 CAPABILITIES: dict[str, Any] = {
@@ -92,27 +92,9 @@ def test_the_question_of_a_task_comes_on_the_sessions_own_stream(code: VSCode) -
         assert code.follow(task) == "Deleted x"
 
 
-@contextmanager
-def approved(hub: RunningHub) -> Iterator[None]:
-    """Calls of `signed` wait for one of ops."""
-    change = "UPDATE tool SET approval = %s, approval_group = 'ops' WHERE name = 'signed'"
-    hub.sql(change, [True])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
-    try:
-        yield
-    finally:
-        hub.sql(change, [False])
-        hub.sql("SELECT pg_notify('taskhub', 'c')")
-
-
 def test_the_first_ttl_leaves_people_a_week(hub: RunningHub, code: VSCode) -> None:
-    with approved(hub):
-
-        def counts() -> dict[str, Any] | None:
-            task = code.begin("signed")
-            return task if str(task.get("statusMessage")).startswith("Waiting for approval") else None
-
-        task = wait_until(counts, "the policy to count")
+    with approval_wanted(hub, "signed", {}, group="ops"):
+        task = code.begin("signed")
         assert task["ttl"] >= 7 * 86_400_000
         # What waits for people is no question of the client's: it would give up a task that it cannot answer.
         assert task["status"] == "working"

@@ -15,6 +15,7 @@ import pytest
 from tests.protocol.v2025_11_25.conftest import Start
 from tests.support.client import EXTENSION, TASKS, Client
 from tests.support.hub import RunningHub, wait_until
+from tests.support.policies import approval_wanted
 from tests.support.session import EVERYTHING, SessionClient
 from tests.support.web import Web
 
@@ -169,21 +170,10 @@ def test_the_first_ttl_is_long_where_a_person_may_be_asked(hub: RunningHub, sess
 
 
 @pytest.fixture
-def asked_about(hub: RunningHub, session: SessionClient) -> Iterator[str]:
+def asked_about(hub: RunningHub) -> Iterator[str]:
     """A tool whose calls wait for an approval."""
-    change = "UPDATE tool SET approval = %s WHERE name = 'slow_compute'"
-    hub.sql(change, [True])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
-
-    def counts() -> bool:
-        found = session.tool("slow_compute", {"seconds": 0}, task={}).result["task"]
-        session.call("tasks/cancel", {"taskId": found["taskId"]})
-        return str(found.get("statusMessage", "")).startswith("Waiting for approval")
-
-    wait_until(counts, "the policy to count")
-    yield "slow_compute"
-    hub.sql(change, [False])
-    hub.sql("SELECT pg_notify('taskhub', 'c')")
+    with approval_wanted(hub, "slow_compute", {"seconds": 0}):
+        yield "slow_compute"
 
 
 @pytest.mark.req("B26-49")

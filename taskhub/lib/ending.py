@@ -40,11 +40,22 @@ def still_going() -> None:
     """To be called at every turn of the event loop, or often. After `STUCK_SECONDS` without a call the process writes
     the traceback of each thread to standard error and ends with exit code 1. That needs neither the loop nor the
     interpreter, which a tool's code may hold for ever. Does nothing where standard error is not a file."""
+    if _has_file():
+        faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+
+
+def show_threads() -> None:
+    """Write the traceback of each thread to standard error. Does nothing where that is not a file."""
+    if _has_file():
+        faulthandler.dump_traceback()
+
+
+def _has_file() -> bool:
     try:
         sys.stderr.fileno()
     except (AttributeError, OSError, ValueError):
-        return
-    faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
+        return False
+    return True
 
 
 def follow_supervisor() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +30,8 @@ NEWS_SECONDS = 0.2
 """A task that runs longer than this is announced as running."""
 SHUT_SECONDS = 0.5
 """When to ask again whether a server that accepted no connection does so now."""
+CLAIM_SECONDS = 45.0
+"""A worker ends if one claim takes longer. What it asks of the database has deadlines that are much shorter."""
 SHARE = 2
 """One client gets at most this part of a worker's slots, even while nobody else waits: a running tool cannot be set
 aside for another client, so there must be slots before it comes."""
@@ -56,6 +59,12 @@ class Slots:
         """The same for tasks queued since whose client has its whole share of slots."""
         self._ended = 0
         self._stopping = False
+        self._claiming_since = math.inf
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a claim was begun long ago and goes on."""
+        return time.monotonic() - self._claiming_since > CLAIM_SECONDS
 
     def stop(self) -> None:
         """Claim nothing more."""
@@ -92,6 +101,7 @@ class Slots:
                 whole = self._since is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
                 if whole:
                     self._whole_at = time.monotonic()
+                self._claiming_since = time.monotonic()
                 try:
                     await self._runner.breakers.ask()
                     claimed = await self._lanes.run(
@@ -110,6 +120,8 @@ class Slots:
                         logger.warning("cannot claim: %s", error)
                     await asyncio.sleep(0.5)
                     continue
+                finally:
+                    self._claiming_since = math.inf
                 for claim in claimed.tasks:
                     self._start(claim)
                 self._more = claimed.more

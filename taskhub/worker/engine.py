@@ -41,6 +41,7 @@ from taskhub.domain.relays.writes import sweep_relays
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.domain.workers.writes import goodbye, heartbeat
+from taskhub.lib.ending import show_threads
 from taskhub.lib.lanes import Lanes
 from taskhub.store.call import explained
 from taskhub.store.functions import NewerSchemaError, check_newer
@@ -48,7 +49,7 @@ from taskhub.store.listener import listen
 from taskhub.worker import jobs
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
-from taskhub.worker.claiming import Slots
+from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
@@ -203,6 +204,9 @@ class Engine:
         await self.slots.renew(self.pulse)
 
     async def _beat(self) -> None:
+        if self.slots.hangs:
+            show_threads()
+            self._fail("claiming", TimeoutError(f"one claim has taken more than {CLAIM_SECONDS:g} s"))
         self._on_beat()
         try:
             await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))

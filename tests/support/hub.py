@@ -238,6 +238,30 @@ class RunningHub:
             cursor = self._asked.execute(statement, params)
         return cursor.fetchall() if cursor.description else []
 
+    def told(self) -> str:
+        """What whoever reads of a failed test wants to know of the hub: its processes, its database, its log."""
+        lines = []
+        with contextlib.suppress(psutil.Error):
+            up = self.process_of(self.process.pid)
+            for process in [up, *up.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    times = process.cpu_times()
+                    words = " ".join(process.cmdline()[-3:])
+                    lines.append(f"{process.pid} {process.status()} {times.user:.0f}+{times.system:.0f} s  {words}")
+        for statement in (
+            "SELECT worker, state, count(*), now() - min(created_at) FROM task WHERE ended_at IS NULL GROUP BY 1, 2",
+            "SELECT pid, now() - heartbeat_at, busy, slots, stopped_at FROM worker",
+            "SELECT name, enabled, state, problem FROM server",
+            "SELECT pid, application_name, state, wait_event, now() - state_change, left(query, 90)"
+            " FROM pg_stat_activity WHERE datname = current_database() ORDER BY state_change LIMIT 20",
+        ):
+            with contextlib.suppress(psycopg.Error):
+                lines += [statement, *("  " + " | ".join(map(str, row)) for row in self.sql(statement))]
+        log = [*self.data.glob("*.log"), self.log]
+        for file in log:
+            lines += [f"{file.name}:", *file.read_text(errors="replace").splitlines()[-25:]]
+        return "\n".join(lines)
+
     def token(self, client: str, *scopes: str) -> str:
         """A fresh token from the command line, as an operator makes one."""
         return self._manage("token", "create", client, *(("--scopes", ",".join(scopes)) if scopes else ()))

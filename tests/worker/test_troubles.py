@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from typing import Any
 
 import pytest
 
@@ -10,8 +12,10 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import server_detail
 from taskhub.domain.catalogue.writes import set_server_token
+from taskhub.domain.tasks import run
 from taskhub.lib.signing import Vault
 from taskhub.store.models import Server
+from taskhub.worker import claiming, engine
 from tests.upstream import kit
 from tests.worker.kit import Hall, call, ended, wait_until
 
@@ -87,3 +91,24 @@ def test_a_server_whose_token_cannot_be_read_is_not_called_without_it(
     assert [record.getMessage() for record in caplog.records if record.name == "taskhub.worker.servers"] == [
         f"server {server.name}: {lost}"
     ]
+
+
+def test_a_worker_ends_whose_claim_does_not(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(engine, "HEARTBEAT_SECONDS", 0.05)
+    worker = hall.start()
+    let_go = threading.Event()
+    claims = run.claim_tasks
+
+    def hanging(**named: Any) -> Any:
+        let_go.wait()
+        return claims(**named)
+
+    monkeypatch.setattr(run, "claim_tasks", hanging)
+    monkeypatch.setattr(claiming, "CLAIM_SECONDS", 0.2)
+    try:
+        wait_until(lambda: worker.failed, "its end")
+    finally:
+        let_go.set()
+    assert "the worker ends, since claiming met an error that it cannot go on with" in caplog.text

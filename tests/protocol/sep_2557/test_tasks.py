@@ -101,7 +101,7 @@ def test_a_call_that_asks_becomes_a_task_that_asks(ann: Historical) -> None:
     assert task["status"] == "working", "whatever it has asked by now"
     asked = ann.until(task["taskId"], "input_required")
     (key,) = asked["inputRequests"]
-    assert ann.get(task["taskId"], {key: accept(name="Ada")}).result["status"] == "working"
+    assert ann.get(task["taskId"], {key: accept(name="Ada")}).result["status"] in ("working", "completed")
     done = ann.until(task["taskId"], "completed")
     assert done["result"]["content"][0]["text"] == "Hello, Ada!"
 
@@ -141,7 +141,7 @@ def test_answers_travel_with_the_poll_and_are_applied_before_it_is_answered(ann:
     assert (half["status"], list(half["inputRequests"])) == ("input_required", [second])
     again = ann.get(task_id, {first: accept(name="Eve")}).result
     assert (again["status"], list(again["inputRequests"])) == ("input_required", [second])
-    assert ann.get(task_id, {second: accept(name="Bob")}).result["status"] == "working"
+    assert ann.get(task_id, {second: accept(name="Bob")}).result["status"] in ("working", "completed")
     done = ann.until(task_id, "completed")
     assert done["result"]["content"][0]["text"] == "First Ada, then Bob"
     after = ann.get(task_id, {first: accept(name="Eve"), second: accept(name="Eve")}).result
@@ -171,7 +171,10 @@ def test_every_task_has_a_state_and_any_genuine_one_is_accepted(ann: Historical)
     newest = ann.get(task["taskId"]).result["requestState"]
     assert len({old, newer, newest}) == 3
     (key,) = ann.get(task["taskId"]).result["inputRequests"]
-    assert ann.get(task["taskId"], {key: accept(name="Ada")}, requestState=old).result["status"] == "working"
+    assert ann.get(task["taskId"], {key: accept(name="Ada")}, requestState=old).result["status"] in (
+        "working",
+        "completed",
+    )
     ann.until(task["taskId"], "completed")
     for state in (None, old, newer, newest):
         found = ann.get(task["taskId"], requestState=state).result

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection
@@ -18,10 +18,9 @@ from psycopg.sql import quote
 
 from taskhub.core.errors import DiskFull, Unavailable
 from taskhub.store import room
-from taskhub.store.backend.base import Overdue
+from taskhub.store.backend.base import Cursor, Overdue
 
 R = TypeVar("R")
-Cursor: TypeAlias = psycopg.RawCursor[tuple[Any, ...]]
 LACKING: Final = "a table, column or function of this release is missing in the database: run manage.py migrate"
 UNANSWERED: Final = "The database does not answer; try again shortly."
 _PLACE = re.compile(rb"\$(\d+)")
@@ -65,7 +64,7 @@ def _connect() -> None:
 
 def _run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], prepare: bool) -> R:
     try:
-        with psycopg.RawCursor(connection.connection) as cursor:
+        with Cursor(connection.connection) as cursor:
             started = time.monotonic()
             if prepare:
                 cursor.execute(sql, params, prepare=True)

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from taskhub.store import call
+from taskhub.store.backend.base import Cursor
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
@@ -149,7 +150,7 @@ class Statement(Generic[R]):
 
     __slots__ = ("_again", "_fetch", "_params", "_prepare", "_sql", "columns", "named")
 
-    def __init__(self, name: str, result: str, columns: Sequence[Column], fetch: Callable[[call.Cursor], R], /) -> None:
+    def __init__(self, name: str, result: str, columns: Sequence[Column], fetch: Callable[[Cursor], R], /) -> None:
         named = STATEMENTS.get(name)
         if named is None:
             raise LookupError(f"no statement is named {name}")
@@ -191,7 +192,7 @@ def one(
     `without` are the record's last fields, which have defaults, if they are no columns."""
     columns, make = _shape(row, without, convert)
 
-    def fetch(cursor: call.Cursor) -> T:
+    def fetch(cursor: Cursor) -> T:
         (made,) = map(make, cursor.fetchall())
         return made
 
@@ -205,7 +206,7 @@ def maybe(
     columns, make = _shape(row, without, convert)
     plain_type = get_origin(row) is not tuple and not _is_record(row)
 
-    def fetch(cursor: call.Cursor) -> T | None:
+    def fetch(cursor: Cursor) -> T | None:
         found = cursor.fetchone()
         return None if found is None or (plain_type and found[0] is None) else make(found)
 

@@ -23,6 +23,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql import base
 from psycopg import IsolationLevel
 from psycopg.abc import PQGen
+from psycopg.adapt import AdaptersMap
 from psycopg.errors import ConnectionTimeout
 from psycopg.pq import TransactionStatus
 
@@ -67,6 +68,9 @@ class Punctual(psycopg.Connection[Any]):
     """Whether it was closed because a statement was not answered in time."""
     session: Mapping[str, str] = MappingProxyType({})
     """Our settings in this session, as Postgres spells them."""
+    own_adapters: AdaptersMap
+    """Django's, but times are read by psycopg, in C, in the zone of the session, which Django sets to UTC. Django's own
+    loader sets the zone of each in Python."""
     waits_for_disk = True
     """Whether its commits do. Only the thread that announces hints turns it off (`domain/hints/announce.py`)."""
 
@@ -93,6 +97,19 @@ class Punctual(psycopg.Connection[Any]):
             note_unanswered()
             self.pgconn.finish()  # a late answer would be taken for that of the next statement
             raise Overdue(f"no answer within {self.seconds:g} s") from error
+
+
+class Cursor(psycopg.RawCursor[tuple[Any, ...]]):
+    """A cursor of a `Punctual` connection for statements of ours."""
+
+    @property
+    def adapters(self) -> AdaptersMap:
+        """See `Punctual.own_adapters`."""
+        connection = self._conn
+        return connection.own_adapters if isinstance(connection, Punctual) else connection.adapters
+
+
+_TIMES: Any = psycopg.adapters.get_loader(psycopg.adapters.types["timestamptz"].oid, psycopg.pq.Format.TEXT)
 
 
 def deadline(statement_timeout: str) -> float | None:
@@ -132,6 +149,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
             note_unanswered()
             raise
         made.seconds = deadline(session["statement_timeout"])
+        made.own_adapters = AdaptersMap(made.adapters)
+        made.own_adapters.register_loader("timestamptz", _TIMES)
         try:
             made.session = begin(made, session)
         except BaseException:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 from django.conf import settings
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from ninja import Router
 
-from taskhub.api.auth import Unauthorized, authenticate, challenge, peer, scope_challenge
+from taskhub.api.auth import Unauthorized, authenticate, challenge, scope_challenge
 from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Principal
 from taskhub.domain.audit.record import record_denial
@@ -37,12 +38,21 @@ class McpRequest(HttpRequest):
     scope: dict[str, Any]
 
 
+class Whole(HttpResponseBase):
+    """A reply that the lean handler sends as it is. A response of Django, made of it and read again, would cost as much
+    as most methods do."""
+
+    def __init__(self, reply: Reply) -> None:  # nothing else of a response is used
+        self.reply = reply
+
+
 @router.api_operation(["POST", "GET", "DELETE"], "", auth=None, include_in_schema=False)
-async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Whole:
     """One JSON-RPC message of an MCP client, the stream of its session, or the end of it."""
     lean = cast("McpRequest", request)
     headers, repeated = headers_of(lean.scope["headers"])
-    address, lanes = peer(lean), lean.hub.lanes
+    client, lanes = lean.scope.get("client"), lean.hub.lanes
+    address = client[0] if client else ""
 
     async def caller() -> Principal:
         return await authenticate(
@@ -61,14 +71,14 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return response_of(not_spoken())  # for any caller, so none is authenticated
+        return Whole(not_spoken())  # for any caller, so none is authenticated
     try:
         principal = await caller()
         lean.hub.admit(principal, address, len(lean.body_bytes))
     except Unauthorized as error:
         return challenge(error, lean)
     except TaskHubError as error:  # over its rates, or unknown because the database is away
-        return response_of(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
+        return Whole(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
     incoming = Incoming(
         body=lean.body_bytes,
         headers=headers,
@@ -88,7 +98,7 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         await _deny_on_record(lean, incoming, error.scope)
         return scope_challenge(refused, error.scope, lean, granted=principal.scopes, version=version)
     if isinstance(answer, Reply):
-        return response_of(answer)
+        return Whole(answer)
     response = StreamingHttpResponse(answer.frames, content_type="text/event-stream", headers=answer.headers)
     response["Cache-Control"] = "no-store"
     response["X-Accel-Buffering"] = "no"

@@ -29,6 +29,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16_384
+TOO_LARGE_HEADERS = "Too many or too large headers"
 BODY_SECONDS = 30.0
 DRAIN_BYTES = 67_108_864
 """How much of a refused body is read. If it is larger, the connection is closed while the peer sends."""
@@ -116,10 +117,12 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        if len(headers) > MAX_HEADERS or sum(len(n) + len(v) for n, v in headers) > MAX_HEADER_BYTES:
-            return 431, "Too many or too large headers"
+        if len(headers) > MAX_HEADERS:
+            return 431, TOO_LARGE_HEADERS
         host = origin = None
+        size = 0
         for name, value in headers:
+            size += len(name) + len(value)
             if name == b"host":
                 if host is not None:
                     return 400, "More than one Host"
@@ -128,6 +131,8 @@ class Guard:
                 origin = value.decode("latin-1")
             elif name == b"content-length" and scope["type"] == "http" and not value.isdigit():
                 return 400, "Content-Length is not a number"
+        if size > MAX_HEADER_BYTES:
+            return 431, TOO_LARGE_HEADERS
         if host is None or not self.known_host(host):
             if host is None or scope["type"] != "http" or scope["path"] not in self.probed:
                 return 400, "This server does not answer to that Host"

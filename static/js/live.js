@@ -1,6 +1,7 @@
 // Push is a hint, the page is the truth. Hints become events on <body>: "tasks" -> `hint-tasks`,
 // "task:abc" -> `hint-task-abc`; elements refetch their own partial with
-// hx-trigger="hint-tasks from:body". A lost socket means a banner and polling until it is back.
+// hx-trigger="hint-tasks from:body", or, at most once in three seconds, "hint-tasks@3s from:body". A lost
+// socket means a banner and polling until it is back.
 const POLL_MS = 5000;
 const banner = document.getElementById("offline");
 const address = document.body.dataset.live; // of the socket; none for strangers
@@ -15,10 +16,52 @@ let polling = 0;
 
 const eventName = (hint) => `hint-${hint.replace(":", "-")}`;
 
+const sentAt = new Map(); // of each hint, its last time
+const pauses = new Map(); // of each event that is not sent now: whether it is to be sent afterwards
+
 function send(names) {
   document.body.dispatchEvent(new CustomEvent("hint", { detail: { hints: [...names] } }));
-  for (const name of names) document.body.dispatchEvent(new CustomEvent(name));
+  for (const name of names) {
+    sentAt.set(name, performance.now());
+    document.body.dispatchEvent(new CustomEvent(name));
+    const paces = new Set();
+    for (const element of document.querySelectorAll(`[hx-trigger*='${name}@']`)) {
+      for (const [event, pace] of hinted(element)) if (event === name && pace) paces.add(pace);
+    }
+    for (const pace of paces)
+      sendPaced(`${name}@${pace}`, Number.parseInt(pace, 10) * (pace.endsWith("ms") ? 1 : 1000));
+  }
 }
+
+// Not htmx's `throttle`, which drops the last event of a series.
+function sendPaced(event, ms) {
+  if (pauses.has(event)) {
+    pauses.set(event, true);
+    return;
+  }
+  pauses.set(event, false);
+  document.body.dispatchEvent(new CustomEvent(event));
+  setTimeout(() => {
+    const again = pauses.get(event);
+    pauses.delete(event);
+    if (again) sendPaced(event, ms);
+  }, ms);
+}
+
+// The hints at which an element is fetched again: name and pace of each.
+function hinted(element) {
+  const found = element.getAttribute?.("hx-trigger")?.matchAll(/(hint-[\w-]+)(?:@(\d+m?s))?/g) ?? [];
+  return [...found].map(([, name, pace]) => [name, pace]);
+}
+
+// What changes while an element is being fetched may not be in its answer, and htmx drops or forgets the hint.
+const begunAt = new WeakMap();
+document.body.addEventListener("htmx:beforeRequest", ({ detail }) => begunAt.set(detail.xhr, performance.now()));
+document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
+  const begun = begunAt.get(detail.xhr);
+  const missed = hinted(detail.elt).filter(([name]) => sentAt.get(name) > begun);
+  if (missed.length) hint(missed.map(([name]) => name));
+});
 
 // One round a beat, the last hint never lost. Many who were told at once do not ask at once.
 function hint(names) {
@@ -43,7 +86,7 @@ function take() {
 function resync() {
   const names = new Set();
   for (const element of document.querySelectorAll("[hx-trigger*='hint-']")) {
-    for (const [name] of element.getAttribute("hx-trigger").matchAll(/hint-[\w-]+/g)) names.add(name);
+    for (const [name] of hinted(element)) names.add(name);
   }
   hint(names);
 }

@@ -59,8 +59,8 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
     With an idempotency key that this context used before and the same tool and arguments,
     the earlier task is returned; so is the earlier task of a plain call that its client makes again
-    (`NewTask.join_seconds`). If the tool's policy asks for approval of these arguments,
-    the task is born waiting for it.
+    (`NewTask.join_seconds`). Both also at the limit of live tasks. If the tool's policy asks for approval of these
+    arguments, the task is born waiting for it.
 
     Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
     `Unavailable`; nothing is stored then.
@@ -110,14 +110,19 @@ class _Draft:
     message: str
     approval: NewQuestion | None
     row: dict[str, Any]
+    limit: LimitReached | None
+    """Why no task may be made of it, so that it can only join one that is there."""
 
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     tool = new.tool
+    limit = None
     try:
         _check_limit(new.context_id)
-    except LimitReached:
-        if new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
+    except LimitReached as error:
+        if new.join_seconds is not None:
+            limit = error
+        elif new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
             raise
     approval = approval_question(tool, new.arguments)
     ttl = None if new.ttl_ms is None else min(max(new.ttl_ms, TTL_RANGE_MS[0]), TTL_RANGE_MS[1])
@@ -158,8 +163,9 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "join_seconds": new.join_seconds,
         "waiter": new.waiter,
         "join_session": new.join_session,
+        "joins_only": limit is not None,
     }
-    return _Draft(n, new, actor, public_id, ttl, message, approval, row)
+    return _Draft(n, new, actor, public_id, ttl, message, approval, row, limit)
 
 
 def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
@@ -180,7 +186,8 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
             outcomes[made.n] = _created(by_number[made.n], made)
     for n in by_number.keys() - outcomes.keys():
         # The earlier task of this key was purged since it was found.
-        outcomes[n] = Unavailable("The task of this key is just being removed; try again.")
+        gone = Unavailable("The task of this key is just being removed; try again.")
+        outcomes[n] = by_number[n].limit or gone
     return outcomes
 
 

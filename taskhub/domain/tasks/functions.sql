@@ -130,14 +130,15 @@ END $$;
 -- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had
 -- the result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left.
 -- r_existed tells.
--- join_session: only calls of that session count, because the client is whoever has no token.
+-- join_session: only calls of that session count, because the client is whoever has no token. joins_only: no task is
+-- made of the call, and if there is none to join no row names it.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     wanted record;
     earlier record;
-    joined int[] := '{}';
+    done int[] := '{}';
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     -- Two equal calls at the same moment: the second waits for the first, and then finds it.
@@ -148,7 +149,7 @@ BEGIN
     FOR wanted IN
         SELECT i.* FROM json_to_recordset(p_wanted) AS i(
             n int, public_id text, context bigint, tool bigint, digest text, revision text, join_seconds int,
-            waiter text, join_session bigint, client_info jsonb, client_capabilities jsonb)
+            waiter text, join_session bigint, client_info jsonb, client_capabilities jsonb, joins_only boolean)
         WHERE i.join_seconds IS NOT NULL ORDER BY i.n
     LOOP
         SELECT t.id, t.tenant_id, t.state, t.tool_name, t.created_at, t.left_at INTO earlier FROM (
@@ -165,16 +166,18 @@ BEGIN
           AND t.client_info = wanted.client_info AND t.client_capabilities = wanted.client_capabilities
           AND (wanted.join_session IS NULL OR t.session_id = wanted.join_session)
         ORDER BY t.id DESC LIMIT 1;
-        CONTINUE WHEN NOT FOUND;
-        joined := joined || wanted.n;
+        IF FOUND OR wanted.joins_only THEN
+            done := done || wanted.n;
+        END IF;
+        CONTINUE WHEN earlier.id IS NULL;
         UPDATE task SET left_at = NULL, waiter = wanted.waiter WHERE id = earlier.id;
         PERFORM th_record_caller(earlier.id, 'task.joined', wanted.public_id);
         RETURN QUERY SELECT wanted.n, true, false, earlier.id, earlier.created_at;
     END LOOP;
     RETURN QUERY SELECT c.* FROM create_tasks(
-        CASE WHEN joined = '{}' THEN p_wanted
+        CASE WHEN done = '{}' THEN p_wanted
              ELSE (SELECT coalesce(json_agg(w), '[]') FROM json_array_elements(p_wanted) AS w
-                   WHERE (w ->> 'n')::int <> ALL (joined)) END, p_who) AS c;
+                   WHERE (w ->> 'n')::int <> ALL (done)) END, p_who) AS c;
 END $$;
 
 -- An event about the caller of a plain call. `p_as` is the public id under which p_who of create_tasks names it.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from taskhub.core.errors import LimitReached
 from taskhub.core.records import Actor, Created
 from taskhub.core.states import State
 from taskhub.domain.tasks import callers
@@ -61,6 +62,21 @@ def test_another_call_is_a_task_of_its_own(world: World, other: dict[str, Any]) 
     first = call(world)
     assert call(world, **other).task.id != first.task.id
     assert call(world).task.id == first.task.id
+
+
+def test_at_the_limit_of_live_tasks_the_same_call_joins_and_another_is_refused(world: World, settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_LIVE = 1
+    first = call(world)
+    assert call(world).task.id == first.task.id
+    with pytest.raises(LimitReached):
+        call(world, arguments={"text": "another"})
+    joins, refused = create_tasks(
+        [(kit.new_task(world, arguments={"text": text}, join_seconds=300), world.actor) for text in ("hello", "other")]
+    )
+    assert isinstance(joins, Created)
+    assert joins.task.id == first.task.id
+    assert isinstance(refused, LimitReached)
+    assert Task.objects.count() == 1
 
 
 def test_another_clients_call_and_another_tools_are_never_joined(world: World) -> None:

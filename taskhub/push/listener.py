@@ -23,6 +23,7 @@ from taskhub.domain.catalogue.view import forget_catalogues
 from taskhub.domain.clients.patience import forget_settings
 from taskhub.domain.clients.principals import forget_principals
 from taskhub.domain.hints.generation import hear
+from taskhub.domain.tasks.callers import this_process
 from taskhub.domain.tasks.reads import task_versions
 from taskhub.protocol.hub import Hub
 from taskhub.store.functions import NewerSchemaError, check_newer
@@ -55,7 +56,7 @@ class Feeder:
     async def run(self) -> None:
         """Listen for ever."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(listen(self.on_hint, self.on_gap))
+            group.create_task(listen(self.on_hint, self.on_gap, alive=this_process()))
             group.create_task(self._tell_consoles())
             group.create_task(self._look_at_schema())
             group.create_task(self._find_lost_hints())

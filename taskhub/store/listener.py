@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from django.conf import settings
@@ -23,11 +23,16 @@ logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 """How often a silent connection is tested, to notice one that is broken without an error."""
+_LOCK: Final = 7225
+"""The first number of the advisory locks of processes (`th_web_gone`)."""
 
 
-async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL) -> None:
+async def listen(
+    on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL, alive: str = ""
+) -> None:
     """Call `on_hint(hint)` for each hint (a notification may carry several), and `on_gap()`
-    after each (re)connection, for ever.
+    after each (re)connection, for ever. While connected it holds a lock by the word `alive`, which tells others that
+    this process lives: Postgres releases it when the process is killed.
 
     Ends only by cancellation; a database that is away is waited for (0.2 s, doubling to 5 s).
     """
@@ -40,6 +45,9 @@ async def listen(on_hint: Callable[[str], None], on_gap: Callable[[], None], *, 
                 async with asyncio.timeout(PROBE_SECONDS):
                     await begin_async(connection)
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                    if alive:
+                        # Shared, since an earlier connection of ours may not have ended at the server yet.
+                        await connection.execute("SELECT pg_advisory_lock_shared(%s, hashtext(%s))", [_LOCK, alive])
                 if away:
                     logger.warning("hints are back")
                 pause, away = 0.2, False

@@ -993,6 +993,8 @@ CREATE INDEX task_troubled_by_context ON public.task USING btree (context_id, st
 
 CREATE INDEX task_unrun ON public.task USING btree (expires_at) WHERE ((state)::text = 'queued'::text);
 
+CREATE INDEX task_waited_for ON public.task USING btree (context_id, tool_id, arguments_digest, ended_at) WHERE ((ended_at IS NOT NULL) AND (waiter IS NOT NULL));
+
 CREATE INDEX tenant_slug_812ad82d_like ON public.tenant USING btree (slug varchar_pattern_ops);
 
 CREATE INDEX timing_server_id_8880ab3a ON public.timing USING btree (server_id);

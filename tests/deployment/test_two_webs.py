@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
+import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -141,6 +145,52 @@ def test_a_killed_process_costs_a_subscription_no_result(hub: RunningHub, both: 
             while (told := frames.next()["params"])["status"] == "working":
                 pass
             assert told["result"]["content"][0]["text"] == "Computed something in 2 s"
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+@pytest.mark.parametrize("ends", ["before", "after"])
+def test_the_same_plain_call_has_the_result_that_a_killed_process_did_not_give(
+    hub: RunningHub, both: tuple[Web, Web], tmp_path: Path, version: str, ends: str
+) -> None:
+    """The tool `ends` before the process is killed, or after it."""
+    one, two = both
+    client, file = f"killed-{secrets.token_hex(4)}", tmp_path / "there"
+    token = hub.token(client)
+    params = {"name": "await_file", "arguments": {"path": str(file)}}
+
+    def mine(what: str) -> list[Any]:
+        sql = f"SELECT {what} FROM task t JOIN auth_context a ON a.id = t.context_id WHERE a.name = %s ORDER BY t.id"
+        return [found for (found,) in hub.sql(sql, [client])]
+
+    def end() -> None:
+        file.touch()
+        wait_until(lambda: mine("state") == ["finished"], "the end")
+
+    with ExitStack() as stack:
+        modern = stack.enter_context(Client(two.base, token))
+        session = None if version == "2026-07-28" else stack.enter_context(SessionClient(one.base, token))
+        with (
+            stack.enter_context(Client(one.base, token)).stream("tools/call", params)
+            if session is None
+            else session.open("tools/call", params)
+        ):
+            wait_until(lambda: mine("state") == ["working"], "a worker")
+            if ends == "before":
+                one.process.send_signal(signal.SIGSTOP)
+                end()
+            one.kill()
+        if ends == "after":
+            end()
+        wait_until(lambda: mine("th_web_gone(waiter)") == [True], "the end of the process's session at Postgres")
+
+        def text() -> str:
+            found = (modern if session is None else _moved(session, two)).tool("await_file", params["arguments"])
+            return found.text
+
+        assert text() == "Found there"
+        assert mine("lease_epoch") == [1], "it ran once"
+        assert text() == "Found there"
+        assert mine("lease_epoch") == [1, 1], "the result was given, so the same call is another one"
 
 
 def test_a_killed_process_costs_a_client_hosted_question_nothing(hub: RunningHub, both: tuple[Web, Web]) -> None:

@@ -38,6 +38,18 @@ async def test_several_hints_of_one_notification_are_passed_on_one_by_one_in_ord
         assert heard.hints == ["a 1", "b 2", "c", "d", *map(str, range(50))]
 
 
+async def test_a_process_is_known_to_live_while_it_listens_and_no_longer() -> None:
+    def gone(waiter: str) -> bool:
+        with sql.connect() as other:
+            return bool(other.execute("SELECT th_web_gone(%s)", [waiter]).fetchall()[0][0])
+
+    async with listening(alive="one"), listening(alive="one"):
+        assert not gone("one.caller")
+        assert gone("another.caller")
+        assert not gone("of no process")
+    await until(lambda: gone("one.caller"))
+
+
 async def test_other_channels_are_not_heard() -> None:
     async with listening(channel="some Channel") as heard:
         notify("for all")

@@ -3,6 +3,7 @@ while, and the same call of the same client joins it (`join_or_create_tasks` in 
 
 from __future__ import annotations
 
+import os
 import secrets
 from datetime import datetime
 
@@ -17,9 +18,18 @@ _PLAIN = statements.many("plain_tasks", TaskRecord)
 _FETCHED = statements.none("fetched")
 
 
+_processes: dict[int, str] = {}
+
+
+def this_process() -> str:
+    """A word for this process among all that callers wait in. While it lives it holds a lock by this word (`listen`),
+    so that others know when it was killed."""
+    return _processes.setdefault(os.getpid(), secrets.token_hex(6))
+
+
 def new_waiter() -> str:
-    """A word for a caller that begins to wait."""
-    return secrets.token_urlsafe(9)
+    """A word for a caller that begins to wait in this process."""
+    return f"{this_process()}.{secrets.token_urlsafe(9)}"
 
 
 def leave(task_id: int, waiter: str, *, actor: Actor, interim: bool = False) -> datetime | None:

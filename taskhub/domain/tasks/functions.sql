@@ -127,9 +127,17 @@ BEGIN
     END IF;
 END $$;
 
+-- Whether the web process of this waiter has ended without a word: nobody holds its lock any more (store/listener.py).
+CREATE OR REPLACE FUNCTION th_web_gone(p_waiter text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT strpos(p_waiter, '.') > 0 AND NOT EXISTS (
+        SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+        WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+          AND l.classid = 7225 AND l.objid = hashtext(split_part(p_waiter, '.', 1))::oid)
+$$;
+
 -- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had
--- the result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left.
--- r_existed tells.
+-- the result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left,
+-- or waited in a web process that was killed. r_existed tells.
 -- join_session: only calls of that session count, because the client is whoever has no token. joins_only: no task is
 -- made of the call, and if there is none to join no row names it.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
@@ -152,7 +160,7 @@ BEGIN
             waiter text, join_session bigint, client_info jsonb, client_capabilities jsonb, joins_only boolean)
         WHERE i.join_seconds IS NOT NULL ORDER BY i.n
     LOOP
-        SELECT t.id, t.tenant_id, t.state, t.tool_name, t.created_at, t.left_at INTO earlier FROM (
+        SELECT t.id, t.created_at INTO earlier FROM (
             SELECT l.* FROM task l
             WHERE l.context_id = wanted.context AND l.arguments_digest = decode(wanted.digest, 'hex')
               AND l.ended_at IS NULL
@@ -166,6 +174,21 @@ BEGIN
           AND t.client_info = wanted.client_info AND t.client_capabilities = wanted.client_capabilities
           AND (wanted.join_session IS NULL OR t.session_id = wanted.join_session)
         ORDER BY t.id DESC LIMIT 1;
+        IF NOT FOUND THEN
+            -- The newest that ended. What this process gave it knows; what others gave is on record, but for the last
+            -- seconds, so it counts as not given only if its process is gone.
+            SELECT t.id, t.created_at INTO earlier FROM (
+                SELECT e.id, e.created_at, e.waiter FROM task e
+                WHERE e.context_id = wanted.context AND e.tool_id = wanted.tool
+                  AND e.arguments_digest = decode(wanted.digest, 'hex') AND e.waiter IS NOT NULL
+                  AND e.ended_at > statement_timestamp() - wanted.join_seconds * interval '1 second'
+                  AND e.revision = wanted.revision AND e.join_seconds IS NOT NULL AND e.cancel_requested_at IS NULL
+                  AND e.client_info = wanted.client_info AND e.client_capabilities = wanted.client_capabilities
+                  AND (wanted.join_session IS NULL OR e.session_id = wanted.join_session)
+                ORDER BY e.ended_at DESC LIMIT 1) AS t
+            WHERE split_part(t.waiter, '.', 1) <> split_part(wanted.waiter, '.', 1)
+              AND NOT EXISTS (SELECT FROM result_read AS r WHERE r.task_id = t.id) AND th_web_gone(t.waiter);
+        END IF;
         IF FOUND OR wanted.joins_only THEN
             done := done || wanted.n;
         END IF;

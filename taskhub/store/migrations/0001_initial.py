@@ -1094,6 +1094,14 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="task",
             index=models.Index(
+                condition=models.Q(("ended_at__isnull", False), ("waiter__isnull", False)),
+                fields=["context", "tool", "arguments_digest", "ended_at"],
+                name="task_waited_for",
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(
                 condition=models.Q(("left_at__isnull", False), ("state__in", ["finished", "faulted"])),
                 fields=["tenant", "-id"],
                 name="task_newest_not_fetched",

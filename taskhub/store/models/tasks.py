@@ -126,6 +126,11 @@ class Task(models.Model):
             ),
             models.Index(fields=["context", "arguments_digest"], condition=Q(left_at__isnull=False), name="task_left"),
             models.Index(
+                fields=["context", "tool", "arguments_digest", "ended_at"],
+                condition=Q(waiter__isnull=False, ended_at__isnull=False),
+                name="task_waited_for",
+            ),
+            models.Index(
                 fields=["tenant", "-id"],
                 condition=Q(left_at__isnull=False, state__in=["finished", "faulted"]),
                 name="task_newest_not_fetched",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,11 +16,13 @@ from taskhub.core.records import Actor, Created
 from taskhub.core.states import State
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.create import create_task, create_tasks
+from taskhub.domain.tasks.reads import Read, store_reads
 from taskhub.lib import ids
 from taskhub.store.models import Event, Session, Task
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
+from tests.store import raw as sql
 
 
 def call(world: World, **fields: Any) -> Created:
@@ -124,6 +129,46 @@ def test_an_old_result_is_joined_no_more(world: World) -> None:
     kit.finish(kit.claim_one())
     Task.objects.filter(pk=first.task.id).update(join_seconds=0)
     assert not call(world).existed
+
+
+@contextmanager
+def living(process: str) -> Iterator[None]:
+    """A web process of this name, for the block."""
+    with sql.connect() as its:
+        its.execute("SELECT pg_advisory_lock_shared(7225, hashtext(%s))", [process])
+        yield
+
+
+def test_what_ended_is_joined_if_its_caller_waited_in_a_process_that_is_gone(world: World) -> None:
+    first = call(world, waiter="one.w")
+    kit.finish(kit.claim_one())
+    call(kit.another_client(world), waiter="one.w")
+    assert not call(world, arguments={"text": "another"}, waiter="two.w").existed
+    assert not call(world, client_info={"name": "another"}, waiter="two.w").existed
+    with living("one"):
+        pass
+    assert call(world, waiter="two.w").task.id == first.task.id
+    assert kit.actions(first.task.id)[-1] == "task.joined"
+    # Now it waits in a process of its own, which gives it the result.
+    assert not call(world, waiter="two.v").existed
+
+
+def test_what_a_living_process_gave_is_not_given_again(world: World) -> None:
+    call(world, waiter="one.w")
+    kit.finish(kit.claim_one())
+    with living("one"):
+        again = call(world, waiter="two.w")
+    assert not again.existed
+    kit.finish(kit.claim_one())
+    assert call(world, waiter="three.w").task.id == again.task.id
+
+
+def test_what_a_process_gave_before_it_was_killed_is_not_given_again(world: World) -> None:
+    first = call(world, waiter="one.w")
+    kit.finish(kit.claim_one())
+    now = time.time()
+    store_reads({(first.task.id, world.context.pk): Read(now, now)})
+    assert not call(world, waiter="two.w").existed
 
 
 def test_a_cancelled_call_is_made_anew(world: World) -> None:

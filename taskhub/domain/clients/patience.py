@@ -47,7 +47,8 @@ OF_ANSWERED: Final = 0.9
 LEAST_UNHEARD: Final = 4.0
 """Seconds, to which patience goes down because interim results went unheard: no program is known that waits less."""
 MOST_PROGRAMS: Final = 50
-"""Programs of one client of which something is learned."""
+"""Programs of one client of which something is known; the one learned first gives way. Some name themselves anew at
+each start, or by the hub's address, and must not keep others from being learned."""
 _CACHE_SECONDS: Final = 60.0
 
 

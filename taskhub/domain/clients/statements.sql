@@ -108,9 +108,17 @@ WHERE l.context_id = :context ORDER BY l.program;
 --     part float8, most int) -> int | None
 -- Until it is certain the longer of two counts. From then on it gets shorter: at once if that is certain, else when the
 -- leave before was short too, as one may have had another reason. Nothing is returned where nothing is in force.
+-- Programs make up names, so beyond `most` another gives way: one that is not certain, then the one learned first.
+WITH room AS (
+    DELETE FROM learned_patience AS d
+    WHERE d.context_id = :context AND d.program IN (
+            SELECT o.program FROM learned_patience AS o
+            WHERE o.context_id = :context AND o.program <> :program
+            ORDER BY o.leaves >= :certain DESC, o.learned_at DESC OFFSET :most - 1
+        )
+)
 INSERT INTO learned_patience AS l (context_id, program, patience_ms, left_after_ms, leaves, learned_at)
-SELECT :context, :program, :patience, :left_after, :leaves, clock_timestamp()
-WHERE (SELECT count(*) FROM learned_patience AS c WHERE c.context_id = :context AND c.program <> :program) < :most
+VALUES (:context, :program, :patience, :left_after, :leaves, clock_timestamp())
 ON CONFLICT (context_id, program) DO UPDATE
 SET patience_ms = CASE WHEN l.leaves >= :certain AND :leaves >= :certain
                             THEN least(l.patience_ms, excluded.patience_ms)

@@ -87,12 +87,21 @@ def test_who_leaves_at_once_has_not_waited(client: AuthContext) -> None:
     assert counts(client) == Patience(25.0, "default")
 
 
-def test_strangers_names_do_not_fill_the_table(client: AuthContext) -> None:
-    for n in range(patience.MOST_PROGRAMS + 5):
-        learn(client.pk, {"name": f"program {n}"}, 5_000, certain=True)
-    assert len(patience.learned_patience(client.pk)) == patience.MOST_PROGRAMS
-    learn(client.pk, {"name": "program 0"}, 2_500, certain=True)
-    assert counts(client, {"name": "program 0"}) == Patience(2.0, "learned")
+def test_strangers_names_do_not_fill_the_table_and_keep_nobody_out(client: AuthContext) -> None:
+    def known() -> list[str]:
+        return sorted(row.program for row in patience.learned_patience(client.pk))
+
+    learn(client.pk, {"name": "left once"}, 5_000)
+    names = [f"program {n:02}" for n in range(patience.MOST_PROGRAMS - 1)]
+    for name in names:
+        learn(client.pk, {"name": name}, 5_000, certain=True)
+    assert known() == ["left once", *names]
+    learn(client.pk, {"name": "program 00"}, 2_500, certain=True)
+    for name in ("zoe", "zoo"):
+        learn(client.pk, {"name": name}, 5_000, certain=True)
+    # First who was not certain gives way, then who was learned first.
+    assert known() == ["program 00", *names[2:], "zoe", "zoo"]
+    assert counts(client, {"name": "program 00"}) == Patience(2.0, "learned")
 
 
 @pytest.mark.parametrize("name", ["\0", "x" * 1_000, "\ud800"])

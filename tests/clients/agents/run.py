@@ -111,20 +111,22 @@ class Hub:
 
 
 async def deciding(hub: Hub, mark: str) -> None:
-    """A person who approves and confirms what these clients want to deploy, a while after it was asked."""
+    """A person who approves and confirms what these clients want to deploy, and picks a colour, a while after it was
+    asked."""
     person = await asyncio.to_thread(Person, SimpleNamespace(base=hub.base, data=hub.data), "admin")
     waiting = (
-        "SELECT q.id, q.kind FROM question q JOIN task t ON t.id = q.task_id JOIN auth_context a ON a.id = t.context_id"
-        " WHERE t.tool_name = 'deploy' AND q.state = 'open' AND q.audience <> 'client' AND a.name LIKE %s"
+        "SELECT q.id, q.kind, t.tool_name FROM question q JOIN task t ON t.id = q.task_id"
+        " JOIN auth_context a ON a.id = t.context_id"
+        " WHERE t.tool_name IN ('deploy', 'pick') AND q.state = 'open' AND q.audience <> 'client' AND a.name LIKE %s"
         " AND t.created_at < now() - make_interval(secs => %s)"
     )
     with person:
         while True:
-            for question, kind in hub.sql(waiting, [f"{mark}-%", THINKS_SECONDS]):
+            for question, kind, tool in hub.sql(waiting, [f"{mark}-%", THINKS_SECONDS]):
                 if kind == "approval":
                     await asyncio.to_thread(person.decide, question)
                 else:
-                    await asyncio.to_thread(person.answer, question, f0="true")
+                    await asyncio.to_thread(person.answer, question, f0="true" if tool == "deploy" else "red")
             await asyncio.sleep(0.5)
 
 
@@ -152,14 +154,25 @@ async def tried(name: str, command: list[str], hub: Hub, client: str, options: a
     if process.returncode:
         return lines[-25:]
     ran = hub.sql(
-        "SELECT t.tool_name, t.state, t.lease_epoch FROM task t JOIN auth_context a ON a.id = t.context_id"
+        "SELECT t.tool_name, t.state, t.lease_epoch, t.join_seconds IS NULL FROM task t"
+        " JOIN auth_context a ON a.id = t.context_id"
         " WHERE a.name = %s AND t.tool_name IN ('countdown', 'deploy') ORDER BY t.id",
         [client],
     )
     # A deployment runs until it asks whether it is confirmed, and again with the answer.
-    wanted = [("countdown", "finished", 1), ("deploy", "finished", 2), ("countdown", "cancelled", 1)]
+    # What a plain call made may be joined, and what was asked for as a task may not.
+    tasks = "_tasks_" in name
+    runs = [("countdown", "finished", 1), ("deploy", "finished", 2), ("countdown", "cancelled", 1)]
+    wanted = [(*run, tasks) for run in runs]
     if ran != wanted:
         return [*lines[-25:], f"ran: {ran}, expected {wanted}"]
+    ((door,),) = hub.sql(
+        "SELECT e.door FROM event e JOIN task t ON t.id = e.task_id JOIN auth_context a ON a.id = t.context_id"
+        " WHERE a.name = %s AND t.tool_name = 'pick' AND e.action = 'question.accept'",
+        [client],
+    )
+    if lines[-2].endswith("by its program") is not (door == "client"):
+        return [*lines[-25:], f"its question was answered at the door {door}"]
     print(f"{name}: all as expected in {time.monotonic() - began:.0f} s ({lines[-2]})", flush=True)
     return []
 

@@ -9,7 +9,7 @@
 # TASKHUB_TOOLS_DIR: where clients and Node are installed (default ~/.cache/taskhub-tools).
 set -euo pipefail
 
-readonly CLIENTS=(python_1_30 hosting_client python_2_3 fastmcp_client typescript_1 typescript_2 inspector sdk_oauth inspector_oauth)
+readonly CLIENTS=(python_1_30 hosting_client python_2_3 fastmcp_client typescript_1 typescript_2 inspector sdk_oauth inspector_oauth snippets)
 readonly PYTHON_VERSION=3.11
 readonly CLIENT_SECONDS=200
 
@@ -77,6 +77,12 @@ client() {
     export PATH=$javascript/node_modules/node/bin:$PATH INSPECTOR=$javascript/node_modules/.bin/mcp-inspector
     command=(uv run --project ../.. --directory ../.. python -m "tests.clients.$1")
     arguments=("$url" "$data")
+  elif [[ $1 == snippets ]]; then
+    # What the console and the docs say to paste, each by the environment of its SDK.
+    install_python fastmcp_client
+    install_javascript
+    export PATH=$javascript/node_modules/node/bin:$PATH INSPECTOR=$javascript/node_modules/.bin/mcp-inspector
+    command=(uv run --project ../.. --directory ../.. python -m tests.clients.snippets)
   elif [[ -f $1.py ]]; then
     local environment=$1
     [[ $1 != hosting_client ]] || environment=python_1_30

@@ -3,8 +3,9 @@
     uv run manage.py up --data-dir DIR --server python:tests.clients.extra_server:server
     HUB_DATA=DIR uv run python -m tests.clients.agents.run URL [--patience MS --seconds S] [FRAMEWORK ...]
 
-Each has a client and a token of its own. Meanwhile a person decides what waits in the inbox. In the end it is counted
-how often tools ran: each call once, however often its caller left. One line for each; the exit code is 1 if any failed.
+Each has a client and a token of its own. First the snippet that the docs and the console have for it is run as it
+stands, then the script. Meanwhile a person decides what waits in the inbox. In the end it is counted how often tools
+ran: each call once, however often its caller left. One line for each; the exit code is 1 if any failed.
 `--patience` sets that of the clients, `--seconds` the length of the long call.
 `TASKHUB_TOOLS_DIR`: where frameworks are installed (default ~/.cache/taskhub-tools).
 """
@@ -29,17 +30,21 @@ from typing import Any
 
 import psycopg
 
+from taskhub.domain.clients.programs import Program, programs
+from tests.clients import snippets
+from tests.clients.snippets import TOOLS
 from tests.support.person import Person
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-TOOLS = Path(os.environ.get("TASKHUB_TOOLS_DIR") or Path.home() / ".cache" / "taskhub-tools")
 PYTHON_VERSION = "3.11"
 SCRIPT_SECONDS = 280
 THINKS_SECONDS = 4.0
 """How long the person takes for it."""
 NAMES = sorted({*(path.stem for path in HERE.glob("*.txt")), *(path.stem for path in HERE.glob("*_client.mjs"))})
 """A script each; one is tried with other versions of what it stands on, by another list of them."""
+SNIPPETS = {program.script: program for program in programs() if program.script}
+"""By script: what the console and the docs say to paste for the same framework."""
 
 
 def installed(name: str) -> list[str]:
@@ -73,6 +78,10 @@ def _javascript() -> Path:
     for script in [*HERE.glob("*.mjs"), HERE.parent / "expect.mjs"]:
         shutil.copy(script, home)  # a module finds packages from where it lies
     return home
+
+
+def _home(program: Program) -> Path | None:
+    return TOOLS / "agents-javascript" if program.language == "javascript" else None
 
 
 class Hub:
@@ -135,6 +144,10 @@ async def tried(name: str, command: list[str], hub: Hub, client: str, options: a
     token = hub.token(client)
     if options.patience:
         hub.sql("UPDATE auth_context SET patience_ms = %s WHERE name = %s", [options.patience, client])
+    if (program := SNIPPETS.get(Path(command[-1]).stem)) and (
+        wrong := await snippets.tried(program, command[:-1], options.url, token, _home(program))
+    ):
+        return wrong
     began = time.monotonic()
     process = await asyncio.create_subprocess_exec(
         *command, options.url, token, f"{options.seconds:g}",

@@ -25,6 +25,8 @@ HEAD = f"""\
 
 What to paste into which program. It needs the endpoint, which is `/mcp` at TaskHub's address, and a token: below,
 `{SAMPLE_URL}` and `{SAMPLE_TOKEN}` stand for them. A token is a password: keep files that hold one out of git.
+In the console, *Clients*, *Connect a client* has the same with the hub's endpoint, and the page that shows a new token
+has it with that token.
 
 A program that speaks OAuth needs no token: give it the endpoint alone, and [sign in](clients.md#signing-in).
 
@@ -46,7 +48,7 @@ def _fenced(program: Program) -> str:
 
 
 def _section(program: Program) -> str:
-    checked = f"{program.checked:%Y-%m-%d}, with [{program.source.split('/')[2]}]({program.source})"
+    checked = f"{program.checked:%Y-%m-%d}, with [{program.publisher}]({program.source})"
     tried = f"Tried: {program.tried}. " if program.tried else ""
     lines = [
         f"### {program.title}",

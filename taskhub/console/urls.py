@@ -38,6 +38,7 @@ urlpatterns = [
     path("audit/", audit.audit_list, name="audit-list"),
     path("audit/export", audit.audit_export, name="audit-export"),
     path("clients/", clients.client_list, name="client-list"),
+    path("clients/connect", clients.client_connect, name="client-connect"),
     path("clients/issue", clients.token_issue, name="token-issue"),
     path("clients/applications/", applications.application_list, name="application-list"),
     path("clients/applications/add", applications.application_add, name="application-add"),

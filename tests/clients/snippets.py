@@ -19,7 +19,8 @@ from pathlib import Path
 from taskhub.domain.clients.programs import Program, programs
 
 TOOLS = Path(os.environ.get("TASKHUB_TOOLS_DIR") or Path.home() / ".cache" / "taskhub-tools")
-SECONDS = 60
+SECONDS = 180
+"""Of a dozen frameworks that start at once some take a minute to import."""
 LISTED = ("echo", "countdown", "deploy")
 """Tools of the demo, which each snippet has to name."""
 

@@ -46,7 +46,8 @@ def test_a_token_works_and_is_shown_on_one_response_only(tenant: Tenant, admin: 
     assert (principal.name, principal.scopes) == ("ci", frozenset(SCOPES))
     assert "no-store" in response["Cache-Control"]
     context = AuthContext.objects.get(tenant=tenant, name="ci")
-    for url in ("/clients/", f"/clients/{context.pk}/", "/clients/?new", f"/audit/?text={token[:10]}"):
+    connect = ("/clients/connect", f"/clients/connect?client={context.pk}")
+    for url in ("/clients/", f"/clients/{context.pk}/", "/clients/?new", f"/audit/?text={token[:10]}", *connect):
         page = admin.get(url).content.decode()
         assert token not in page
     row = AccessToken.objects.get(context=context)
@@ -82,23 +83,6 @@ def test_reloading_the_page_makes_no_second_token(tenant: Tenant, admin: Client)
     assert first not in admin.get(again["Location"]).content.decode()
     assert AccessToken.objects.filter(context__tenant=tenant).count() == 1
     assert issue(admin, once="once-2").status_code == 200
-
-
-def test_every_snippet_carries_the_token_and_the_address(admin: Client, settings: Any) -> None:
-    settings.PUBLIC_URL = "https://hub.example.com"
-    html = issue(admin).content.decode()
-    token = token_in(html)
-    blocks = re.findall(r'<pre class="code" id="snippet-[\w-]+"[^>]*>(.*?)</pre>', html, re.DOTALL)
-    assert len(blocks) == 6
-    assert all(token in block and "https://hub.example.com/mcp" in block for block in blocks)
-
-
-def test_the_python_snippets_are_python(admin: Client) -> None:
-    from taskhub.console.views.clients import snippets
-
-    made = {snippet.key: snippet.text for snippet in snippets("http://h/mcp", "t")}
-    for key in ("fastmcp", "python-sdk"):
-        compile(made[key], key, "exec")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +213,7 @@ def test_an_operator_sees_clients_and_no_buttons(tenant: Tenant) -> None:
         assert "/issue" not in page
         assert "/revoke" not in page
         assert "/toggle" not in page
+        assert "/clients/connect" not in page
 
 
 def test_the_partial_is_the_list_alone(tenant: Tenant, admin: Client) -> None:

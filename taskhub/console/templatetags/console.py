@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -224,6 +225,18 @@ def pretty(value: Any) -> str:
 def plain(value: Any) -> str:
     """A JSON value on one line: text without quotes, the rest as JSON."""
     return value if isinstance(value, str) else signs.visible_json(value, indent=None)
+
+
+@register.filter
+def prose(text: str) -> SafeString:
+    """Our own sentences from Markdown, with its `code` and *names*."""
+    escaped = str(escape(text))
+    marked = re.sub(r"`([^`]+)`|\*([^*]+)\*", lambda found: _prose(found[1], found[2]), escaped)
+    return mark_safe(marked)  # noqa: S308 - escaped before
+
+
+def _prose(code: str | None, name: str | None) -> str:
+    return f"<code>{code}</code>" if code else f"<b>{name}</b>"
 
 
 MOST_SHOWN: Final = 200_000

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import secrets
-from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
@@ -26,19 +24,10 @@ from taskhub.core.errors import Invalid, LimitReached
 from taskhub.domain.clients import reads as clients
 from taskhub.domain.clients.dialects import client_dialects
 from taskhub.domain.clients.patience import settings_and_learned
+from taskhub.domain.clients.programs import SAMPLE_TOKEN, Program, grouped
 from taskhub.domain.oauth import reads as applications
 
 _SPENT: Final = "spent_token_forms"
-
-
-@dataclass(frozen=True, slots=True)
-class Snippet:
-    """A ready configuration for one kind of client."""
-
-    key: str
-    title: str
-    where: str
-    text: str
 
 
 @page("client.view")
@@ -93,7 +82,27 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
             "client": name,
             "context_id": issued.context_id,
             "endpoint": _endpoint(request),
-            "snippets": snippets(_endpoint(request), issued.text),
+            "connecting": _connecting(_endpoint(request), issued.text),
+        },
+    )
+
+
+@page("client.manage")
+@require_safe
+def client_connect(request: ConsoleRequest) -> HttpResponse:
+    """What to paste into which program. A word stands for the token, which is shown once, where it is issued.
+
+    `client`: of whom it tells where there is a token.
+    """
+    pk = query.number(request, "client")
+    return render(
+        request,
+        "console/connect.html",
+        {
+            "client": None if pk is None else control.find_client(request.caller, pk),
+            "endpoint": _endpoint(request),
+            "word": SAMPLE_TOKEN,
+            "connecting": _connecting(_endpoint(request), SAMPLE_TOKEN),
         },
     )
 
@@ -223,57 +232,6 @@ def _endpoint(request: HttpRequest) -> str:
     return (settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")) + "/mcp"
 
 
-def snippets(endpoint: str, token: str) -> tuple[Snippet, ...]:
-    """Configurations to paste into clients, with the token in place."""
-    bearer = {"Authorization": f"Bearer {token}"}
-
-    def pretty(value: object) -> str:
-        return json.dumps(value, indent=2, ensure_ascii=False)
-
-    return (
-        Snippet(
-            "claude-code",
-            "Claude Code",
-            "Run in a terminal",
-            f'claude mcp add --transport http taskhub {endpoint} \\\n  --header "Authorization: Bearer {token}"',
-        ),
-        Snippet(
-            "vscode",
-            "VS Code",
-            ".vscode/mcp.json",
-            pretty({"servers": {"taskhub": {"type": "http", "url": endpoint, "headers": bearer}}}),
-        ),
-        Snippet(
-            "cursor",
-            "Cursor",
-            "~/.cursor/mcp.json",
-            pretty({"mcpServers": {"taskhub": {"url": endpoint, "headers": bearer}}}),
-        ),
-        Snippet(
-            "inspector",
-            "MCP Inspector",
-            "Run in a terminal",
-            f"npx @modelcontextprotocol/inspector --cli {endpoint} --transport http \\\n"
-            f'  --header "Authorization: Bearer {token}" --protocol-era modern --method tools/list',
-        ),
-        Snippet(
-            "fastmcp",
-            "FastMCP (Python)",
-            "pip install fastmcp",
-            "import asyncio\n\nfrom fastmcp import Client\n\n\n"
-            "async def main():\n"
-            f'    async with Client("{endpoint}", auth="{token}") as client:\n'
-            "        print(await client.list_tools())\n\n\nasyncio.run(main())",
-        ),
-        Snippet(
-            "python-sdk",
-            "Python SDK",
-            "pip install 'mcp>=2'",
-            "import asyncio\n\nimport httpx2\nfrom mcp import Client\n"
-            "from mcp.client.streamable_http import streamable_http_client\n\n\n"
-            "async def main():\n"
-            f'    http = httpx2.AsyncClient(headers={{"Authorization": "Bearer {token}"}}, timeout=60)\n'
-            f'    async with Client(streamable_http_client("{endpoint}", http_client=http)) as client:\n'
-            "        print(await client.list_tools())\n\n\nasyncio.run(main())",
-        ),
-    )
+def _connecting(endpoint: str, token: str) -> list[tuple[str, list[tuple[Program, str]]]]:
+    """Each group of programs by its title, and each program with its snippet."""
+    return [(title, [(program, program.filled(endpoint, token)) for program in group]) for title, group in grouped()]

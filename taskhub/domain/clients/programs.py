@@ -44,6 +44,12 @@ class Program:
     script: str = ""
     tried: str = ""
 
+    @property
+    def publisher(self) -> str:
+        """Whose page or repository `source` is."""
+        host, *path = self.source.split("/")[2:]
+        return "/".join(path[:2]) if host == "github.com" else host.removeprefix("www.")
+
     def filled(self, url: str = SAMPLE_URL, token: str = SAMPLE_TOKEN) -> str:
         """The snippet with endpoint and token in place."""
         return self.snippet.replace("$URL", url).replace("$TOKEN", token)

@@ -38,4 +38,5 @@ def test_the_version_that_is_named_is_the_one_that_is_tried(program: Program) ->
 def test_each_script_of_a_framework_has_its_snippet() -> None:
     agents = CLIENTS / "agents"
     scripts = {path.stem for pattern in ("*_client.py", "*_client.mjs") for path in agents.glob(pattern)}
-    assert {program.script for program in programs() if program.script} == scripts
+    second = {"pydantic_ai_tasks_client"}  # of a framework that has its snippet with the other script
+    assert {program.script for program in programs() if program.script} == scripts - second

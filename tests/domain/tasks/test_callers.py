@@ -137,6 +137,7 @@ def living(process: str) -> Iterator[None]:
     with sql.connect() as its:
         its.execute("SELECT pg_advisory_lock_shared(7225, hashtext(%s))", [process])
         yield
+        its.execute("SELECT pg_advisory_unlock_all()")  # at once, and not when the session has ended at the server
 
 
 def test_what_ended_is_joined_if_its_caller_waited_in_a_process_that_is_gone(world: World) -> None:

@@ -321,7 +321,15 @@ def shared() -> Iterator[RunningHub]:
     """The one hub of the session: started by the first who asks, stopped after the last."""
     global _holders
     if not _shared:
-        _shared.append(RunningHub(TASKHUB_INLINE_WAIT_MS="300", TASKHUB_LEAVE_SECONDS="2"))
+        _shared.append(
+            RunningHub(
+                TASKHUB_INLINE_WAIT_MS="300",
+                TASKHUB_LEAVE_SECONDS="2",
+                # What failed tests leave running must not take the slots of all others.
+                TASKHUB_SLOTS="96",
+                TASKHUB_CONTEXT_RUNNING="16",
+            )
+        )
     _holders += 1
     try:
         yield _shared[0]

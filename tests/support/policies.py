@@ -50,8 +50,8 @@ def _changed(hub: RunningHub, change: Callable[[bool], object], counts: Callable
         hub.sql("SELECT pg_notify('taskhub', 'c')")
         wait_until(lambda: counts() is on, f"the policy to count: {on}")
 
-    becomes(True)
     try:
+        becomes(True)
         yield
     finally:
         becomes(False)

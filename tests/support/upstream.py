@@ -182,10 +182,10 @@ async def signed(ctx: Ctx) -> str:
 async def _until_there(ctx: Ctx, path: str) -> str:
     await ctx.report_progress(0, 1, f"waiting for {Path(path).name}")
     file = Path(path)
-    while True:
-        if file.exists():
-            return f"Found {file.name}"
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(60):  # no longer than that where its test has failed
+        while not file.exists():
+            await asyncio.sleep(0.02)
+    return f"Found {file.name}"
 
 
 @server.tool(structured_output=False)

@@ -1,7 +1,8 @@
-"""Use cases: what people do to TaskHub, one function each, whichever way they came in.
+"""Use cases: one function for each action of a person, shared by the console and the commands.
 
-Console, commands and REST parse a request, call a function here, and show what came of it. Each function takes the
-`Caller` first, checks the permission and the reach (its tenant, a person's groups, what is their own), changes
-something through `domain`, and puts a refusal on record. What people only look at is read from `domain` directly, with
-the caller's tenant. What MCP clients do to their own tasks is in `protocol`: their tokens have scopes and no role.
+A view or a command parses the request, calls a function here and shows the result. Each function takes the `Caller`
+first, checks that the caller has the permission and may touch the object (it is in their tenant, for one of their
+groups, or their own), makes the change through `domain`, and records a refusal in the audit log. Reads for pages go to
+`domain` directly, with the caller's tenant id. Actions of MCP clients on their own tasks are in `protocol`, since a
+client's token has scopes and no role.
 """

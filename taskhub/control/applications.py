@@ -1,4 +1,4 @@
-"""What people do about applications: register them, lock them out, allow them to act for a person, and take it back."""
+"""Use cases for OAuth applications: register, change, block and remove them, and revoke consents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskhub.domain.oauth import applications, consents, reads
 
 
 def find_application(caller: Caller, application_id: int) -> reads.ApplicationRow:
-    """An application that the caller's tenant knows. Raises `NotFound`."""
+    """An application of the caller's tenant. Raises `NotFound`."""
     found = reads.application_detail(caller.tenant_id, application_id) if application_id < 2**63 else None
     if found is None:
         raise NotFound("There is no such application.")
@@ -18,7 +18,7 @@ def find_application(caller: Caller, application_id: int) -> reads.ApplicationRo
 
 
 def add_application(caller: Caller, *, name: str, redirects: Sequence[str], confidential: bool) -> tuple[int, str]:
-    """Register an application: its id, and the secret of a confidential one, which cannot be shown again.
+    """Register an application. Returns its id and its secret, which cannot be shown again (empty for a public one).
 
     Raises `Forbidden`, or `Invalid` naming the field.
     """
@@ -29,8 +29,8 @@ def add_application(caller: Caller, *, name: str, redirects: Sequence[str], conf
 
 
 def change_application(caller: Caller, application_id: int, *, name: str, redirects: Sequence[str]) -> bool:
-    """Change the name and the addresses. `False`: nothing differed. Raises `Forbidden`, `NotFound`, or `Invalid` naming
-    the field."""
+    """Change the name and the redirect URIs. Returns `False` if nothing differed. Raises `Forbidden`, `NotFound`, or
+    `Invalid`, also for an application that no administrator registered."""
     caller.require("client.manage", f"change application {application_id}")
     return applications.change_application(
         tenant_id=caller.tenant_id,
@@ -42,13 +42,14 @@ def change_application(caller: Caller, application_id: int, *, name: str, redire
 
 
 def renew_secret(caller: Caller, application_id: int) -> str:
-    """Another secret, which cannot be shown again; the old one ends. Raises `Forbidden` or `NotFound`."""
+    """Replace the secret and return the new one, which cannot be shown again. Raises `Forbidden`, `NotFound`, or
+    `Invalid` for a public application or one that no administrator registered."""
     caller.require("client.manage", f"renew the secret of application {application_id}")
     return applications.renew_secret(tenant_id=caller.tenant_id, application_id=application_id, actor=caller.actor)
 
 
 def set_application_locked(caller: Caller, application_id: int, *, locked: bool) -> None:
-    """Lock an application out for everybody, or let it in again. Raises `Forbidden` or `NotFound`."""
+    """Block an application for everybody in the tenant, or unblock it. Raises `Forbidden` or `NotFound`."""
     caller.require("client.manage", f"{'lock' if locked else 'unlock'} application {application_id}")
     applications.set_blocked(
         tenant_id=caller.tenant_id, application_id=application_id, blocked=locked, actor=caller.actor
@@ -56,13 +57,14 @@ def set_application_locked(caller: Caller, application_id: int, *, locked: bool)
 
 
 def remove_application(caller: Caller, application_id: int) -> None:
-    """Forget an application with all its tokens. Raises `Forbidden` or `NotFound`."""
+    """Delete an application with its consents and tokens. Raises `Forbidden`, `NotFound`, or `Invalid` for an
+    application that no administrator registered."""
     caller.require("client.manage", f"remove application {application_id}")
     applications.remove_application(tenant_id=caller.tenant_id, application_id=application_id, actor=caller.actor)
 
 
 def revoke_consent(caller: Caller, application_id: int, consent_id: int) -> None:
-    """Take back what a person allowed the application. Raises `Forbidden` or `NotFound`."""
+    """Revoke a person's consent to the application. Raises `Forbidden` or `NotFound`."""
     caller.require("client.manage", f"revoke a consent of application {application_id}")
     if consent_id not in {row.id for row in reads.consent_rows(caller.tenant_id, application_id)}:
         raise NotFound("There is no such permission any more.")
@@ -70,8 +72,8 @@ def revoke_consent(caller: Caller, application_id: int, consent_id: int) -> None
 
 
 def revoke_own_consent(caller: Caller, consent_id: int) -> str:
-    """Take back what the caller allowed an application; returns its name. Raises `NotFound`, also for what somebody
-    else allowed."""
+    """Revoke a consent of the caller's own; returns the application's name. Raises `NotFound`, also for the consent of
+    another person."""
     return consents.revoke_consent(
         tenant_id=caller.tenant_id, consent_id=min(consent_id, 2**63 - 1), actor=caller.actor, own=True
     )

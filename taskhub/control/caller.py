@@ -1,4 +1,4 @@
-"""Who uses a use case, and whether they may."""
+"""`Caller`: the person or shell that calls a use case, and the check of its permissions."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from taskhub.domain.audit.record import record_denial
 from taskhub.domain.clients.principals import default_tenant
 
 SHELL: Final = "manage.py"
-"""What the audit log calls whoever runs a command."""
+"""The actor's name in the audit log for a command of `manage.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A person with a role, or, where `person` is `None`, the shell of a machine that has the secret key and the
-    database: it may do everything."""
+    """A person with a role or, if `person` is `None`, a shell on the hub's machine. A shell may do everything, since it
+    has the secret key and the database."""
 
     tenant_id: int
     actor: Actor
@@ -30,13 +30,13 @@ class Caller:
         return self.person is None or permissions.allows(self.person, permission)
 
     def require(self, permission: str, what: str) -> None:
-        """Raises `Forbidden` unless the caller has the permission; the audit log then has what they wanted, `what`."""
+        """Raise `Forbidden` unless the caller has the permission. The audit log records the refused action, `what`."""
         if not self.may(permission):
             role = "" if self.person is None else self.person.role
             raise self.refused(what, f"Your role, {role}, does not include this.", permission)
 
     def refused(self, what: str, message: str, permission: str = "") -> Forbidden:
-        """The error for somebody who may not do `what`; it is on record, with the permission that they lack."""
+        """Record that the caller was refused `what` for lack of `permission`. Returns the error to raise."""
         record_denial(tenant_id=self.tenant_id, what=what, lacking=permission, actor=self.actor)
         return Forbidden(message, permission=permission)
 

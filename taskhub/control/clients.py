@@ -1,4 +1,4 @@
-"""What people do about clients: give them tokens, take them back, lock a client out."""
+"""Use cases for MCP clients: issue and revoke tokens, lock a client, set how its plain calls wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskhub.domain.tasks.cancel import request_cancel
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token, which cannot be shown again, with its scopes and its end."""
+    """A new token, which cannot be shown again, with its scopes and its time of expiry."""
 
     text: str = field(repr=False)
     context_id: int
@@ -32,10 +32,10 @@ def find_client(caller: Caller, context_id: int) -> ClientRow:
 
 
 def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str], days: int) -> IssuedToken:
-    """A new token for a client. A client given by name is made on first use.
+    """Issue a token to a client. A client given by name is created if there is none of that name.
 
-    Raises `Forbidden`; `Invalid` naming the field, also for a client whose tokens come from elsewhere; `LimitReached`
-    when it holds as many tokens as it may.
+    Raises `Forbidden`; `Invalid`, also for a client whose tokens another issuer makes; `LimitReached` when the client
+    holds as many tokens as it may.
     """
     name = client if isinstance(client, str) else client.subject
     caller.require("client.manage", f"issue a token for {name}")
@@ -48,8 +48,9 @@ def issue_token(caller: Caller, client: str | ClientRow, *, scopes: Sequence[str
 
 
 def revoke_token(caller: Caller, client: ClientRow, token_id: int, *, cancel_tasks: bool = False) -> int:
-    """End one of the client's tokens at once, everywhere. With `cancel_tasks` its live tasks are asked to stop;
-    returns how many were. Raises `Forbidden` or `NotFound`, and changes nothing then."""
+    """Revoke one of the client's tokens, at once in every process. With `cancel_tasks`, also request cancellation of
+    all live tasks of the client. Returns the number of these tasks. Raises `Forbidden` or `NotFound`; nothing is
+    changed then."""
     what = f"revoke a token of {client.name}"
     caller.require("client.manage", what)
     if cancel_tasks:
@@ -61,8 +62,8 @@ def revoke_token(caller: Caller, client: ClientRow, token_id: int, *, cancel_tas
 
 
 def lock_client(caller: Caller, client: ClientRow, *, cancel_tasks: bool = False) -> int:
-    """Refuse all tokens of the client until `unlock_client`. With `cancel_tasks` its live tasks are asked to stop;
-    returns how many were. Raises `Forbidden`."""
+    """Refuse all tokens of the client until `unlock_client`. With `cancel_tasks`, also request cancellation of all its
+    live tasks. Returns the number of these tasks. Raises `Forbidden`."""
     what = f"lock {client.name}"
     caller.require("client.manage", what)
     if cancel_tasks:
@@ -80,8 +81,8 @@ def unlock_client(caller: Caller, client: ClientRow) -> None:
 def set_caller_settings(
     caller: Caller, client: ClientRow, *, patience_seconds: int | None, hub_tools: bool | None
 ) -> None:
-    """Set for how long the client's plain calls wait, and whether it is listed the hub's own tools; `None`: automatic.
-    Raises `Forbidden`, or `Invalid` naming the field."""
+    """Set how long plain calls of the client wait, and whether its tool list has the hub tools. `None` for either: the
+    hub decides. Raises `Forbidden`, or `Invalid` naming the field."""
     caller.require("client.manage", f"set how calls of {client.name} wait")
     waiting.set_caller_settings(
         tenant_id=caller.tenant_id,

@@ -1,4 +1,4 @@
-"""What people do about people: accounts, roles, groups, passwords."""
+"""Use cases for people: accounts, roles, groups, passwords."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from taskhub.domain.people import writes
 def add_person(
     caller: Caller, *, username: str, role: str, groups: Sequence[str] = (), password_due: bool = True
 ) -> tuple[int, str]:
-    """A new person: the user's id and the password made for them, which cannot be shown again. With `password_due` the
-    password only lets them choose another.
+    """Add a person. Returns the user id and the generated password, which cannot be shown again. With `password_due`,
+    the person has to choose another password before anything else.
 
     Raises `Forbidden`, `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -29,14 +29,14 @@ def add_person(
 
 
 def find_person(caller: Caller, username: str) -> int:
-    """The user's id of somebody with a role, whatever the case of the name. Raises `Forbidden` or `NotFound`."""
+    """The user id of a person with a role; the case of `username` is ignored. Raises `Forbidden` or `NotFound`."""
     caller.require("settings.view", f"find person {username}")
     return writes.find_person(caller.tenant_id, username)
 
 
 def set_role(caller: Caller, user_id: int, role: str, groups: Sequence[str] | None = None) -> bool:
-    """Set the role, and the groups unless `groups` is `None`, from the person's next request. `False`: nothing
-    differed.
+    """Set a person's role, and their groups unless `groups` is `None`; it takes effect at the person's next request.
+    Returns `False` if nothing differed.
 
     Raises `Forbidden`, `NotFound`, `Invalid`, or `Refused` when the tenant would be left without an admin.
     """
@@ -45,8 +45,8 @@ def set_role(caller: Caller, user_id: int, role: str, groups: Sequence[str] | No
 
 
 def disable_person(caller: Caller, user_id: int) -> bool:
-    """Lock a person out: signed out everywhere at once, and so are the programs that act for them. `False`: they were
-    disabled already.
+    """Disable a person's account. They and the programs that act for them are signed out everywhere at once. Returns
+    `False` if the account was disabled already.
 
     Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -55,14 +55,14 @@ def disable_person(caller: Caller, user_id: int) -> bool:
 
 
 def enable_person(caller: Caller, user_id: int) -> bool:
-    """Let a disabled person sign in again. `False`: they were enabled already. Raises `Forbidden` or `NotFound`."""
+    """Let a disabled person sign in again. Returns `False` if they were enabled. Raises `Forbidden` or `NotFound`."""
     _may_change(caller, user_id, "enable")
     return writes.enable(tenant_id=caller.tenant_id, user_id=user_id, actor=caller.actor)
 
 
 def remove_person(caller: Caller, user_id: int) -> str:
-    """Take away a person's role for good, with all that they allowed programs. What they did stays on record under
-    their name, which is returned.
+    """Remove a person from the tenant, with their role and their consents to programs. The audit log keeps their name,
+    which is returned.
 
     Raises `Forbidden`, `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -71,8 +71,8 @@ def remove_person(caller: Caller, user_id: int) -> str:
 
 
 def set_password(caller: Caller, user_id: int, password: str = "") -> tuple[str, str]:
-    """Give a person another password, generated where `password` is empty. Returns their name and the password. Ends
-    all their sessions; they choose their own password at the next sign-in.
+    """Give a person another password, a generated one if `password` is empty. Returns their username and the password.
+    Ends all their browser sessions; at the next sign-in they have to choose a password of their own.
 
     Raises `Forbidden`, `NotFound`, or `Invalid` saying what is wrong with the password.
     """

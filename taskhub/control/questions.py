@@ -1,4 +1,4 @@
-"""What people do in the inbox: decide approvals, and answer questions of tools."""
+"""Use cases of the inbox: decide approvals, and answer questions of tools."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from taskhub.domain.questions.kinds import KINDS
 
 
 def find_question(caller: Caller, question_id: int) -> InboxItem:
-    """A question of the caller's tenant, open or not, with what keeps the caller from answering it. Raises
-    `NotFound`."""
-    assert caller.person is not None  # questions are asked of people
+    """A question of the caller's tenant, open or closed, with the obstacle that keeps the caller from answering it.
+    Raises `NotFound`."""
+    assert caller.person is not None  # a shell has no inbox
     found = inbox.question(caller.person, question_id) if question_id < 2**63 else None
     if found is None:
         raise NotFound("There is no such question, or it is not yours to see.")
@@ -24,11 +24,11 @@ def find_question(caller: Caller, question_id: int) -> InboxItem:
 
 
 def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: str = "") -> AnswerOutcome:
-    """Approve or reject the call that the question is about. Below the quorum an approval is `COUNTED`; one rejection
-    ends the task. `LATE` or `TWICE` where somebody else, or the caller, has decided already.
+    """Approve or reject the call that the question is about. One rejection ends the task. Returns `COUNTED` for an
+    approval below the quorum, `LATE` if the question is closed, `TWICE` if the caller has decided it already.
 
-    Raises `Forbidden` where the question is not for the caller, and `Invalid` for a rejection without a reason, which
-    the agent reads.
+    Raises `Forbidden` if the question is not for the caller, and `Invalid` for a rejection without a reason, since the
+    agent reads the reason.
     """
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -39,9 +39,9 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
 
 
 def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -> AnswerOutcome:
-    """Give the tool an answer. `LATE` where somebody else was first.
+    """Answer a question of a tool. Returns `LATE` if the question is closed, such as by an earlier answer.
 
-    Raises `Forbidden` where the question is not for the caller, and `Invalid` for an answer that does not fit it.
+    Raises `Forbidden` if the question is not for the caller, and `Invalid` for a response that does not fit.
     """
     assert item.kind is not QuestionKind.APPROVAL
     if early := closed_to(caller, item):
@@ -50,8 +50,8 @@ def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -
 
 
 def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:
-    """The outcome of any answer of the caller's to a question that is closed (`LATE`) or that they decided (`TWICE`);
-    `None` where they may answer. Raises `Forbidden` where the question is not for them."""
+    """`LATE` for a closed question, `TWICE` for one that the caller has decided already, `None` if the caller may
+    answer. Raises `Forbidden` if the question is not for the caller."""
     what = f"answer question {item.id} of task {item.public_id}"
     caller.require(KINDS[item.kind].permission, what)
     match item.obstacle:
@@ -65,7 +65,7 @@ def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:
 
 
 def why_not(caller: Caller, item: InboxItem) -> str:
-    """Why the caller may not answer an open question, in a sentence; empty when they may, or it is closed."""
+    """A sentence that says why the caller may not answer the question; empty if they may, or if it is closed."""
     role = "" if caller.person is None else caller.person.role
     return {
         Obstacle.NONE: "",

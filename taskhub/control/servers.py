@@ -1,4 +1,4 @@
-"""What people do about servers: connect them, change how they are reached, and lay down policies for their tools."""
+"""Use cases for servers: connect them, change how they are reached, and set the policies of their tools."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def add_server(caller: Caller, *, name: str, spec: str, prefix: str = "", token:
 
 
 def set_server(caller: Caller, spec: ServerSpec) -> int:
-    """Connect the server, or change where the one of this name is; returns its id. Raises `Forbidden`, and what
-    `sync.connect_server` raises."""
+    """Connect the server of this spec, or change the target of the server that has its name. Returns the server's id.
+    Raises `Forbidden`, and what `sync.connect_server` raises."""
     caller.require("server.manage", f"set server {spec.name}")
     return sync.connect_server(
         tenant_id=caller.tenant_id,
@@ -31,20 +31,21 @@ def set_server(caller: Caller, spec: ServerSpec) -> int:
 
 
 def refresh_server(caller: Caller, server_id: int) -> None:
-    """Have the lists of the server read again. Raises `Forbidden` or `NotFound`."""
+    """Ask the workers to list the server again. Raises `Forbidden`, `NotFound`, or `Refused` for a disabled server."""
     caller.require("server.manage", f"refresh server {server_id}")
     writes.request_refresh(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
 
 def try_server(caller: Caller, server_id: int) -> bool:
-    """Let the next call try a server whose breaker is open. `False`: it is closed. Raises `Forbidden` or `NotFound`."""
+    """Let the next call probe a server whose breaker is open. Returns `False` if the breaker is closed. Raises
+    `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"try server {server_id}")
     return breakers.request_probe(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
 
 def set_server_token(caller: Caller, server_id: int, token: str) -> None:
-    """Send this token to the server from now on; empty: none. Raises `Forbidden`, `NotFound`, or `Invalid` naming the
-    field."""
+    """Set the bearer token that is sent to the server; empty for none. Raises `Forbidden`, `NotFound`, or `Invalid`
+    naming the field."""
     caller.require("server.manage", f"set the token of server {server_id}")
     writes.set_server_token(tenant_id=caller.tenant_id, server_id=server_id, token=token, actor=caller.actor)
 
@@ -59,14 +60,14 @@ def set_server_calls(caller: Caller, server_id: int, calls_at_once: int | None) 
 
 
 def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool) -> None:
-    """Offer the server's tools, or stop offering them. Raises `Forbidden` or `NotFound`."""
+    """Enable or disable a server; tools of a disabled server are not offered. Raises `Forbidden` or `NotFound`."""
     caller.require("server.manage", f"{'enable' if enabled else 'disable'} server {server_id}")
     writes.set_server_enabled(tenant_id=caller.tenant_id, server_id=server_id, enabled=enabled, actor=caller.actor)
 
 
 def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None = None) -> bool:
-    """Replace the whole policy of a tool, for calls from now on. Returns `False` if nothing changed. `seen` is
-    `mark_of` the policy that the form was filled from.
+    """Replace the whole policy of a tool, for future calls. Returns `False` if nothing differed. `seen` is `mark_of`
+    the policy that the person was shown.
 
     Raises `Forbidden`, `NotFound`, `Invalid` naming the field, or `Refused` if the policy has changed since `seen`.
     """

@@ -1,4 +1,4 @@
-"""What people do to tasks: cancel them, and run the same call again."""
+"""Use cases for tasks: cancel a task, and run its call again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from taskhub.domain.tasks.reads import task_id_in
 
 
 def cancel_task(caller: Caller, public_id: str, *, reason: str = "") -> State:
-    """Ask for the task to stop. Returns its state right after: a running one goes on until its worker has stopped the
-    tool, and may finish first; one that has ended stays as it is.
+    """Request cancellation of a task. Returns the task's state right after the request: a running task goes on until
+    its worker has stopped the tool, and may finish first; a task that has ended stays as it is.
 
     Raises `Forbidden`, or `NotFound` for a task that is not in the caller's tenant.
     """
@@ -25,7 +25,7 @@ def cancel_task(caller: Caller, public_id: str, *, reason: str = "") -> State:
 
 
 def rerun_task(caller: Caller, public_id: str) -> TaskRecord:
-    """Make the same call again: a new task, for the same client, under the tool's policy of now.
+    """Run a task's call again: a new task with the same arguments, for the same client, by the tool's present policy.
 
     Raises `Forbidden`; `NotFound` for a task that is not in the caller's tenant; `Refused` while it is live or when
     its tool is not offered; and what `create_task` raises.

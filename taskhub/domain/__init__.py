@@ -1,8 +1,8 @@
-"""What TaskHub is about, a folder for each subject: its records, reads and writes, with their SQL beside them.
+"""The domain: a folder for each subject, with its records, reads and writes and their SQL.
 
-A subject may use those below it, in the order that import-linter holds (pyproject.toml): `address`, `foreign` <
-`audit`, `hints` < `changes` < `rules` < `catalogue`, `oauth`, `questions`, `relays`, `workers` < `sessions`, `tasks` <
-`clients` < `people` < `health`, `seeding`. In a folder, `functions.sql` has the changes that the database makes, each
-as one function, and `statements.sql` the SQL that Python runs by name; `writes` and `reads` are their Python face.
-HTTP, revisions of the protocol and pages are not known here.
+A subject may import the subjects before it in this order, which import-linter checks (pyproject.toml): `address`,
+`foreign` < `audit`, `hints` < `changes` < `rules` < `catalogue`, `oauth`, `questions`, `relays`, `workers` <
+`sessions`, `tasks` < `clients` < `people` < `health`, `seeding`. In a folder, `functions.sql` holds database functions,
+mostly one for each change, and `statements.sql` the SQL that Python runs by name; the modules `writes` and `reads` call
+them. Revisions of the protocol and pages of the console are in other packages.
 """

@@ -1,4 +1,4 @@
-"""The public address of this TaskHub, and the one resource that tokens are made for."""
+"""The public URL of this hub, and the one OAuth resource that its tokens are made for."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def base_url(request: HttpRequest) -> str:
-    """`PUBLIC_URL`, else the address that the request came to, whose Host the guard has checked. It is the issuer of
-    our authorization server too."""
+    """The hub's base URL: `PUBLIC_URL`, else scheme and host of the request, whose Host header the guard has checked.
+    It is also the issuer of the hub's authorization server."""
     return str(settings.PUBLIC_URL) or f"{request.scheme}://{request.get_host()}"
 
 
 def resource_of(request: HttpRequest) -> str:
-    """The resource (RFC 8707, RFC 9728) in its canonical form: the address of `/mcp`."""
+    """The hub's OAuth resource identifier (RFC 8707, RFC 9728) in canonical form: the URL of `/mcp`."""
     return canonical(f"{base_url(request)}/mcp")
 
 
 def metadata_of(request: HttpRequest) -> str:
-    """The address of the resource's metadata, for challenges (AU-02)."""
+    """The URL of the protected resource metadata, for the `WWW-Authenticate` header (AU-02)."""
     return f"{base_url(request)}/.well-known/oauth-protected-resource/mcp"
 
 
 def canonical(uri: str) -> str:
-    """One spelling for equal addresses (AU-09): scheme and host in lower case, no default port, no slash at the end.
-    Empty for anything but an http address, and for one with a fragment, a query or a user.
+    """One spelling for equal URLs (AU-09): scheme and host in lower case, no default port, no slash at the end. Returns
+    an empty string for a URL that is not http(s), or that has a fragment, a query or user info.
     """
     try:
         parts = urlsplit(uri)
@@ -46,11 +46,12 @@ def canonical(uri: str) -> str:
 
 
 def has_authorization_server() -> bool:
-    """Whether clients can get tokens from an authorization server, ours or an outside one."""
+    """Whether clients can get tokens from an authorization server, the hub's own or an external one."""
     return bool(settings.TASKHUB_OAUTH or settings.OIDC_ISSUER)
 
 
 def authorization_servers(request: HttpRequest) -> list[str]:
-    """The issuers of tokens for us: the outside issuer first, since an operator who configures one wants it used."""
+    """The issuers whose tokens the hub accepts. The external one is first, since an operator who configures one wants
+    it to be used."""
     ours = [base_url(request)] if settings.TASKHUB_OAUTH else []
     return ([str(settings.OIDC_ISSUER)] if settings.OIDC_ISSUER else []) + ours

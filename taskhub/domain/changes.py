@@ -1,4 +1,4 @@
-"""From domain records to SQL parameters, and from SQLSTATE to domain errors."""
+"""Converts domain records to SQL parameters, and SQLSTATE codes to domain errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSALS = {"TH001", "TH002", "TH003", "TH004", "TH005", "TH006", "TH007"}
 
 
 def who(actor: Actor) -> str:
-    """The actor, in JSON for the triggers."""
+    """The actor as JSON text, for the setting `th.who` that triggers read."""
     return jsonx.encode(
         {
             "name": actor.name,
@@ -33,7 +33,7 @@ def who(actor: Actor) -> str:
 
 
 def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
-    """New questions, in JSON for `th_open_questions`."""
+    """New questions as JSON objects, for the database function `th_open_questions`."""
     return [
         {
             "key": question.key,
@@ -50,9 +50,10 @@ def questions(asked: Sequence[NewQuestion]) -> list[dict[str, Any]]:
 
 
 def change(statement: Statement[R], task_id: int | None = None, /, **values: object) -> R:
-    """Run a change, and announce the task it changed. For a change of several tasks the caller announces them.
+    """Run a statement that changes something and return its result. Announces the task `task_id`, if given; after a
+    change of several tasks the caller announces them.
 
-    Raises `Refused` or `Unavailable`; any other database error is a bug and stays loud."""
+    Raises `Refused` or `Unavailable`. Any other database error is a bug and is raised unchanged."""
     try:
         found = statement(**values)
     except psycopg.Error as error:

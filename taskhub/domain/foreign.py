@@ -1,4 +1,4 @@
-"""JSON that a server sent, for pages: it may hold anything."""
+"""Parses JSON that an MCP server sent, for pages. It may be of any type, or unreadable."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from taskhub.store.statements import from_json
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """An object; or an empty one, and why what was sent cannot be read."""
+    """A JSON object from a server. If there is none, `found` is empty and `unreadable` says why."""
 
     found: dict[str, Any]
     unreadable: str = ""
 
 
 def foreign(value: Any) -> Foreign:
-    """The value of a JSON column, selected as text, that holds what a server sent. An unreadable value must not keep
-    people from the other rows of a page."""
+    """Parse a JSON column, selected as text, that holds JSON from a server. Does not raise for an unreadable value, so
+    that a page can show its other rows."""
     try:
         found = from_json(value)
         jsonx.check(found)
@@ -31,6 +31,6 @@ def foreign(value: Any) -> Foreign:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """A JSON column that should hold an object; anything else counts as an empty one."""
+    """The object in a JSON column, selected as text; an empty object if the column holds anything else."""
     found = from_json(value)
     return found if isinstance(found, dict) else {}

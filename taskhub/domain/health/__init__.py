@@ -1,1 +1,1 @@
-"""Whether this hub is well: probes for machines (`checks`), and the doctor's list for people."""
+"""Health of this hub: `checks` for probes and metrics, `doctor` for the list that people read."""

@@ -24,7 +24,7 @@ _SEAL_LAG = statements.one("seal_lag", float)
 
 
 def live_workers(host: str | None = None) -> int:
-    """Workers with a heartbeat within 30 seconds that have not ended; those of one machine if `host` is named."""
+    """The number of workers, on all machines or on `host`, with a heartbeat within 30 seconds and no end."""
     found = Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True)
     return (found if host is None else found.filter(host=host)).count()
 
@@ -35,12 +35,12 @@ def failed_chores() -> list[str]:
 
 
 def disk_is_full() -> bool:
-    """Whether the database has no room for new data, tried now. Raises `Unavailable` when it is away."""
+    """Whether the database has no room for new data; tries to write. Raises `Unavailable` if it cannot be reached."""
     try:
         with transaction.atomic():
             _LITTLE_MEMORY()
             _SPILL()
-    except DiskFull:  # raising it has noted that
+    except DiskFull:  # whoever raised it has called room.note_full()
         return True
     room.note_room()
     return False
@@ -52,13 +52,13 @@ def only_reads() -> bool:
 
 
 def disk_known_full() -> bool:
-    """Whether the database has no room, as far as this process has noticed; tries it only then, and seldom."""
+    """Whether this process knows the disk to be full. While it is, looks again every `room.LOOK_SECONDS`."""
     return disk_is_full() if room.due() else room.full()
 
 
 def ready() -> list[str]:
-    """What keeps this process from serving, as text for people; empty for nothing. Raises `DatabaseError` when the
-    database is away."""
+    """Reasons why this process cannot serve, as text for people; empty if it can. Raises `DatabaseError` if the
+    database cannot be reached."""
     global _migrated
     if _migrated:
         Tenant.objects.exists()
@@ -71,7 +71,7 @@ def ready() -> list[str]:
 
 
 def all_ready() -> list[str]:
-    """What keeps calls from being answered, in this process and the others. Otherwise as `ready`."""
+    """Reasons why the hub cannot answer calls: those of `ready`, disk, workers, servers. Raises as `ready` does."""
     problems = ready()
     if problems:
         return problems
@@ -88,7 +88,7 @@ def all_ready() -> list[str]:
 
 
 def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
-    """Gauges: (name, help, [(labels, value)])."""
+    """Gauges for `/metrics`, as (name, help, [(labels, value)])."""
     live = Task.objects.filter(ended_at__isnull=True).values_list("state").annotate(n=Count("id")).order_by("state")
     states = {state.value: 0 for state in State if state not in TERMINAL} | dict(live)
     waiting = queue(None)

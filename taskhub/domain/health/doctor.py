@@ -37,14 +37,14 @@ SHARED = (
     " statements and hints get lost. Set pool_mode = session there. Nothing else was looked at"
 )
 FULL_DAYS: Final = 3
-"""Days after which the last full verification is said to be long ago: a worker makes one every night."""
+"""Days after which the doctor says how old the last full verification is. A worker makes one every night."""
 
 _VERIFY: Final = "a worker reads all of it every night at 02:23 UTC; now, `manage.py audit verify --full` does"
 _STANDING = statements.one("database_standing", _Standing)
 
 
 def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
-    """(what, whether it is good, detail), in the order in which an operator would look."""
+    """The results of all checks, as (name, whether it passed, detail), in the order in which an operator would look."""
     now = _STANDING()
     missing = sorted(trigger_names() - set(now.triggers))
     found = [
@@ -52,7 +52,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
         *_session(),
     ]
     if not found[-1][1]:
-        return found  # other statements may end up in other sessions, and prepared ones would be missing there
+        return found  # further statements may run in another session, without our prepared statements
     found += [
         *(
             (setting, value == "on", f"{value} (off would lose acknowledged tasks in a crash)")
@@ -91,7 +91,7 @@ def checks(has_secret: bool) -> list[tuple[str, bool, str]]:
 
 
 def _session() -> list[tuple[str, bool, str]]:
-    """Whether this session has the settings that were asked for, and whether it stays the same session."""
+    """Checks of the database session: its settings, `jit`, and whether each connection has a session of its own."""
     asked = session.begun()
     held = session.found(list(asked))
     differing = [
@@ -123,7 +123,7 @@ def _server(server: Server, *, has_secret: bool) -> tuple[str, bool, str]:
 
 
 def _audit_seals() -> tuple[str, bool, str]:
-    """Whether new events get their seals."""
+    """Whether new events are being sealed."""
     now = seal_state()
     problem = misplaced(now, now.known_in) or unsealed(now)
     sealed = f"last sealed {now.sealed_at:%Y-%m-%d %H:%M %Z}" if now.sealed_at else "nothing is sealed yet"
@@ -131,7 +131,7 @@ def _audit_seals() -> tuple[str, bool, str]:
 
 
 def _audit_log() -> tuple[str, bool, str]:
-    """The result of the last verification. A full one that is long ago is no fault of the log."""
+    """The result of the last verification. If the last full one is old, the check passes and its detail says so."""
     last = verifications()
     if last.at is None:
         return ("audit log", True, f"never verified: {_VERIFY}")

@@ -1,8 +1,8 @@
--- What probes and the doctor ask. The form: taskhub/store/statements.py.
+-- Statements of probes and the doctor. Format of this file: taskhub/store/statements.py.
 
 -- read fresh: seal_lag() -> float
--- The age of the oldest event without a seal, in seconds; in a cluster whose ids have not reached the seals yet, so
--- that none can be made, the age of the last seal.
+-- The age in seconds of the oldest event without a seal. In a new cluster whose transaction ids are still below those
+-- of the last seal, no seal can be made: there, at least the age of the last seal.
 WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1)
 SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
     (
@@ -13,13 +13,13 @@ SELECT coalesce(extract(EPOCH FROM clock_timestamp() - least(
 )), 0)::float8;
 
 -- read fresh: failed_chores() -> list[str]
--- Here procrastinate keeps the last run of each; its outcome is in the job.
+-- procrastinate_periodic_defers has the last run of each periodic task, its job the outcome of that run.
 SELECT DISTINCT j.task_name FROM procrastinate_periodic_defers AS d
 JOIN procrastinate_jobs AS j ON j.id = d.job_id
 WHERE j.status = 'failed' ORDER BY 1;
 
 -- read fresh: connections() -> tuple[int, int]
--- The connections to this database, and how many the whole server takes.
+-- The number of connections to this database, and the most that the Postgres server takes for all databases.
 SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity AS a
 WHERE a.datname = current_database();
 
@@ -32,9 +32,10 @@ SELECT current_setting('server_version_num')::int AS number, current_setting('se
        (SELECT r.rolsuper FROM pg_roles AS r WHERE r.rolname = current_user) AS superuser;
 
 -- read fresh: little_memory() -> tuple[str, str]
--- For the rest of the transaction.
+-- For the rest of the transaction, so that `spill` does not fit into memory.
 SELECT set_config('work_mem', '64kB', true), set_config('temp_tablespaces', '', true);
 
 -- read fresh: spill() -> int
--- With so little memory it needs a temporary file beside the tables. It leaves neither rows nor log behind.
+-- After `little_memory` this needs a temporary file beside the tables, which fails on a full disk. Writes no rows and
+-- no WAL.
 SELECT count(*)::int FROM generate_series(1, 40000);

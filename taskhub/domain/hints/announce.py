@@ -1,10 +1,10 @@
-"""Announces committed changes: one small transaction for as many hints as are waiting.
+"""Sends the hints of committed changes: one small transaction for all hints that are waiting.
 
 Postgres lets one transaction with a NOTIFY commit at a time, and holds the others until its fsync is done. Inside the
 durable transactions, notifications limited all commits together to the disk's fsync rate (measured: 320 creations a
 second instead of over 1,000). So the hint follows the commit, from a thread of its own, in a transaction that does not
-wait for the disk. A process that dies in between loses only the hint: the wake-up job, the sweep and every waiter's own
-look every few seconds find the change.
+wait for the disk. A process that dies in between loses only the hint: the wake-up job, the sweep, or the waiter itself,
+which looks again every few seconds, finds the change.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from taskhub.store import statements
 logger = logging.getLogger(__name__)
 
 BATCH = 50
-"""Hints in one notification: far below its 8,000 bytes. Each listener wakes once for all of them."""
+"""Most hints in one NOTIFY: far below its limit of 8,000 bytes. Each listener wakes once for all of them."""
 
 PAUSE_SECONDS = 0.001
-"""Between two notifications. Each wakes a thread in every process: under load, this pause, too short to notice, lets
-more hints share one."""
+"""Least time between two notifications. Each one wakes a thread in every process; under load, the pause lets more hints
+share one."""
 
 _NOTIFY = statements.none("notify")
 NOTIFY_SOON = statements.none("notify_soon")
@@ -44,20 +44,20 @@ _starting = threading.Lock()
 
 
 def announce(*task_ids: int) -> None:
-    """Tell everybody to look at the tasks again, once the running transaction (if any) commits."""
+    """Send hints for the tasks from the hint thread, once the running transaction (if any) commits."""
     if task_ids:
         transaction.on_commit(lambda: _enqueue(task_ids))
 
 
 def notify(*hints: Hint) -> None:
-    """Send hints with the commit of the running transaction, which then waits for other commits that notify: only for
-    rare actions of people."""
+    """Send hints with the commit of the running transaction. That commit then waits for all other commits with a
+    NOTIFY: only for rare changes."""
     _NOTIFY(channel=HINT_CHANNEL, hints=encode(*hints))
 
 
 def announce_created(created: Sequence[TaskHint]) -> None:
-    """Wake the workers for new tasks once the running transaction (if any) commits. From this thread: a task waits for
-    its worker, and handing over to the announcing thread would take longest."""
+    """Wake the workers for new tasks, once the running transaction (if any) commits. Sent from the calling thread:
+    handing over to the hint thread would delay the tasks, which wait for a worker."""
     if created:
         transaction.on_commit(lambda: _send_now(created))
 
@@ -83,7 +83,7 @@ def _enqueue(task_ids: tuple[int, ...]) -> None:
 
 
 def flush(seconds: float = 2.0) -> None:
-    """Wait until the hints announced so far are sent, at most `seconds`: for a process that ends."""
+    """Wait until the hints announced so far are sent, at most `seconds`. For a process that is about to end."""
     with _queue.all_tasks_done:
         _queue.all_tasks_done.wait_for(lambda: not _queue.unfinished_tasks, seconds)
 
@@ -106,7 +106,7 @@ def _work() -> None:
 
 
 def _tell(task_ids: set[int]) -> None:
-    """Notify of these tasks on the thread's own connection. Never raises: the next ones may get through."""
+    """Send hints for these tasks on this thread's own connection. Never raises, so that the thread goes on."""
     try:
         if connection.connection is None or connection.connection.waits_for_disk:  # a new connection
             _WAIT_FOR_NO_DISK()

@@ -1,5 +1,5 @@
-"""Counts the news of each tenant that this process has heard. A read that is newer than the last news need not be made
-again for somebody who asks only because of that news."""
+"""Counts the hints of each tenant that this process has received. Data that was read after the last hint need not be
+read again for somebody who asks because of that hint."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _everywhere = 0
 
 
 def heard(tenant_id: int) -> int:
-    """A number that changes with any news of the tenant, or of all tenants. To be taken before reading."""
+    """A number that grows with each hint for the tenant or for all tenants. Take it before you read the data."""
     return _heard[tenant_id] + _everywhere
 
 
 def hear(tenant_id: int | None) -> None:
-    """Count news of the tenant; `None` for news that may be of any tenant. For the event loop only."""
+    """Count a hint for the tenant, or for all tenants if `None`. Call it on the event loop only: it takes no lock."""
     global _everywhere
     if tenant_id is None:
         _everywhere += 1

@@ -1,10 +1,10 @@
--- Hints for listeners. The form: taskhub/store/statements.py.
+-- Statements that send hints. Format of this file: taskhub/store/statements.py.
 
 -- write: notify(channel text, hints text) -> None
 SELECT pg_notify(:channel, :hints);
 
 -- write: notify_soon(channel text, hints text) -> None
--- The setting applies to the commit, which follows at once and does not wait for the disk.
+-- Turns `synchronous_commit` off for this transaction only: its commit does not wait for the disk.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hints);
 
 -- write: wait_for_no_disk() -> None

@@ -2,8 +2,8 @@
 
 An archive is gzipped text. The first line says where it begins and which key sealed it. Then comes a line for each
 seal, `{"seal": [from_xid, to_xid, count, root, previous, signature]}`, followed by its events, each as the exact line
-whose bytes the seal covers. The last line says where the archive ends. Seals are archived whole, so that some events of
-the last one may lie in the next part of the log. These, `ahead`, stay in the database too until that part is archived.
+whose bytes the seal covers. The last line says where the archive ends. Seals are archived whole, so some events of the
+last seal may belong to the next part of the log. These (`ahead`) stay in the database until that part is archived.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from taskhub.store.backend.base import unhurried
 
 SEALS: Final = 500
 EVENTS: Final = 5_000
-"""Seals in one read, and about how many of their events. At most these, or the largest seal, are in memory at once."""
+"""Most seals in one read, and about the most of their events. One read, or one larger seal, is in memory at once."""
 
 LONGEST_LINE: Final = 64 * 1024 * 1024
-"""Bytes of a line that is read from an archive. No event is longer, but the file may come from anybody."""
+"""Most bytes of one line of an archive. No event is longer, but the file may come from anybody."""
 
 FORMAT: Final = 1
 
 
 class Broken(Exception):
-    """The log, or an archive, differs from what was sealed; `problem` says where first."""
+    """The log or an archive differs from its seals. `problem` describes the first fault, `event_id` its event."""
 
     def __init__(self, problem: str, event_id: int | None = None) -> None:
         super().__init__(problem)
@@ -54,7 +54,7 @@ class NotArchived(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StoredSeal:
-    """A seal; without its event ids and leaves where it is only followed."""
+    """A seal as it is stored. `event_ids` and `leaves` are empty where only the chain of seals is checked."""
 
     id: int
     from_xid: int
@@ -68,12 +68,12 @@ class StoredSeal:
 
     @property
     def signed(self) -> bytes:
-        """The bytes under the signature."""
+        """The bytes that the signature covers."""
         return statement(self.from_xid, self.to_xid, self.count, self.root, self.previous)
 
     @property
     def link(self) -> bytes:
-        """The hash by which the next seal names this one."""
+        """The hash by which the next seal refers to this one."""
         return link(self.signed, self.signature)
 
     def check(self, key: Ed25519PublicKey, name: str) -> None:
@@ -86,9 +86,10 @@ class StoredSeal:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What is in archives by now: everything up to the seal that ends at `to_xid`, which `link` names. They hold that
-    many `events` and `seals` since the beginning, the newest event from `until`. `file` is the last archive, with this
-    `sha256`. `ahead` of its events are in the database too; `ahead_digest` is the digest of these."""
+    """The archived beginning of the log, as of one archiving: everything up to the seal that ends at `to_xid` and whose
+    link is `link`. `events` and `seals` count what all archives hold; `until` is the time of the newest event of the
+    last archived part. `file` is the name of the last archive, `sha256` its digest. `ahead` counts the archived events
+    that are in the database too, and `ahead_digest` is their digest."""
 
     to_xid: int
     link: bytes
@@ -101,7 +102,7 @@ class Archived:
     ahead_digest: bytes
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """The record for the event of the archiving."""
+        """The record as signed JSON, for the event `audit.archived`."""
         return {
             "to_xid": self.to_xid,
             "link": self.link.hex(),
@@ -117,7 +118,7 @@ class Archived:
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Archived | None:
-        """The record that an event keeps; `None` unless this key signed exactly this."""
+        """The record from an event's JSON; `None` unless it has a valid signature of this key."""
         try:
             found = cls(
                 to_xid=kept["to_xid"],
@@ -142,8 +143,9 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a valid archive holds: `events` in `seals`, from transaction `from_xid` on and below `to_xid`. `previous`
-    names the last seal of the archive before, `link` its own last seal."""
+    """The contents of a valid archive: `events` events in `seals` seals, at positions from `from_xid` up to, not
+    including, `to_xid`. `previous` is the link of the last seal in the archive before this one, `link` that of its own
+    last seal."""
 
     from_xid: int
     previous: bytes
@@ -162,7 +164,7 @@ class _Part:
     until: datetime | None
 
     def due(self, before: datetime) -> bool:
-        """Whether no more events are written to it, and all that it has are from before that moment."""
+        """Whether no more events are written to the part, and its newest event is from before this moment."""
         return self.closed and self.until is not None and self.until < before
 
 
@@ -183,7 +185,7 @@ _NEWEST = statements.one("newest_archived", _Newest, convert={"archived": statem
 
 
 def due_parts(before: datetime) -> Iterator[str]:
-    """The parts that are closed and have no event from `before` or later, a line for each."""
+    """A line of text for each part that can be archived: one that is closed and has no event from `before` or later."""
     for part in _PARTS():
         if not part.due(before):
             return
@@ -191,10 +193,10 @@ def due_parts(before: datetime) -> Iterator[str]:
 
 
 def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived | None:
-    """Write the oldest part of the log to a file in `directory`, verify the file, and drop the part. `None` if events
-    are still written to the part, or it has some from `before` or later. Raises `NotArchived` when the part is not
-    wholly sealed, `Broken` when it does not fit its seals, `OSError` when the file cannot be written; then nothing was
-    dropped."""
+    """Write the oldest part of the log to a file in `directory`, verify the file, and drop the part. Returns `None` if
+    events are still written to the part, or if it has events from `before` or later. Raises `NotArchived` if the part
+    is not wholly sealed, `Broken` if its events differ from their seals, `OSError` if the file cannot be written; the
+    part is then kept."""
     part = _PARTS()[0]
     if not part.due(before) or part.until is None:
         return None
@@ -239,7 +241,7 @@ def archive_part(directory: Path, *, before: datetime, actor: Actor) -> Archived
 
 
 def newest_archived(key: Ed25519PublicKey) -> Archived | None:
-    """What is in archives, as the log records it. Raises `Broken` where the record was not signed by this key."""
+    """The log's record of the newest archiving, if any. Raises `Broken` if this key did not sign it."""
     found = _NEWEST()
     if found.archived_in is None:
         return None
@@ -265,7 +267,7 @@ def _write(path: Path, key: Ed25519PublicKey, earlier: Archived | None, cut: int
     }
     events = seals = within = 0
     above, reached = start, end
-    # Created anew, and readable by nobody else: it holds what only auditors may read.
+    # A new file that only its owner can read, since it holds events that only auditors may see.
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as raw:
         with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6) as out:
@@ -321,7 +323,7 @@ def _line(out: gzip.GzipFile, text: str) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """Sync the directory, so that the new name survives a crash as the bytes do."""
+    """Sync the directory, so that the renaming of the file survives a crash."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -333,8 +335,8 @@ def read_archive(
     raw: IO[bytes], key: Ed25519PublicKey, report: Callable[[int, int], None] = lambda events, seals: None
 ) -> Contents:
     """Read an archive from beginning to end and compare its events with its seals; needs no database. `report` is
-    called with how many events and seals fit so far. Raises `Broken`, with the line, for an archive that does not fit,
-    is cut off, or was sealed with another key."""
+    called with the number of events and of seals that were checked so far. Raises `Broken`, with the number of the
+    line, for an archive whose events differ from their seals, that is cut off, or that another key sealed."""
     with gzip.GzipFile(fileobj=raw, mode="rb") as file:
         return _Reading(file, key, report).read()
 

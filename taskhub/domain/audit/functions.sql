@@ -1,12 +1,12 @@
--- The record of every change of a task, and the bytes of an event that a seal covers.
+-- Functions of the audit log: events for changes of tasks, the bytes that a seal covers, parts, and moves of the log.
 
--- The state of a task, as events keep it.
+-- The state of a task as an event stores it.
 CREATE OR REPLACE FUNCTION th_shown(state text, message text, epoch int) RETURNS jsonb LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('state', state, 'message', message, 'epoch', epoch)
 $$;
 
--- Digests of what was called: for a task, of the tool's definition as its caller was offered it; for an approval, of
--- the definition that people were shown. `came_along`: answers that came with the call.
+-- The digests that an event stores of a call: of its arguments; of the tool's definition, as offered to the caller (of
+-- a task) or as shown to people (of an approval); of `came_along`, the answers that came with the call.
 CREATE OR REPLACE FUNCTION th_digests(arguments bytea, definition bytea, came_along jsonb DEFAULT NULL) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object(
@@ -14,11 +14,11 @@ LANGUAGE sql STABLE AS $$
         'answers_sha256', encode(sha256(convert_to(came_along::text, 'UTF8')), 'hex')))
 $$;
 
--- History and hints: an event for each changed row, written once for all rows of a statement, because starting an
--- INSERT costs more than a row. `th.who` is the actor; a statement on behalf of several actors names each of them under
--- "tasks", by public id.
+-- Trigger of `task`, for each statement: writes an event for each changed row, and sends hints. All events are written
+-- by one INSERT, since starting an INSERT costs more than a row. The setting `th.who` has the actor as JSON; for a
+-- statement on behalf of several actors, its key "tasks" maps the public id of each task to its actor.
 CREATE OR REPLACE FUNCTION task_record() RETURNS trigger LANGUAGE plpgsql
--- Otherwise a plan made for one row would compare every old row with every new one.
+-- Otherwise a cached plan that was made for one row would compare every old row with every new one.
 SET enable_nestloop = off AS $$
 DECLARE
     who jsonb := coalesce(nullif(current_setting('th.who', true), ''), '{}')::jsonb;
@@ -45,7 +45,7 @@ BEGIN
         CROSS JOIN LATERAL (SELECT CASE
             WHEN n.state = 'working' AND o.state = 'queued' THEN 'task.claimed'
             WHEN n.state = 'input_required' AND o.state <> n.state THEN 'task.asked'
-            -- A queued task whose lease was still held came back from its worker instead.
+            -- With a lease, the task was given back by its worker: that is task.released, below.
             WHEN o.state = 'input_required' AND (n.state = 'working' OR n.state = 'queued' AND o.lease_until IS NULL)
                 THEN 'task.answered'
             WHEN n.state = 'queued' AND o.state <> n.state THEN 'task.released'
@@ -54,11 +54,11 @@ BEGIN
             END) AS news(verb)
         WHERE verb IS NOT NULL ORDER BY n.id;
     END IF;
-    -- The application announces its own changes right after the commit (domain/hints/announce.py): a NOTIFY inside
-    -- would make every commit wait for the fsync of every other. Changes made otherwise, by psql or the sweep, are
-    -- announced here.
+    -- Python sends the hints of its changes right after the commit (domain/hints/announce.py), since with a NOTIFY
+    -- inside the transaction every commit would wait for the fsync of every other. Hints of other changes, by psql or
+    -- the sweep, are sent here.
     IF current_setting('th.hints', true) IS DISTINCT FROM 'app' THEN
-        -- From the changed rows: a join with the table would read all of it, without nested loops.
+        -- Made from the transition table: a join with `task` would read all of it, since nested loops are off.
         IF TG_OP = 'INSERT' THEN
             PERFORM pg_notify('taskhub', th_hint(ROW(t.*)::task)) FROM new_tasks t;
         ELSE
@@ -69,7 +69,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A write that came too late leaves an event and nothing else.
+-- Records a refused write under an old epoch: of a worker that had lost the task.
 CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text) RETURNS void LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, after)
     SELECT t.tenant_id, t.id, 'task.write.stale', coalesce(th_who('name'), session_user),
@@ -78,8 +78,8 @@ CREATE OR REPLACE FUNCTION th_record_stale(p_id bigint, p_epoch int, p_what text
     FROM task t WHERE t.id = p_id
 $$;
 
--- An event as a line of text, whose bytes a seal covers and an archive keeps. Versioned: for a new column there is a
--- new function. STABLE, as the functions it calls are, or it would not be inlined: it is computed for every event.
+-- An event as a line of text, whose bytes a seal covers and an archive keeps. Never to be changed: a new column needs a
+-- new function. STABLE like the functions that it calls, so that Postgres inlines it: it runs for every event.
 CREATE OR REPLACE FUNCTION event_line(e event) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_array(
         e.id, e.tenant_id, e.task_id, e.task_version, e.action, e.actor, e.door, e.address, e.context_id,
@@ -92,7 +92,7 @@ CREATE OR REPLACE FUNCTION event_digest(e event) RETURNS bytea LANGUAGE sql STAB
         e.user_id, e.target, e.reason, e.before, e.after, extract(epoch FROM e.at), e.xid)::text, 'UTF8'))
 $$;
 
--- The parts of the log, oldest first; a part has the ids from `from_id` on and below `to_id`.
+-- The partitions of `event`, called parts, oldest first. A part has the ids in `[from_id, to_id)`.
 CREATE OR REPLACE FUNCTION event_parts() RETURNS TABLE (name text, from_id bigint, to_id bigint)
 LANGUAGE sql STABLE AS $$
     SELECT c.relname::text, coalesce(substring(bound FROM $x$FROM \('?(-?\d+)$x$)::bigint, -9223372036854775808),
@@ -102,15 +102,16 @@ LANGUAGE sql STABLE AS $$
     WHERE i.inhparent = 'event'::regclass ORDER BY 2
 $$;
 
--- A trigger against TRUNCATE of the table does not guard its parts.
+-- Refuses TRUNCATE of a part, for which the trigger of `event` itself does not fire.
 CREATE OR REPLACE FUNCTION event_part_guard(part text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('CREATE OR REPLACE TRIGGER event_no_truncate BEFORE TRUNCATE ON %I'
                    ' FOR EACH STATEMENT EXECUTE FUNCTION append_only()', part);
 END $$;
 
--- Makes two parts of `size` ids above the one that is written to, ahead of their use. At the first run of a month, if
--- that part has at least `fewest` events, further events go to the next part. Returns the name of that part.
+-- Creates parts of `size` ids ahead of their use, until there are two above the part that is written to. If the latter
+-- has events from an earlier month, and at least `fewest` of them, lets further events go to the next part and returns
+-- its name; else returns NULL.
 CREATE OR REPLACE FUNCTION event_part_turn(size bigint, fewest bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     last bigint;
@@ -126,12 +127,13 @@ BEGIN
         made := 'event_' || substring(top.name FROM '\d+$')::int + 1;
         EXECUTE format('CREATE TABLE %I (LIKE event INCLUDING DEFAULTS)', made);
         PERFORM event_part_guard(made);
-        -- Unlike PARTITION OF, this lets others write meanwhile.
+        -- Unlike CREATE TABLE with PARTITION OF, ATTACH PARTITION does not block writes to `event`.
         EXECUTE format('ALTER TABLE event ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', made, top.to_id,
                        top.to_id + size);
     END LOOP;
     SELECT p.* INTO part FROM event_parts() p WHERE last >= p.from_id AND last < p.to_id;
-    -- Not twice in a month. Never close to the end, where the next id may be above it already and would be used again.
+    -- At most once a month. Not near the end of the part: there the sequence may have passed into the next part
+    -- meanwhile, and setval would let ids be used again.
     IF last < part.to_id - size / 100 AND EXISTS (
         SELECT 1 FROM (SELECT e.id, e.at FROM event e WHERE e.id >= part.from_id ORDER BY e.id LIMIT 1) AS first
         WHERE last - first.id >= fewest - 1
@@ -143,8 +145,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Drops the oldest part, whose events are in an archive, and the seals that are there too. The last of these seals
--- stays, for the next one to be linked to.
+-- Drops the oldest part, whose events are archived, and deletes the archived seals, except for the last one, to which
+-- the next seal is linked. Raises TH008 for any other part, and while events are written to it.
 CREATE OR REPLACE FUNCTION event_part_drop(part text, sealed_below bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     oldest record;
@@ -158,7 +160,7 @@ BEGIN
     EXECUTE format('DROP TABLE %I', part);
 END $$;
 
--- Seals can be deleted once the log records that an archive has them, and not before.
+-- Trigger of `seal`: refuses to delete seals that are not archived according to the log, and the last archived one.
 CREATE OR REPLACE FUNCTION seal_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (SELECT max(to_xid) FROM gone) >= (SELECT coalesce(max((e.after ->> 'to_xid')::bigint), 0) FROM event e
@@ -168,8 +170,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Which cluster this is: `initdb` and `pg_upgrade` make another, a copy of the files is the same one. Empty where the
--- provider does not allow the question.
+-- The system identifier of the Postgres cluster. `initdb` and `pg_upgrade` make a new one; a copy of the data directory
+-- keeps it. Empty if the role may not call pg_control_system().
 CREATE OR REPLACE FUNCTION cluster() RETURNS text LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT c.system_identifier FROM pg_control_system() c)::text;
@@ -177,17 +179,18 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN '';
 END $$;
 
--- An event's place in the log is the id of its transaction, plus, since the database was moved into a cluster whose ids
--- began anew, a shift. The column's default holds the shift, so that a dump includes it.
+-- The shift in an event's position (event.xid), which is the id of its transaction plus the shift. 0 until the database
+-- is moved into a cluster whose transaction ids begin anew. The column's default holds it, so that a dump includes it.
 CREATE OR REPLACE FUNCTION event_shift() RETURNS bigint LANGUAGE sql STABLE AS $$
     SELECT coalesce(substring(pg_get_expr(d.adbin, d.adrelid) FROM $x$\+ '(\d+)'$x$)::bigint, 0)
     FROM pg_attribute a JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
     WHERE a.attrelid = 'event'::regclass AND a.attname = 'xid'
 $$;
 
--- After a move: further events get places behind all that was sealed or written in the cluster before. So do `late`
--- events, which were written here with places that are sealed already; only their places change, and no seal has
--- covered them yet. Events with ids up to `top` were there before the move.
+-- Raises the shift after a move, so that further events get positions behind all events of the old cluster. Also moves
+-- the `late` events: those that were written in the new cluster at positions below `sealed_to`. Only their positions
+-- change, and no seal covers them yet. Events with ids up to `top` were written in the old cluster. Returns the new
+-- shift, and number, first id and last id of the late events.
 CREATE OR REPLACE FUNCTION event_moved(sealed_to bigint, top bigint)
 RETURNS TABLE (shift bigint, late bigint, first bigint, last bigint) LANGUAGE plpgsql AS $$
 DECLARE

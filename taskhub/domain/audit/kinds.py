@@ -1,5 +1,5 @@
-"""Every event of the audit log and its fields. `docs/dev/events.md` is made from here, `record_event` warns of an event
-that is not as described here, and a test drives the database through all that triggers and functions record.
+"""Every event of the audit log and its fields. `docs/dev/events.md` is generated from this module, `record_event` warns
+of an event that differs from its description here, and a test checks the events of triggers and database functions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 class Shape(NamedTuple):
     """What an event says, and the names of the fields of its `before` and `after`. A field with `?` may be missing; `*`
-    stands for any fields that differ."""
+    stands for whichever fields were changed."""
 
     says: str
     before: str = ""
@@ -22,7 +22,7 @@ _VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
-    # tasks: by a trigger, for every change
+    # tasks: changes of the state are recorded by a trigger
     "task.created": Shape(
         "A call became a task.", after=f"{_TASK} arguments_sha256? definition_sha256? answers_sha256?"
     ),
@@ -40,7 +40,7 @@ EVENTS: Final[dict[str, Shape]] = {
         "A worker that had lost the task wrote, and nothing changed.", after="write epoch current state"
     ),
     "task.deleted": Shape("The client wants the task forgotten (SEP-1686); it stays in the console.", after="task"),
-    # questions: by the function that stores the answer
+    # questions: recorded by the database function that stores the answer
     "question.approve": Shape("A person approved the call.", after=_VERDICT),
     "question.reject": Shape("A person rejected the call.", after=_VERDICT),
     "question.accept": Shape("A form was filled in, or a page visited.", after=_VERDICT),
@@ -122,7 +122,7 @@ EVENTS: Final[dict[str, Shape]] = {
 
 
 def unlike(action: str, before: Collection[str] | None, after: Collection[str] | None) -> str:
-    """How an event with these fields differs from its description above; empty if it does not."""
+    """Text that says how an event with these fields differs from its `Shape` in `EVENTS`; empty if it does not."""
     shape = EVENTS.get(action)
     if shape is None:
         return f"no event is called {action}"

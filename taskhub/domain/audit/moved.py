@@ -1,8 +1,8 @@
-"""The log goes on in another cluster: after a restore from a dump, or an upgrade that made a new one.
+"""Continues the audit log in another Postgres cluster, after a restore from a dump or an upgrade with a new cluster.
 
-A seal covers a range of transaction ids, and a new cluster counts them from the beginning. So events that are written
-after the move get places that are shifted: the id in the new cluster, plus a number. The move is recorded by an event,
-signed like a mark; the default of `event.xid` adds the number.
+A seal covers a range of transaction ids, and a new cluster counts them from the beginning. So an event that is written
+after the move gets a shifted position: its transaction id in the new cluster plus a number, which the default of
+`event.xid` adds. An event with a signature records the move.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from taskhub.store.backend.base import unhurried
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A move of the log into `cluster`, from `before` if that is known. Everything below `sealed_to` was sealed then.
-    From then on an event's place is its transaction's id plus `shift`. `late` events, with ids from `first` to `last`,
-    had been written in the new cluster before the move, with places that were sealed already, and got new ones."""
+    """A move of the log into `cluster`, from the cluster `before` (empty if unknown). At the move, all positions below
+    `sealed_to` were sealed. An event after the move has its transaction id plus `shift` as its position. `late` counts
+    events that had been written in the new cluster before the move was recorded, at sealed positions; they have ids
+    from `first` to `last` and got new positions."""
 
     cluster: str
     before: str
@@ -39,12 +40,12 @@ class Moved:
     last: int | None
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """The record for the event of the move."""
+        """The record as signed JSON, for the event `audit.moved`."""
         return {**asdict(self), "signature": key.sign(self._statement()).hex()}
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Moved | None:
-        """The record that an event keeps; `None` unless this key signed exactly this."""
+        """The record from an event's JSON; `None` unless it has a valid signature of this key."""
         try:
             found = cls(**{name: value for name, value in kept.items() if name != "signature"})
             key.verify(bytes.fromhex(kept["signature"]), found._statement())
@@ -68,10 +69,11 @@ _MOVE = statements.one("move_events", _Shifted)
 
 
 def move_log(*, cluster: str, before: str, sealed_to: int, top: int, actor: Actor) -> Moved:
-    """Let the log go on in this `cluster`, behind all that is sealed, and record that, in one transaction. `sealed_to`
-    and `top`, the newest id in a seal, are from a verification that has just found the log intact.
+    """Continue the log in this `cluster`, at positions behind all seals, and record the move, in one transaction.
+    `sealed_to` is the end of the last seal, `top` the newest event id in a seal; both come from a verification that has
+    just found the log intact.
 
-    Raises `Refused` while something is being sealed."""
+    Raises `Refused` while a worker is sealing."""
     key = signing_key()
     with unhurried(connection), transaction.atomic():
         TAKE_TIME()

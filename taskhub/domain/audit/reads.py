@@ -1,8 +1,7 @@
-"""The audit log as people read it: pages by key, one event, exports, and how far it is sealed.
+"""The audit log as people read it: pages by keyset, one event, exports, and how far it is sealed.
 
-The log only grows, so no read here may grow with it: a page walks the index from its cursor,
-a moment in time is found by bisection over the ids, and conditions that no index answers look
-at `WINDOW` events at a time and say where they stopped.
+The log only grows, so the cost of a read must not grow with it: a page walks the index from its cursor, a time is found
+by bisection over the ids, and a search that no index answers reads `WINDOW` events at a time and says where it stopped.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from taskhub.store.models import Task
 
 PAGE_ROWS = 50
 WINDOW = 8_000
-"""Events looked at for one page when no index answers the question."""
+"""Most events that are searched for one page when no index answers the filter."""
 
 EXPORT_ROWS = 100_000
 """Most events in one export."""
 
 _CHUNK = 1_000
 _SKEW = timedelta(minutes=10)
-"""Ids and times grow together, but for running transactions (10 seconds at most) and clocks that are set back. After a
-clock was set back by more than this, a search between two moments may miss events of the repeated time."""
+"""Tolerance when a time is looked up by bisection over ids. Ids and times grow together, except for concurrent
+transactions (10 seconds at most) and after a clock was set back: if by more than this, a search may miss events."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events to show. `action` is an exact name, or a category such as `task`; `task` is the public id or, for a
-    purged task, its number; `actor` a part of the name; `address` its beginning; `text` a part of target, reason,
-    before or after.
+    """Which events to show. `action` is an exact name, or a category such as `task`; `task` is a public id or, for a
+    purged task, its number; `actor` is a part of the actor's name; `address` is a prefix; `text` is a part of target,
+    reason, before or after.
     """
 
     action: str = ""
@@ -50,7 +49,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class ArchivedLog:
-    """The events since the beginning that are in archives alone: how many, and the time of the newest."""
+    """The archived beginning of the log: the number of events, and the newest time in the last archived part."""
 
     until: datetime
     events: int
@@ -94,8 +93,8 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Newest first. `older` and `newer` are cursors (event ids) or `None`. `searched_to` is set
-    when the search stopped at `WINDOW` events: `older` goes on from there.
+    """A page of events, newest first. `older` and `newer` are cursors (event ids), or `None`. `searched_to` is the time
+    at which a search stopped after `WINDOW` events; `older` continues from there.
     """
 
     rows: tuple[EventRow, ...]
@@ -106,7 +105,7 @@ class EventPage:
 
 @dataclass(frozen=True, slots=True)
 class SealStatus:
-    """Up to where the tenant's events are sealed, when they were last verified, and when last in full.
+    """The tenant's newest sealed event, and when events were last sealed, last verified, and last verified in full.
 
     `waiting` counts events that no seal covers yet, up to 1,000.
     """
@@ -151,7 +150,7 @@ _ARCHIVED = statements.maybe("archived_last", ArchivedLog)
 def event_page(
     tenant_id: int, wanted: EventFilter, *, before: int | None = None, after: int | None = None, limit: int = PAGE_ROWS
 ) -> EventPage:
-    """The page older than `before`, or newer than `after`, or the newest."""
+    """The page of events older than `before`, or newer than `after`; without both, the newest page."""
     ascending = after is not None and before is None
     bounds = _bounds(tenant_id, wanted)
     if bounds is None:
@@ -179,7 +178,7 @@ def event_page(
 
 
 def count_newer(tenant_id: int, wanted: EventFilter, after: int, limit: int = 99) -> int:
-    """How many events above `after` match, up to `limit` + 1."""
+    """The number of matching events with ids above `after`; counting stops at `limit` + 1."""
     bounds = _bounds(tenant_id, wanted)
     if bounds is None:
         return 0
@@ -187,17 +186,17 @@ def count_newer(tenant_id: int, wanted: EventFilter, after: int, limit: int = 99
 
 
 def event_by_id(tenant_id: int, event_id: int) -> EventRow | None:
-    """One event of the tenant."""
+    """The event of the tenant with this id; `None` if there is none."""
     return _BY_ID(tenant=tenant_id, event=event_id)
 
 
 def newest_event_id(tenant_id: int) -> int:
-    """The tenant's newest event, 0 when there is none."""
+    """The id of the tenant's newest event; 0 if there is none."""
     return _NEWEST(tenant=tenant_id) or 0
 
 
 def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterator[EventRow]:
-    """Newest first, from `up_to` down: events written after the export began are not in it.
+    """Yield matching events, newest first, from the id `up_to` down, without those written after the export began.
 
     Yields up to `EXPORT_ROWS` + 1 rows, so that the caller knows whether it has to cut. Each
     statement reads a bounded part; no cursor or transaction stays open between them.
@@ -213,22 +212,22 @@ def export_events(tenant_id: int, wanted: EventFilter, *, up_to: int) -> Iterato
 
 
 def known_actions(tenant_id: int) -> tuple[str, ...]:
-    """Every action in the tenant's log: one index step for each, however long the log."""
+    """Every action in the tenant's log, sorted. Costs one index step for each, however long the log is."""
     return tuple(_ACTIONS(tenant=tenant_id))
 
 
 def seal_status(tenant_id: int) -> SealStatus:
-    """Up to where the tenant's log is sealed, and the latest verification on record."""
+    """How far the tenant's log is sealed, and the latest verification on record."""
     return _SEALED(tenant=tenant_id)
 
 
 def archived_log() -> ArchivedLog | None:
-    """The beginning of the log that is in archives, as the log records it; `None` for none."""
+    """The log's record of what is archived; `None` if nothing is."""
     return _ARCHIVED()
 
 
 def verifications() -> Verifications:
-    """When the log was verified, as the log records it."""
+    """The log's record of its last verifications."""
     return _VERIFICATIONS()
 
 
@@ -263,8 +262,8 @@ def _rows(tenant_id: int, wanted: EventFilter, low: int, high: int, limit: int, 
 
 
 def _conditions(tenant_id: int, wanted: EventFilter) -> dict[str, object] | None:
-    """The conditions for the statements, `None` for those that are not set; `None` altogether when nothing can
-    match."""
+    """The parameters of the search statements; a parameter is `None` if its condition is not set. Returns `None` if no
+    event can match."""
     task_id = _task_id(tenant_id, wanted.task) if wanted.task else None
     if wanted.task and task_id is None:
         return None

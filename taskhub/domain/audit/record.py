@@ -19,9 +19,9 @@ def record_event(
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> int:
-    """Add one event and return its id. To be called in the transaction of the change that it records, so that there is
-    never one without the other. Warns of an event that is not as described in `kinds.py`: an error in tests, but
-    elsewhere no reason to lose the event.
+    """Add one event and return its id. Call it in the transaction of the change that it records, so that neither is
+    committed without the other. Warns of an event that differs from its description in `kinds.py`. Tests turn the
+    warning into an error; elsewhere the event is written all the same.
     """
     if problem := unlike(action, before, after):
         warnings.warn(problem, stacklevel=2)
@@ -42,8 +42,8 @@ def record_event(
 
 
 def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: int, actor: Actor) -> int:
-    """Record that somebody takes events up to the id `up_to` away. Before the first byte leaves, so that an export that
-    is broken off is on record too.
+    """Record an export of the events up to the id `up_to`; returns the id of the new event. Call it before the first
+    byte is sent, so that an aborted export is on record too.
     """
     return record_event(
         "audit.exported", tenant_id=tenant_id, target=form, actor=actor, after={"query": query, "up_to": up_to}
@@ -51,8 +51,8 @@ def record_export(*, tenant_id: int, form: str, query: dict[str, str], up_to: in
 
 
 def record_denial(*, tenant_id: int, what: str, lacking: str, actor: Actor) -> int:
-    """Record that a known caller asked for `what`, and lacked the permission or scope `lacking`."""
-    shown = what.replace("\0", "\ufffd")[:200]  # an address may hold U+0000, which text in the database may not
+    """Record that an authenticated caller asked for `what` without the permission or scope `lacking`."""
+    shown = what.replace("\0", "\ufffd")[:200]  # a URL path may hold U+0000, which Postgres text may not
     return record_event("access.denied", tenant_id=tenant_id, target=shown, actor=actor, after={"lacking": lacking})
 
 
@@ -67,8 +67,9 @@ def record_verification(
     seconds: float | None = None,
     mark: dict[str, Any] | None = None,
 ) -> int:
-    """Record that the events were compared with their seals, the result and how long it took; the audit page shows the
-    latest. The next verification goes on from `mark`. The event concerns every tenant and belongs to none.
+    """Record a verification of the audit log, with its result and duration; returns the id of the event. The audit page
+    shows the latest one. The next incremental verification continues from `mark`. The event belongs to no tenant, since
+    it concerns all.
     """
     after: dict[str, Any] = {"ok": ok, "events": events, "seals": seals, "problem": problem, "full": full}
     more = {"seconds": None if seconds is None else round(seconds, 3), "mark": mark}

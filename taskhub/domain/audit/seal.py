@@ -1,8 +1,8 @@
-"""The sealer: turns committed events into signed, linked statements, off the hot path.
+"""The sealer: seals committed events in the background. A seal is a signed statement, linked to the seal before.
 
-A seal covers whole transactions: all events whose place lies in `[from_xid, to_xid)`. The place is the id of the
-transaction, shifted after a move into another cluster (see `moved.py`). No event below `pg_snapshot_xmin` can still
-appear, so a seal is complete when it is made.
+A seal covers whole transactions: all events with a position (`event.xid`) in `[from_xid, to_xid)`. The position is the
+id of the transaction, shifted after a move into another cluster (see `moved.py`). No event can still appear below
+`pg_snapshot_xmin`, so a seal is complete when it is made.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from taskhub.store.models import Seal
 
 BATCH = 5_000
 BEGINNING, END = -(2**63), 2**63 - 1
-_LOCK = 0x7468_7365  # "thse": one sealer at a time
+_LOCK = 0x7468_7365  # the key of the advisory lock, "thse" in ASCII: one sealer at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Events as a seal covers them: the ids as the text of an array, the digests concatenated; `None` without
-    events."""
+    """Events as a seal covers them. `event_ids` is the text of a Postgres array, `digests` the concatenated SHA-256
+    digests; both are `None` if there are no events."""
 
     count: int
     event_ids: str | None
@@ -68,18 +68,18 @@ def merkle_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def statement(from_xid: int, to_xid: int, count: int, root: bytes, previous: bytes) -> bytes:
-    """The bytes that are signed."""
+    """The bytes of a seal that are signed."""
     return b"taskhub.seal.v1\n%d\n%d\n%d\n" % (from_xid, to_xid, count) + root + previous
 
 
 def lock_sealing() -> bool:
-    """Keep others from sealing until this transaction ends. `False` when somebody is sealing."""
+    """Take the lock for sealing until this transaction ends. Returns `False` if another process has it."""
     return _TRY(lock=_LOCK)
 
 
 def seal_events() -> int:
-    """Seal what has committed since the last seal; returns how many events. 0 when there is nothing new, or another
-    sealer is at work."""
+    """Make one seal over events that were committed since the last seal, about `BATCH` at most. Returns the number of
+    its events: 0 if there is nothing to seal, or another process is sealing."""
     with transaction.atomic():
         if not lock_sealing():
             return 0
@@ -87,8 +87,8 @@ def seal_events() -> int:
         end = safe
         beyond = _BEYOND(from_xid=start, to_xid=safe, most=BATCH)
         if beyond is not None:
-            # More than BATCH events wait, and `beyond` is the transaction of the first too many: the seal ends before
-            # it. A single transaction of more than BATCH events is sealed whole.
+            # More than BATCH events wait, and `beyond` is the transaction of the first event after BATCH: the seal ends
+            # before that transaction. If it is the first of all, it is sealed whole, however many events it has.
             end = beyond + 1 if _FIRST(from_xid=start) == beyond else beyond
         found = LEAVES(from_xid=start, to_xid=end, from_id=BEGINNING, to_id=END)
         if found.digests is None:
@@ -117,5 +117,5 @@ def seal_events() -> int:
 
 
 def link(signed: bytes, signature: bytes) -> bytes:
-    """The hash by which the next seal names this one. It stands for all seals before as well."""
+    """The hash by which the next seal refers to this one. It covers all earlier seals too, by the link in `signed`."""
     return hashlib.sha256(signed + signature).digest()

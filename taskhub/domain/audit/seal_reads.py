@@ -1,5 +1,5 @@
-"""Whether events get their seals, and whether the log is still in its cluster: as far as the database can tell at once,
-without reading events again."""
+"""Quick checks of the audit log, without reading its events: whether new events are being sealed, and whether the
+database is still in the same Postgres cluster."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOVED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SealState:
-    """Where the log stands now. Positions are places of events: the id of the transaction, shifted after a move.
+    """The state of sealing now. A position is the id of an event's transaction, shifted after a move (`event.xid`).
 
-    It is in `cluster`, and was in `known_in` when it was last verified or moved; either is empty where it is unknown.
-    Everything below `sealed_to` is sealed. The next transaction gets `at_xid`, the oldest that is running has
-    `open_xid`. `farthest` is the event with the highest place; `waiting` the oldest event without a seal, for `waited`
-    seconds now."""
+    The log is in `cluster`; at its last verification or move it was in `known_in`. Either is empty if unknown. All
+    positions below `sealed_to` are sealed. `at_xid` is the position of the next transaction, `open_xid` that of the
+    oldest running one. `farthest_…` is the event with the highest position; `waiting_…` is the oldest event without a
+    seal, which has waited for `waited` seconds. `workers` counts the live workers."""
 
     cluster: str
     known_in: str
@@ -45,8 +45,8 @@ seal_state = statements.one("seal_state", SealState)
 
 
 def misplaced(state: SealState, known_in: str) -> str:
-    """Why new events cannot be sealed, or why the log is in another cluster than `known_in`; empty where the log is in
-    its place."""
+    """Text that says why the log seems to be in another cluster than `known_in`, or why new events get positions that
+    are sealed already; empty if neither is so."""
     found = []
     if state.cluster and known_in and state.cluster != known_in:
         found.append(
@@ -62,7 +62,7 @@ def misplaced(state: SealState, known_in: str) -> str:
 
 
 def unsealed(state: SealState) -> str:
-    """Why events lack a seal although the log is in its place; empty while none has waited for too long."""
+    """Text that says why events lack a seal, other than by a move; empty while no event has waited for too long."""
     if state.farthest_xid >= state.at_xid:
         return (
             f"event {state.farthest_id} has the transaction id {state.farthest_xid}, and the cluster is only at"

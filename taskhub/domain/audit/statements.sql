@@ -1,4 +1,4 @@
--- The audit log: read by people, sealed and verified. The form: taskhub/store/statements.py.
+-- Statements of the audit log: reads, seals, verification, archives. Format of this file: taskhub/store/statements.py.
 
 /* fragment: event_columns
 e.id, e.at, e.action, e.actor, e.door, e.address, e.task_id, t.public_id AS task_public_id, e.target, e.reason,
@@ -14,7 +14,7 @@ LEFT JOIN auth_context AS c ON c.id = e.context_id AND c.tenant_id = e.tenant_id
 e.tenant_id = :tenant AND e.id >= :low AND e.id < :high
 */
 
--- `category`, `actor`, `address` and `text` are patterns.
+-- `category`, `actor`, `address` and `text` are patterns for LIKE.
 /* fragment: event_fits
 (:action IS NULL OR e.action = :action)
     AND (:category IS NULL OR e.action LIKE :category)
@@ -64,7 +64,7 @@ ORDER BY e.id ASC LIMIT :most;
 SELECT e.id, e.at FROM event AS e WHERE {event_reach} ORDER BY e.id DESC LIMIT 1 OFFSET :looked_at - 1;
 
 -- read fresh: first_event_id_at(tenant bigint, moment timestamptz) -> int
--- By bisection: there is no index on time.
+-- Bisects over the ids, since there is no index on time.
 WITH RECURSIVE search (lo, hi) AS (
     SELECT min(e.id), max(e.id) + 1 FROM event AS e WHERE e.tenant_id = :tenant
     UNION ALL
@@ -104,15 +104,15 @@ SELECT action FROM step WHERE action IS NOT NULL LIMIT 200;
 e.id, e.at, e.actor, e.after ->> 'ok' AS ok
 */
 
--- Earlier releases made full verifications only, and did not say so.
+-- A record without `full` is of a release that made full verifications only.
 /* fragment: read_in_full
 e.after ->> 'ok' = 'true' AND coalesce(e.after ->> 'full', 'true') = 'true'
 */
 
 -- read fresh: seal_status(tenant bigint) -> SealStatus
--- `covered` goes from the seal's own last event downwards: a sealer that stopped long ago must not make this walk
--- through everything that came since. `verified` takes one index step for each place; OR would leave the index and
--- search the whole log.
+-- `covered` walks downwards from the last event of the last seal: from the newest event it would read everything since
+-- then, if the sealer stopped long ago. `verified` looks at the tenant's events and at those of no tenant apart, an
+-- index step for each: with OR, Postgres would search the whole log.
 WITH last AS (
     SELECT s.to_xid, s.at, (SELECT max(id) FROM unnest(s.event_ids) AS ids (id)) AS top
     FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1
@@ -181,7 +181,8 @@ FROM (SELECT {newest_archive}) AS a;
 SELECT pg_try_advisory_xact_lock(:lock);
 
 -- write: sealable() -> tuple[int, int]
--- From which transaction on to seal, and below which: no event below the snapshot's xmin can still appear.
+-- The positions to seal, from the end of the last seal up to, not including, the snapshot's xmin: no event can still
+-- appear below xmin.
 SELECT coalesce((SELECT max(s.to_xid) FROM seal AS s), 0),
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint + event_shift();
 
@@ -201,8 +202,8 @@ e.id, e.after -> 'mark' AS mark FROM event AS e
 */
 
 -- read fresh: seal_state() -> SealState
--- `at_xid`: the id of the next transaction; `open_xid`: of the oldest that is running. The oldest event without a seal
--- stands for all of them.
+-- `at_xid` is the position of the next transaction, `open_xid` that of the oldest running one, `waiting` the oldest
+-- event without a seal.
 WITH last AS (SELECT s.to_xid, s.at FROM seal AS s ORDER BY s.to_xid DESC LIMIT 1),
 waiting AS (
     SELECT e.xid, e.at FROM event AS e
@@ -235,7 +236,7 @@ SELECT cluster() AS cluster,
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;
 
 -- read: event_leaves(from_xid bigint, to_xid bigint, from_id bigint, to_id bigint) -> Leaves
--- In one row, which costs the reader less than thousands of rows.
+-- In one row, which is faster to read than thousands of rows.
 SELECT count(*) AS count, array_agg(e.id ORDER BY e.xid, e.id)::text AS event_ids,
        string_agg(event_digest(e), '' ORDER BY e.xid, e.id) AS digests
 FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id >= :from_id AND e.id <= :to_id;
@@ -249,7 +250,7 @@ VALUES (:from_xid, :to_xid, :count, :event_ids, :leaves, :root, :previous, :sign
 -- Verification
 
 -- read fresh: verified_before() -> _Before
--- The mark is signed, other records are not: so every failure counts, whatever was written after it.
+-- Only the mark is signed. A success without a mark may be forged, so a failure counts even if a success follows.
 WITH marked AS (SELECT {newest_mark}),
 archived AS (SELECT {newest_archive}),
 moved AS (SELECT {newest_move}),
@@ -268,7 +269,7 @@ SELECT clock_timestamp() AS now, (SELECT id FROM marked) AS event_id, (SELECT ma
        coalesce((SELECT (after ->> 'seconds')::float8 FROM timed), 0) AS timed_seconds;
 
 -- read: sealed_above(above bigint) -> tuple[int, int]
--- How many events in how many seals.
+-- The number of events and the number of seals above a position.
 SELECT coalesce(sum(s.count), 0)::bigint, count(*) FROM seal AS s WHERE s.to_xid > :above;
 
 /* fragment: seal_head
@@ -279,7 +280,7 @@ s.id, s.from_xid, s.to_xid, s.count, s.root, s.previous, s.signature
 SELECT {seal_head} FROM seal AS s WHERE s.to_xid > :above AND s.to_xid <= :up_to ORDER BY s.to_xid LIMIT :most;
 
 -- read: seals_with_leaves(above bigint, most int, events bigint) -> list[StoredSeal]
--- At least one; more while the seals before have fewer than `events` together.
+-- At least one seal; further ones while the seals before them have fewer than `events` events together.
 SELECT {seal_head}, s.event_ids, s.leaves
 FROM (
     SELECT s.*, sum(s.count) OVER (ORDER BY s.to_xid) - s.count AS before
@@ -291,7 +292,8 @@ WHERE s.before < :events ORDER BY s.to_xid;
 SELECT e.id, event_digest(e) FROM event AS e WHERE e.xid >= :from_xid AND e.xid < :to_xid AND e.id <= :to_id;
 
 -- read: top_sealed(most int) -> int | None
--- The newest id in a seal. Ids and transactions grow together, but for those that run, so it is in one of the last.
+-- The highest event id in a seal. It is in one of the last seals, since ids and transaction ids grow together, except
+-- for concurrent transactions.
 SELECT max(named.id) FROM (SELECT s.event_ids FROM seal AS s ORDER BY s.to_xid DESC LIMIT :most) AS s
 CROSS JOIN LATERAL unnest(s.event_ids) AS named (id);
 
@@ -309,7 +311,7 @@ FROM (SELECT 1) AS one LEFT JOIN (SELECT {newest_archive}) AS newest ON true;
 SELECT event_part_turn(:size, :fewest);
 
 -- read: event_parts() -> list[_Part]
--- `until`: the time of its last event.
+-- `until` is the time of the part's last event.
 SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) >= p.to_id AS closed,
        (
            SELECT e.at FROM event AS e WHERE e.id >= p.from_id AND e.id < p.to_id ORDER BY e.id DESC LIMIT 1
@@ -317,12 +319,12 @@ SELECT p.name, p.from_id, p.to_id, (SELECT e.last_value FROM event_id_seq AS e) 
 FROM event_parts() AS p ORDER BY p.from_id;
 
 -- read: archive_cut(from_id bigint, to_id bigint) -> int | None
--- The first seal up to which all events of the part are sealed.
+-- The end of the first seal by which all events of the part are sealed; NULL while some are not.
 SELECT min(s.to_xid) FROM seal AS s
 WHERE s.to_xid > (SELECT max(e.xid) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id);
 
 -- read: events_in_part(from_id bigint, to_id bigint, below bigint) -> tuple[int, int]
--- All of them, and those that the archive before has already, which are below that transaction.
+-- The number of events in the part, and of those that the archive before has already, at positions below `below`.
 SELECT count(*), count(*) FILTER (WHERE e.xid < :below) FROM event AS e WHERE e.id >= :from_id AND e.id < :to_id;
 
 -- read: event_lines(from_xid bigint, to_xid bigint) -> list[tuple[int, str]]
@@ -330,7 +332,8 @@ SELECT e.id, event_line(e) FROM event AS e
 WHERE e.xid >= :from_xid AND e.xid < :to_xid ORDER BY e.xid, e.id;
 
 -- write: take_time() -> None
--- A month of seals takes long. Writers of events wait behind a transaction that waits for the table: for 2 s at most.
+-- Deleting a month of seals takes long: no statement timeout. Writers of events queue behind a transaction that waits
+-- for a lock on the table: a lock timeout of 2 s.
 SELECT set_config('statement_timeout', '0', true), set_config('lock_timeout', '2s', true);
 
 -- write: drop_event_part(part text, sealed_below bigint) -> None

@@ -1,11 +1,11 @@
-"""Are the events still those that were sealed?
+"""Verifies the audit log: compares the events with their seals.
 
-A full verification reads every event. An incremental one reads only what was sealed after the last verification that
-found no fault, whose mark says how far it came. The mark is signed with the key of the seals and names the last seal by
-a hash that stands for all seals before it: so these are only followed link by link, and their events are not read
-again.
+A full verification reads every event. An incremental one reads only events that were sealed after the last verification
+that found no fault, whose mark says how far it came. The mark is signed with the key of the seals and has the link of
+the last seal, a hash that covers all seals before it. So of these seals only the links are checked, and their events
+are not read again.
 
-Both are many short reads, each with a snapshot of its own: however long they take, they do not hold up a vacuum.
+Both consist of many short reads, each with its own snapshot, so they do not hold up a vacuum, however long they take.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from taskhub.store import statements
 from taskhub.store.models import Event, Seal
 
 HEADS: Final = 10_000
-"""Seals in one read, where they are only followed."""
+"""Most seals in one read where only their links are checked."""
 
 FULL_SECONDS: Final = 90.0
-"""A verification that takes longer is full only at night, or when that is asked for."""
+"""A verification that would take longer in full is incremental, unless a full one is asked for, as every night."""
 
 EVENT_SECONDS: Final = 5.1e-6
 SEAL_SECONDS: Final = 58e-6
-"""How long reading one of them takes, unless a full verification has measured it here: docs/run/operate.md has the
-measurements."""
+"""Seconds for reading one event or one seal, for the estimate of a duration. The last full verification on this hub
+corrects them. Measurements: docs/run/operate.md."""
 
 Report = Callable[[int, int, float], None]
-"""Called from time to time with how many events and seals were read, and which part of the log is done."""
+"""Called from time to time with the events and seals read so far, and the fraction of the log that is done (0 to 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a verification came that found no fault: `seals` with `events` up to `to_xid`, where `link` names the
-    last seal. It began `at`, in that `cluster`; each of these events has been read since `full_at`.
+    """How far a verification came that found no fault: up to the seal that ends at `to_xid` and whose link is `link`,
+    over `seals` seals with `events` events since the beginning of the log. It began `at`, in `cluster`. Every one of
+    these events has been read since `full_at`, the beginning of the last full verification.
     """
 
     to_xid: int
@@ -60,7 +61,7 @@ class Mark:
     cluster: str
 
     def signed(self, key: Ed25519PrivateKey) -> dict[str, Any]:
-        """The record for the event of the verification."""
+        """The mark as signed JSON, for the event `audit.verified`."""
         return {
             "to_xid": self.to_xid,
             "seals": self.seals,
@@ -74,7 +75,7 @@ class Mark:
 
     @classmethod
     def read(cls, kept: Any, key: Ed25519PublicKey) -> Mark | None:
-        """The mark that an event keeps; `None` unless this key signed exactly this."""
+        """The mark from an event's JSON; `None` unless it has a valid signature of this key."""
         try:
             mark = cls(
                 to_xid=kept["to_xid"],
@@ -101,11 +102,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The result of a verification. `events` in `seals` were read and are intact; events that were read by an `earlier`
-    verification, if this one went on from its mark in event `since`, are not counted. `problem` is empty when
-    everything fits; `event_id` names the first bad event, where there is one. `unproven` says why some events, which
-    should have a seal and have none, are not proven nevertheless. Without either there is a new `mark`. `notice` is for
-    people who are told that all is well; `seconds` is how long reading took."""
+    """The result of a verification. `events` events in `seals` seals were read and are intact; `unsealed` events have
+    no seal yet. `problem` describes the first fault, and `event_id` is its event, if any. `unproven` says why events
+    lack a seal that they should have. If both texts are empty, there is a new `mark`. An incremental verification went
+    on from the mark `earlier`, in event `since`, and does not count the events up to there. `notice` is a warning for
+    people although the log is intact; `seconds` is how long reading took."""
 
     events: int
     seals: int
@@ -123,8 +124,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Whether a verification reads everything, how many `seconds` that is likely to take, and how many `events` in
-    `seals` there are."""
+    """Whether a verification will be `full`, and what a full one reads, in about `seconds`: `events` in `seals`."""
 
     full: bool
     events: int
@@ -134,8 +134,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """The records so far: the newest mark, archive and move, with their events; when a verification last failed, and
-    how long the last full one took."""
+    """The log's records of earlier work: the newest mark, archiving and move, each with the id of its event; when a
+    verification last failed; how much the last full one read, and in how many seconds."""
 
     now: datetime
     event_id: int | None
@@ -152,7 +152,8 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """These records, with the signed ones checked. Raises `Broken` for an archive or a move that is not signed."""
+    """`_Before`, with the signatures of mark, archiving and move checked. `read` raises `Broken` for an archiving or a
+    move without a valid signature; a mark without one is `None`."""
 
     before: _Before
     mark: Mark | None
@@ -178,14 +179,14 @@ class _Known:
 
     @property
     def cluster(self) -> str:
-        """The cluster of the log, as the newest signed record has it."""
+        """The cluster of the log according to the newest signed record; empty if unknown."""
         if self.moved is not None and (self.mark is None or (self.before.moved_in or 0) > (self.before.event_id or 0)):
             return self.moved.cluster
         return self.mark.cluster if self.mark is not None else ""
 
     @property
     def spoiled(self) -> str:
-        """What is wrong with the mark; empty if nothing is, or there is none."""
+        """Text that says what is wrong with the newest mark; empty if it is valid, or if there is none."""
         if self.mark is not None or self.before.event_id is None:
             return ""
         return f"the mark in event {self.before.event_id} is not signed by this installation's key, or was changed"
@@ -220,12 +221,12 @@ _DIGESTS = statements.many("event_digests", tuple[int, bytes])
 
 
 def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
-    """Everything is read if that is asked for, if there is no mark to go on from or a verification has failed since;
-    and, if nothing is asked for, when that is likely to take no longer than `FULL_SECONDS`."""
+    """Decide whether the next verification is full: if `full` is set; if there is no mark, or a verification has failed
+    since the mark; and, unless `since_mark` is set, if it will probably take no longer than `FULL_SECONDS`."""
     try:
         known = _Known.read(signing_key().public_key())
     except Broken:
-        return Plan(full, 0, 0, 0.0)  # the verification will say so
+        return Plan(full, 0, 0, 0.0)  # verify_audit() reports the problem
     mark = _beyond(known.archived, known.mark)
     reached = max((one.to_xid for one in (known.archived, known.mark) if one is not None), default=BEGINNING)
     events, seals = _ABOVE(above=reached)
@@ -233,7 +234,7 @@ def plan_verification(*, full: bool = False, since_mark: bool = False) -> Plan:
         events, seals = events + mark.events, seals + mark.seals
     before = known.before
     seconds = _expected(events, seals)
-    if before.timed_seconds >= 1.0:  # a shorter one says little
+    if before.timed_seconds >= 1.0:  # a shorter measurement is too inexact
         seconds *= before.timed_seconds / max(_expected(before.timed_events, before.timed_seals), 1e-6)
     must = (known.mark is None and not known.spoiled) or known.failed_since
     return Plan(full or must or (not since_mark and seconds <= FULL_SECONDS), events, seals, seconds)
@@ -249,15 +250,15 @@ def verify_audit(
     report: Report = lambda events, seals, part: None,
     state: SealState | None = None,
 ) -> Verdict:
-    """Compare the seals with each other and the events with their seals, oldest first, up to the first that does not
-    fit. Where the last verification failed, or there is no mark, it is a `full` one even if that was not asked for.
-    `state` is the state of the log before the caller sealed.
+    """Check the chain of seals and compare the events with their seals, oldest first, up to the first fault. Full if
+    `full` is set, if there is no mark, or if a verification has failed since the mark. `state` is the state before the
+    caller sealed events: if events had waited for too long then, the verdict is `unproven`.
     """
     stopwatch = _Stopwatch(report)
     while True:
         archived_in = _BEFORE().archived_in
         verdict = _verify(full, stopwatch.report, state)
-        # It may have failed because a part was archived meanwhile.
+        # If a part was archived meanwhile, that may be the only reason for the problem: verify again.
         if not verdict.problem or _BEFORE().archived_in == archived_in:
             return replace(verdict, seconds=stopwatch.stop())
 
@@ -308,7 +309,7 @@ def _verify(full: bool, report: Report, state: SealState | None) -> Verdict:
 
 
 def record_verdict(verdict: Verdict, *, actor: Actor) -> int:
-    """Put the result on record; returns the event's id."""
+    """Record the verdict in the audit log; returns the event's id."""
     return record_verification(
         ok=not verdict.problem and not verdict.unproven,
         events=verdict.events,
@@ -322,10 +323,10 @@ def record_verdict(verdict: Verdict, *, actor: Actor) -> int:
 
 
 def move_audit(*, actor: Actor, report: Report = lambda events, seals, part: None) -> tuple[Verdict, Moved | None]:
-    """Verify all that came into this cluster, and let the log go on in it, on record. Where something does not fit,
-    nothing is changed.
+    """Verify everything that was moved into this cluster, then continue the log in it and record the move. Returns the
+    verdict and the move; `None` instead of the move if there was a fault, so that nothing was changed.
 
-    Raises `Refused` for a log that is where it was."""
+    Raises `Refused` if the log was not moved."""
     key = signing_key().public_key()
     try:
         known = _Known.read(key)
@@ -345,7 +346,7 @@ def move_audit(*, actor: Actor, report: Report = lambda events, seals, part: Non
 
 
 def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
-    """The mark, counting only what was read until then and is still in the database."""
+    """The mark, with counts of only those events and seals that are still in the database."""
     if archived is None or earlier is None:
         return earlier
     events, seals = max(0, earlier.events - archived.events), max(0, earlier.seals - archived.seals)
@@ -353,8 +354,8 @@ def _beyond(archived: Archived | None, earlier: Mark | None) -> Mark | None:
 
 
 class _Walk:
-    """Walks from seal to seal, oldest first, from where the archives end; events with ids above `top` are ignored.
-    Raises `Broken`."""
+    """A walk from seal to seal, oldest first, from where the archives end. Ignores events with ids above `top`. The
+    methods raise `Broken` at the first fault."""
 
     def __init__(
         self, key: Ed25519PublicKey, mark: Mark | None, archived: Archived | None, report: Report, *, top: int = END
@@ -362,12 +363,12 @@ class _Walk:
         self.events = self.seals = 0
         self.end, self.link = (archived.to_xid, archived.link) if archived else (0, bytes(32))
         self._key, self._archived, self._report, self._top = key, archived, report, top
-        # The seal of a mark from before the archive is in the archive.
+        # A mark from before the last archiving is not looked for, since its seal is in the archive.
         self._due = mark if mark is not None and mark.seals and mark.to_xid > self.end else None
         self._last: StoredSeal | None = None
 
     def see_ahead(self) -> None:
-        """Check that exactly those archived events are here too that were `ahead` at the archiving."""
+        """Check that, of the archived events, the database has exactly those that were `ahead` at the archiving."""
         if self._archived is None:
             return
         found = LEAVES(from_xid=BEGINNING, to_xid=self._archived.to_xid, from_id=BEGINNING, to_id=self._top)
@@ -380,14 +381,13 @@ class _Walk:
             )
 
     def follow(self, up_to: int) -> None:
-        """Only check that the seals up to there are those that the mark stands for."""
+        """Check only the links of the seals up to this position, that of the mark; their events are not read."""
         while page := _HEADS(above=self._above, up_to=up_to, most=HEADS):
             for seal in page:
                 self._step(seal)
 
     def read(self) -> None:
-        """Check the signatures of all further seals, their events, and that the seal of the mark was among all
-        seals."""
+        """Check the links, signatures and events of all further seals, and that the seal of the mark was found."""
         newest = Seal.objects.order_by("-to_xid").values_list("to_xid", flat=True).first() or 0
         while page := READ_SEALS(above=self._above, most=SEALS, events=EVENTS):
             low, fitting, broken = self._above, 0, None
@@ -399,7 +399,7 @@ class _Walk:
                     break
                 fitting += 1
             self._read(page[:fitting], low)
-            if broken is not None:  # only now: an event of a seal before it would be the first fault
+            if broken is not None:  # an event of an earlier seal would have been the first fault
                 raise broken
             self._report(self.events, self.seals, self.end / max(newest, self.end))
         self._meet()
@@ -433,7 +433,8 @@ class _Walk:
             )
 
     def _read(self, seals: Sequence[StoredSeal], low: int) -> None:
-        """Compare the events of consecutive seals: all at once, and one by one where something does not fit."""
+        """Compare the events of consecutive seals: all at once and, if something differs, seal by seal to find the
+        first fault."""
         if not seals:
             return
         found = LEAVES(from_xid=low, to_xid=seals[-1].to_xid, from_id=BEGINNING, to_id=self._top)
@@ -456,7 +457,7 @@ def _leaves(seal: StoredSeal) -> list[bytes]:
 
 
 def _consistent(seal: StoredSeal) -> bool:
-    """Whether the leaves of the seal have its root."""
+    """Whether the seal's leaves have its Merkle root, and are as many as its event ids."""
     return len(seal.event_ids) == seal.count and merkle_root(_leaves(seal)) == seal.root
 
 

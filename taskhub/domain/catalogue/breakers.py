@@ -5,8 +5,8 @@ between, it is *open*: workers pass over its tasks, which stay queued and take n
 one call of one worker may try (`take_probe`: *half-open*). If that cannot connect either, the breaker stays open for
 twice as long; any sign of life closes it.
 
-The row of the server has the truth. Workers are told of changes, and may hear of them late: then a call fails that
-should have waited, or one waits a little longer.
+The state of the breaker is in the server's row. Workers learn of changes by hints, perhaps late: then a call fails that
+should have waited, or waits a little longer than it needs to.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from taskhub.lib import jsonx
 from taskhub.store.models import Server
 
 OPENS_AFTER: Final = 5
-"""Calls in a row that could not connect."""
+"""After this many calls in a row that could not connect, the breaker opens."""
 
 FIRST_SECONDS: Final = 5.0
-"""How long the breaker is open before a call tries the server; then twice as long each time."""
+"""Seconds from the opening of the breaker to the first probe; after each failed probe the pause is twice as long."""
 
 LONGEST_SECONDS: Final = 60.0
-"""The longest that it is open before the next try."""
+"""Most seconds between two probes, before jitter."""
 
 JITTER_PERCENT: Final = 20
-"""The pause is longer or shorter by up to this much, so that servers that went away together are not tried together."""
+"""Percent by which a pause is randomly longer or shorter, so that servers that failed together are probed apart."""
 
 PROBE_SECONDS: Final = 60.0
-"""How long one worker alone may try: longer than two tries to connect take. If it dies, others wait for this long."""
+"""Seconds for which only the worker that took the probe may make it: longer than two attempts to connect take. If that
+worker dies, other workers wait for this long."""
 
 FIELDS: Final = ("failures", "open_since", "retry_at", "probe_until")
-"""The columns of a server that are its breaker."""
+"""The columns of a server that hold the state of its breaker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """A server whose last call could not connect. `seconds`: how long until it may be tried; `None` while its breaker
-    is closed."""
+    """A server whose last call could not connect. `seconds` until its probe is due; `None` if its breaker is closed."""
 
     server_id: int
     seconds: float | None
 
 
 def troubled_servers() -> list[Troubled]:
-    """The troubled servers of all tenants."""
+    """The servers of all tenants whose last call could not connect."""
     rows = Server.objects.filter(enabled=True, failures__gt=0).annotate(moment=Now()).order_by("id")
     return [Troubled(row.pk, _seconds(row, row.moment)) for row in rows.only("retry_at", "probe_until")]
 
@@ -71,26 +71,27 @@ def _seconds(server: Server, moment: datetime) -> float | None:
 
 
 def take_probe(server_id: int) -> bool:
-    """Take the probe: the right to try the server with one call, alone for `PROBE_SECONDS`. `False`: not taken."""
+    """Take the probe: the right to try the server with one call, for `PROBE_SECONDS`. Returns `False` if the probe is
+    not due yet, or another worker has it."""
     until = Now() + timedelta(seconds=PROBE_SECONDS)
     due = Server.objects.filter(pk=server_id, retry_at__lte=Now())
     with transaction.atomic():
         if due.filter(probe_until__isnull=True).update(probe_until=until):
             notify(CatalogueChanged())
             return True
-    # Nobody had called meanwhile, or the worker that had the probe is gone: not worth a hint.
+    # The earlier probe was not used in time: no call came, or its worker is gone. Not worth a hint.
     return due.filter(probe_until__lte=Now()).update(probe_until=until) == 1
 
 
 def leave_probe(server_id: int) -> None:
-    """The probe ended without telling whether the server can be reached: any worker may take the next."""
+    """Give the probe back: it did not show whether the server can be reached, so another worker may take it."""
     Server.objects.filter(pk=server_id, probe_until__isnull=False).update(probe_until=None)
 
 
 def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
-    """A call could not connect to the server; `probing`: it was the probe. Returns whether the breaker was open
-    already, so that the call goes back to wait and has not failed. A call that was under way when it opened is not
-    counted."""
+    """Record that a call could not connect to the server; `probing`: that call was the probe. Opens the breaker after
+    `OPENS_AFTER` failures. Returns whether the breaker was open already: then the call goes back to the queue instead
+    of failing. A call that was under way when the breaker opened is not counted."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         waits = server.open_since is not None
@@ -111,14 +112,14 @@ def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
 
 
 def _pause(failures: int) -> float:
-    """Seconds until the next try."""
+    """Seconds until the next probe."""
     doubled = math.ldexp(FIRST_SECONDS, min(failures - OPENS_AFTER, 20))
-    jitter = random.uniform(-JITTER_PERCENT, JITTER_PERCENT)  # noqa: S311 - to spread, not to hide
+    jitter = random.uniform(-JITTER_PERCENT, JITTER_PERCENT)  # noqa: S311 - jitter, not a secret
     return min(doubled, LONGEST_SECONDS) * (1 + jitter / 100)
 
 
 def store_reached(server_id: int) -> None:
-    """The server gave a sign of life: close its breaker."""
+    """Close the breaker of a server that accepted a connection or answered."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         if close_breaker(server):
@@ -126,7 +127,7 @@ def store_reached(server_id: int) -> None:
 
 
 def close_breaker(server: Server, actor: Actor = WORKER) -> bool:
-    """Close the breaker of this server, which is locked. Returns whether it was open."""
+    """Close the breaker of a server whose row is locked. Returns whether it was open."""
     was_open, before = server.open_since, {"failures": server.failures}
     if server.failures:
         server.failures, server.open_since, server.retry_at, server.probe_until = 0, None, None, None
@@ -137,8 +138,8 @@ def close_breaker(server: Server, actor: Actor = WORKER) -> bool:
 
 
 def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
-    """Let the next call try the server now, and have all workers read its lists. `False`: its breaker is closed. Raises
-    `NotFound`."""
+    """Let the next call probe the server now, and ask all workers to list it. Returns `False` if its breaker is closed.
+    Raises `NotFound`."""
     with transaction.atomic():
         server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
         if server is None:
@@ -153,7 +154,7 @@ def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
 
 
 def mark_unreachable(server: Server, problem: str) -> bool:
-    """Record that this server, which is locked, cannot be reached, and why. Returns whether anything changed."""
+    """Record that a server, whose row is locked, cannot be reached, and why. Returns whether anything changed."""
     problem = without_its_secrets(server, jsonx.repaired(problem))
     if server.state == "unreachable" and server.problem == problem[:1000]:
         return False
@@ -166,7 +167,7 @@ def mark_unreachable(server: Server, problem: str) -> bool:
 
 
 def _told(server: Server, problem: str) -> str:
-    """The problem as it may stay in the audit log: without secrets, and short."""
+    """The problem as text for the audit log: without the server's secrets, 500 characters at most."""
     return without_its_secrets(server, jsonx.repaired(problem))[:500]
 
 

@@ -1,4 +1,4 @@
-"""Whose a name is that clients see: it stays its server's while the server exists."""
+"""Exposed names of tools and prompts. A name belongs to one server for as long as that server exists."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from taskhub.core.states import OfferKind
 from taskhub.store.models import Offer, Server, Tenant, Tool
 
 SETTLE_SECONDS: Final = 60
-"""How long the names of a server that was just listed may pass to one that was added before it and is listed for the
-first time. Workers reach servers in any order; where two of a new hub collide, the one that was added first counts."""
+"""Seconds after the first listing of a tool or prompt in which its name may still pass to another server: one that was
+added earlier and is now listed for the first time. Workers list the servers of a new hub in any order; if names
+collide, the server that was added first gets the name."""
 
 
 def locked_with_names(server_id: int) -> Server:
-    """The server, locked for a transaction that may give names. One of each tenant at a time, or two servers that are
-    listed at the same time would have one name."""
+    """Lock the tenant and the server for a transaction that may give names; returns the server. Such transactions of a
+    tenant run one at a time, so that two servers are not given the same name."""
     list(Tenant.objects.select_for_update(no_key=True).filter(server=server_id))
     return Server.objects.select_for_update().get(pk=server_id)
 
 
 class Names:
-    """The names of all tools of a tenant, or of all its prompts, on offer or not: if one passed to another server, a
-    caller who knows it would reach that by it. For a transaction that has them locked."""
+    """The exposed names of all tools of a tenant, or of all its prompts. Names of tools and prompts that are gone count
+    too: if such a name passed to another server, a client that still uses it would call that server. For a transaction
+    of `locked_with_names`."""
 
     def __init__(self, server: Server, rows: QuerySet[Any], now: datetime) -> None:
         self._server = server
@@ -41,7 +43,8 @@ class Names:
         return name in self._settled or name in self._unsettled
 
     def give(self, name: str) -> str:
-        """The name for a tool or prompt of the server that has none yet."""
+        """Choose the exposed name of a new tool or prompt of the server. If a server that was added later has just got
+        that name, its tool or prompt is renamed."""
         given = exposed_name(self._server.name, name, prefix=self._server.prefix, taken=self._settled)
         self._settled.add(given)
         row = self._unsettled.pop(given, None)

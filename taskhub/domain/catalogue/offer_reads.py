@@ -1,4 +1,4 @@
-"""Prompts, resources and templates of a server, as people read them."""
+"""Prompts, resources and templates of a server, as the console shows them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MAX_ROWS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class OfferRow:
-    """A prompt, resource or template. `hidden` says why clients see another server's instead."""
+    """A prompt, resource or template. `rejected` and `hidden` say why clients do not see it: it is invalid, or an
+    earlier server offers the same URI."""
 
     id: int
     kind: str
@@ -31,13 +32,13 @@ class OfferRow:
 
     @property
     def title(self) -> str:
-        """The title of its own that is shown beside its key."""
+        """The title or name that the server gave it, shown beside its key; may be empty."""
         own = "" if self.kind == OfferKind.PROMPT else self.definition.get("name")
         return str(self.definition.get("title") or own or "")[:200]
 
     @property
     def description(self) -> str:
-        """What the server says about it."""
+        """The description that the server gave it; may be empty."""
         return str(self.definition.get("description") or "")
 
     @property
@@ -62,7 +63,7 @@ def _argument(item: dict[str, Any]) -> str:
 
 
 def server_offers(tenant_id: int, server_id: int) -> tuple[OfferRow, ...]:
-    """What the server offers besides tools, in its own order, those that are gone last; `MAX_ROWS` at most."""
+    """The server's prompts, resources and templates in its own order, those that are gone last; `MAX_ROWS` at most."""
     earlier = Offer.objects.filter(
         server__tenant_id=tenant_id,
         server__enabled=True,

@@ -15,7 +15,7 @@ from taskhub.store.models import Offer, Server
 
 SEEN = ("position", "definition", "digest", "rejected", "changed_at", "gone_at")
 NAMED_IN_EVENT = 20
-"""Keys that one event about a server's resources names at most."""
+"""Most URIs in one event `resources.changed`."""
 
 KEPT_GONE = timedelta(days=1)
 
@@ -24,7 +24,7 @@ WORKER = Actor(name="worker", door=Door.WORKER)
 
 @dataclass(frozen=True, slots=True)
 class ListedOffer:
-    """A prompt, resource or template as a server lists it; `rejected` says why clients never see it."""
+    """A prompt, resource or template as a server lists it. `rejected` says why clients do not see it, if so."""
 
     kind: OfferKind
     key: str
@@ -34,13 +34,12 @@ class ListedOffer:
 
 
 def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collection[str], now: datetime) -> bool:
-    """Record what the server lists now; kinds in `unread` stay as they were. Returns whether a client could see a
-    difference.
+    """Store what the server lists now; kinds in `unread` could not be listed and stay as they are. Returns whether
+    clients could see a difference.
 
-    To be called in the transaction that has locked the names of the tenant and the server. What is no longer listed is
-    kept for a day with `gone_at`, so that the server's page can say so; a prompt for good, because its name stays its
-    server's. That name is given once, as a tool's is. Where several servers offer one uri, the catalogue says whose
-    counts.
+    Call it in a transaction of `locked_with_names`. An offer that is no longer listed is kept for a day with `gone_at`,
+    so that the server's page can show it; a prompt is kept for good, because its exposed name, given once, stays its
+    server's. If several servers offer the same URI, `view` decides which of them counts.
     """
     Offer.objects.filter(server=server, gone_at__lt=now - KEPT_GONE).exclude(kind=OfferKind.PROMPT).delete()
     names = prompt_names(server, now)
@@ -73,8 +72,8 @@ def store_offers(server: Server, listed: Sequence[ListedOffer], unread: Collecti
 
 
 def _record(server: Server, redefined: Sequence[tuple[OfferKind, str, str, str]]) -> None:
-    """An event for each prompt that has changed, since models follow prompts. Resources may change with every listing
-    (a size, a date): one event for all of them."""
+    """Record an event for each changed prompt, since models follow prompts, but only one for all changed resources,
+    which may change with every listing (a size, a date)."""
     others = []
     for kind, key, before, after in redefined:
         if kind is OfferKind.PROMPT:

@@ -1,4 +1,4 @@
-"""The servers behind us and their tools, for people, and which of their data is encrypted."""
+"""Servers and their tools as the console shows them, and the decryption of servers' secrets."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class ServerRow:
     token_lost: bool
     """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
     calls_at_once: int
-    """From one worker."""
+    """Most calls at once from one worker."""
     calls_said: bool
-    """Whether that was set for this server; else it is the default of the transport."""
+    """Whether `calls_at_once` was set for this server; else it is the default of the transport."""
     incomplete: str
-    """Which of its lists could not be read, and why."""
+    """Which of its lists could not be read, and why; empty if all could."""
     failures: int
     """Calls in a row that could not connect."""
     open_since: datetime | None
@@ -85,7 +85,7 @@ class ServerRow:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One line of an input schema; nested ones carry a dotted name."""
+    """An argument of an input schema; a nested one has a dotted name."""
 
     name: str
     type: str
@@ -128,12 +128,12 @@ class ToolRow(Policy):
 
     @property
     def mode(self) -> str:
-        """The mode in force."""
+        """The mode that applies: the policy's, else the one at which the tool hints, else `auto`."""
         return self.mode_for(self.hint_mode)
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call is run again when its worker was lost."""
+        """Whether a call is run again if its worker was lost."""
         return self.repeats(harmless=self.read_only or self.idempotent)
 
     @property
@@ -144,7 +144,7 @@ class ToolRow(Policy):
 
     @property
     def argument_types(self) -> dict[str, str]:
-        """Top-level argument: its JSON type, where the schema names one."""
+        """The JSON type of each top-level argument, by name; empty where the schema has none."""
         schema = self.definition.get("inputSchema")
         properties = schema.get("properties") if isinstance(schema, dict) else None
         if not isinstance(properties, dict):
@@ -155,7 +155,7 @@ class ToolRow(Policy):
 
     @property
     def annotations(self) -> tuple[tuple[str, str], ...]:
-        """What the tool claims about itself, such as `readOnlyHint`."""
+        """The tool's annotations, such as `readOnlyHint`, as (name, JSON text); 20 at most."""
         found = self.definition.get("annotations")
         if not isinstance(found, dict):
             return ()
@@ -168,18 +168,18 @@ class ToolRow(Policy):
 
     @property
     def refused_by(self) -> tuple[NameRule, ...]:
-        """The APIs of models that do not take the name."""
+        """The rules of those model APIs that refuse the exposed name."""
         return refusing_apis(self.exposed_name)
 
     @property
     def refused_for(self) -> str:
-        """The same in a few words, for a list; empty where all take it."""
+        """The APIs of `refused_by` in a few words, for a list; empty if there is none."""
         apis = ", ".join(rule.api for rule in self.refused_by)
         return f"Not for {apis}" if apis else ""
 
     @property
     def seen(self) -> str:
-        """The mark of the policy as it is now."""
+        """`mark_of` the present policy, by which a concurrent change is noticed."""
         return mark_of(self)
 
 
@@ -195,7 +195,7 @@ def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
 
 
 def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
-    """The server's tools in its own order, those that are gone last; 2,000 at most."""
+    """The server's tools in the server's order, those that are gone last; 2,000 at most."""
     rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id).select_related("server")
     return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
 
@@ -209,7 +209,7 @@ def known_groups(tenant_id: int) -> tuple[str, ...]:
 
 
 def approvers(tenant_id: int, group: str, roles: Sequence[str]) -> int:
-    """How many people with one of these roles could approve; of the group, if one is named."""
+    """The number of active people with one of these roles; of those in `group`, if it is not empty."""
     found = Membership.objects.filter(tenant_id=tenant_id, role__in=roles, user__is_active=True)
     return found.filter(groups__contains=[group]).count() if group else found.count()
 
@@ -235,7 +235,7 @@ def target_of(server: Server) -> str:
 
 
 def lost(server: Server) -> str:
-    """What was encrypted under another `SECRET_KEY`, and what to do, as text for people; empty if all is readable."""
+    """Text for people: which secret was encrypted under another `SECRET_KEY`, and what to do; empty if none was."""
     if server.sealed_target is not None and not _readable(server.sealed_target):
         return LOST_TARGET
     return LOST if token_lost(server.credentials) else ""
@@ -266,7 +266,7 @@ def _servers(tenant_id: int) -> Any:
 
 
 def _server(row: Any) -> ServerRow:
-    unreadable = lost(row)  # known here even before a worker reports it
+    unreadable = lost(row)  # so that the page shows it before a worker reports it
     return ServerRow(
         id=row.pk,
         name=row.name,
@@ -354,7 +354,7 @@ def _type(rule: dict[str, Any]) -> str:
 
 
 def _limits(rule: dict[str, Any]) -> str:
-    """The rest of the rules: choices, ranges, format, default."""
+    """The other rules of the schema as text: choices, ranges, format, default."""
     words: list[str] = []
     if isinstance(rule.get("enum"), list):
         words.append("one of " + ", ".join(json.dumps(value, ensure_ascii=False) for value in rule["enum"][:20]))

@@ -32,7 +32,7 @@ _VALUED: Final = re.compile(
     r"-[pevwu]|-cp|-classpath|--(package|from|with|with-editable|python|directory|project|extra|index-url|env|env-file"
     r"|volume|mount|network|name|workdir|user|entrypoint|platform)"
 )
-"""Options whose value is the next word, of any runner."""
+"""Options of these programs whose value is the next word."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _AFFIXES: Final = frozenset({"mcp", "server", "servers"})
 _GENERIC: Final = frozenset(
@@ -57,7 +57,7 @@ class ServerSpec:
 
 
 def parse_spec(text: str) -> ServerSpec:
-    """The parsed spec. Raises `Invalid`, saying what was expected."""
+    """Parse a spec. Raises `Invalid`, which says what was expected."""
     text = text.strip()
     if not text or len(text) > MAX_SPEC or not text.isprintable():
         raise Invalid(f"A server is given as one line of at most {MAX_SPEC:,} characters.", field="spec")
@@ -94,9 +94,9 @@ def parse_spec(text: str) -> ServerSpec:
 
 
 def command_of(target: str) -> tuple[dict[str, str], list[str]]:
-    """The environment that a command's target sets, and the command's words. `env NAME=value command` is run without
-    `env`, which would get the values as arguments, readable for every user of the machine. Raises `ValueError` where it
-    cannot be parsed."""
+    """Split the target of a command server into the environment variables that it sets and the words to run. Of `env
+    NAME=value command`, the words are without `env`: as its arguments, the values could be read by every user of the
+    machine. Raises `ValueError` if the target cannot be parsed."""
     words = shlex.split(target)
     environment: dict[str, str] = {}
     if words and _base(words[0]) == "env":
@@ -149,7 +149,7 @@ def _of_host(host: str, port: int | None) -> str:
 
 
 def _told_apart(parts: Sequence[str]) -> str:
-    """The last part that is more than `mcp` and `server`, without these words; empty where there is none."""
+    """The last part that says more than `mcp` or `server`, without these words, as a name; empty if there is none."""
     for part in reversed(parts):
         words = re.split(r"[-_]+", part.lstrip("@"))
         while len(words) > 1 and words[0].lower() in _AFFIXES:
@@ -168,5 +168,5 @@ def _base(word: str) -> str:
 
 
 def _clean(name: str) -> str:
-    """The text as a valid name; `server` where nothing is left of it."""
+    """The text without characters that no name may have; `server` if nothing is left."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME].rstrip("-_.") or "server"

@@ -1,4 +1,4 @@
-"""Servers and what they offer, as workers see them. Policies are kept when a tool changes."""
+"""Stores servers, and what workers list of them. A tool keeps its policy when its definition changes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ SEEN = (
     "changed_at",
     "gone_at",
 )
-"""The columns of a tool that belong to its server; the others are the operator's."""
+"""The columns of a tool that a listing may change; its policy, in other columns, belongs to the operator."""
 
 MAX_SERVERS: Final = 200
 
 TOOL: Final = "tool"
-"""Names the list of tools among those that a server may fail to give, beside the kinds of offers."""
+"""The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class SyncedServer:
     target: str = field(repr=False)
     prefix: str
     calls_at_once: int
-    """From one worker."""
+    """Most calls at once from one worker."""
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
     unusable: str = ""
-    """Why it must not be connected to, as text for people; empty where it may."""
+    """Text for people: why workers must not connect to the server; empty if they may."""
 
 
 def enabled_servers() -> list[SyncedServer]:
@@ -101,7 +101,8 @@ def _row(server: Server) -> SyncedServer:
 
 
 def _kept(transport: str, target: str) -> dict[str, Any]:
-    """The columns for a target; one with a secret is also stored whole, encrypted."""
+    """The columns that store a target: `target` is redacted; a target with a secret is also in `sealed_target`, whole
+    and encrypted."""
     shown = redacted(transport, target)
     return {"target": shown, "sealed_target": None if shown == target else vault().encrypt(target)}
 
@@ -116,8 +117,8 @@ def new_server(
     credentials: bytes | None = None,
     actor: Actor,
 ) -> Server | None:
-    """A new server, put on record inside the caller's transaction; `None` where there is one of that name. Raises
-    `Refused` where there are too many."""
+    """Create and record a server, in the caller's transaction. Returns `None` if there is one of that name. Raises
+    `Refused` if the tenant has `MAX_SERVERS` already."""
     there = Server.objects.filter(tenant_id=tenant_id)
     if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
         raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
@@ -135,11 +136,11 @@ def new_server(
 
 
 def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
-    """Connect a server of this name to this target: made, changed, or left as it is. Returns its id. For the command
-    line; people use `writes.add_server`.
+    """Ensure that the server of this name has this target: create it, change it, or leave it as it is. Returns its id.
+    For commands; the console uses `writes.add_server`.
 
-    A derived name (`named=False`) changes no server: if the target is connected under any name, that server is left as
-    it is; if the name is another server's, it raises `Refused`."""
+    With a derived name (`named=False`), no server is changed: a server that has this target, under any name, is left as
+    it is. Raises `Refused` if the derived name belongs to a server with another target."""
     with transaction.atomic():
         if not named:
             alike = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=redacted(transport, target))
@@ -171,8 +172,8 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
 
 
 def _is(server: Server, target: str) -> bool:
-    """Whether the server, which is locked, has this target. If its secret cannot be decrypted, it has when the rest is
-    equal: the secret is stored anew."""
+    """Whether the server, whose row is locked, has this target. If its secret cannot be decrypted, the redacted targets
+    are compared; if they are equal, the given target is stored."""
     try:
         return target_of(server) == target
     except InvalidToken:
@@ -213,8 +214,8 @@ def store_snapshot(
     unread: Mapping[str, str] = MappingProxyType({}),
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Record what the server offers now; `unread` names kinds that it could not list (`TOOL`, or one of `OfferKind`),
-    and why. Returns whether a client could see a difference.
+    """Store what the server offers now. `unread` maps each kind that could not be listed (`TOOL`, or one of
+    `OfferKind`) to the reason. Returns whether clients could see a difference.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
     name. The name that clients see is given at the first listing (`domain.catalogue.naming`).
@@ -234,7 +235,7 @@ def store_snapshot(
                 old.digest == listed.digest
                 and old.gone_at is None
                 and old.position == position
-                # Derived from the same definition, but perhaps by another release of ours.
+                # Derived from the definition, but perhaps differently by the release that stored them.
                 and (old.rejected, old.hint_mode) == (listed.rejected, listed.hint_mode)
                 and (old.read_only, old.idempotent) == (listed.read_only, listed.idempotent)
             ):
@@ -283,7 +284,7 @@ def store_snapshot(
 
 
 def store_problem(server_id: int, problem: str) -> None:
-    """The server cannot be reached; its tools stay listed, and calls say why they fail."""
+    """Record that the server cannot be reached, and why. Its tools stay listed."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
         if mark_unreachable(server, problem):

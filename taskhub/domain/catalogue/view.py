@@ -1,5 +1,4 @@
-"""The catalogue: tools with their effective policy, prompts, resources and templates. Cached per process; a hint drops
-the cache."""
+"""The catalogue: tools with their effective policy, prompts, resources, templates. Cached per process, until a hint."""
 
 from __future__ import annotations
 
@@ -16,9 +15,9 @@ from taskhub.store.models import Offer, Server, Tool
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All that a tenant's clients may use, in a stable order: by server, and as each server lists it. Each digest
-    changes with anything that a client could see in its list. Of a uri that two servers offer, the earlier server's is
-    here."""
+    """The tools, prompts, resources and templates that a tenant's clients may use, in the order of the servers' ids and
+    of each server's lists. A digest changes when clients could see a change in its list. Of a URI that two servers
+    offer, only the resource of the server that was added first is here."""
 
     tenant_id: int
     tools: tuple[ToolRecord, ...]
@@ -29,9 +28,9 @@ class Catalogue:
     templates: tuple[OfferRecord, ...] = ()
     prompts_digest: str = ""
     resources_digest: str = ""
-    """Of resources and templates together, which share one notification."""
+    """Digest of resources and templates together, since MCP has one notification for both."""
     hidden_uris: frozenset[str] = frozenset()
-    """Uris and templates of disabled servers: they must not be asked for at another server."""
+    """URIs and templates of disabled servers. A client's read of them must not go to another server."""
     upstreams: tuple[Upstream, ...] = ()
     """The enabled servers, by id."""
     plain_tools: tuple[ToolRecord, ...] = ()
@@ -62,7 +61,7 @@ _kept: ExpiringCache[int, Catalogue] = ExpiringCache(30.0, most=1_000)
 
 
 def cached_catalogue(tenant_id: int) -> Catalogue | None:
-    """The catalogue if this process knows a fresh one; never touches the database."""
+    """The tenant's catalogue if this process has it cached, else `None`; never reads the database."""
     return _kept.get(tenant_id)
 
 
@@ -103,8 +102,8 @@ def catalogue(tenant_id: int) -> Catalogue:
 
 
 def _offers(tenant_id: int) -> tuple[dict[OfferKind, tuple[OfferRecord, ...]], frozenset[str]]:
-    """The offers by kind, and the uris and templates of disabled servers. A uri cannot be changed, so of several
-    servers that offer it only the earliest counts."""
+    """The offers by kind, and the uris and templates of disabled servers. Unlike a name, a URI cannot be changed, so of
+    several servers that offer it only the one that was added first counts."""
     rows = (
         Offer.objects.filter(server__tenant_id=tenant_id, gone_at__isnull=True, rejected="")
         .select_related("server")
@@ -143,7 +142,7 @@ def forget_catalogues() -> None:
 
 
 def tool_by_id(tool_id: int) -> ToolRecord | None:
-    """One tool, also when it is disabled or gone."""
+    """The tool with this id, even if it is disabled or gone; `None` if there is none."""
     return next(iter(_records(Tool.objects.filter(pk=tool_id).select_related("server"))), None)
 
 

@@ -1,7 +1,7 @@
 """Changes to servers and to the policies of their tools.
 
-Each operation is one transaction: lock, check, change, record with before and after, announce.
-The hints leave with the commit.
+Each function is one transaction: lock, check, change, record an event with before and after, send hints. The hints
+leave with the commit.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
 """RFC 6750's b64token."""
 _PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,62})?")
-"""What every API of a model takes at the beginning of a name."""
+"""A prefix that every model API accepts at the beginning of a tool's name, or none."""
 _OBJECT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
 def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Actor, seen: str | None = None) -> bool:
-    """Set the policy of a tool, for calls from now on. `False`: nothing differed.
+    """Set the policy of a tool, for future calls. Returns `False` if nothing differed.
 
-    `seen` is the mark (`core.policy.mark_of`) of the policy the caller looked at.
-    Raises `NotFound`; `Invalid` naming the field; `Refused` when the policy is no longer the
-    one that was seen.
+    `seen` is the mark (`core.policy.mark_of`) of the policy that the person was shown. Raises `NotFound`; `Invalid`
+    naming the field; `Refused` if the policy has changed since `seen`.
     """
     check_policy(policy)
     with transaction.atomic():
@@ -73,7 +72,7 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
 
 
 def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token: str = "", actor: Actor) -> int:
-    """Connect a server from now on; returns its id. Its tools appear once it was reached. `token` is what an HTTP
+    """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
     server gets as `Authorization: Bearer …`; it is stored encrypted and never shown.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
@@ -106,8 +105,7 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
 
 
 def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
-    """Send this token to the server from now on; empty: none. Raises `NotFound`, or `Invalid` naming
-    the field."""
+    """Set the bearer token for the server; empty for none. Raises `NotFound`, or `Invalid` naming the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         credentials = _locked_token(server.transport, token)
@@ -166,9 +164,7 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
 
 
 def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
-    """Offer the server's tools, or stop offering them. Running tasks go on. Repeating it changes nothing. Raises
-    `NotFound`.
-    """
+    """Enable or disable a server: clients see what enabled ones offer. Running tasks go on. Raises `NotFound`."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if server.enabled == enabled:
@@ -191,9 +187,7 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Ask the workers to read the server's lists again; they do so in their own time. Raises `NotFound`, or `Refused`
-    for a disabled server.
-    """
+    """Ask the workers to list the server again. Raises `NotFound`, or `Refused` for a disabled server."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if not server.enabled:

@@ -23,16 +23,16 @@ from taskhub.store.models import Application, Consent, TokenFamily
 
 MAX_REDIRECTS: Final = 20
 MAX_REGISTERED: Final = 1_000
-"""Programs that registered themselves. Bounded, since anybody can do so."""
+"""Most programs that registered themselves: bounded, since anybody can register one."""
 UNUSED_DAYS: Final = 30
-"""A program that nobody signed in with is deleted after so many days."""
+"""Days after which a program without any consent is deleted, unless an administrator registered it."""
 
 
 def add_application(
     *, tenant_id: int, name: str, redirects: Sequence[str], confidential: bool, actor: Actor
 ) -> tuple[int, str]:
-    """A new application of the tenant: its id and, for a confidential one, the secret, which is
-    stored as a digest only and cannot be shown again.
+    """Register an application of the tenant. Returns its id and, for a confidential one, the secret (else empty), which
+    is stored as a digest only and cannot be shown again.
 
     Raises `Invalid` naming the field.
     """
@@ -47,7 +47,7 @@ def add_application(
 def change_application(
     *, tenant_id: int, application_id: int, name: str, redirects: Sequence[str], actor: Actor
 ) -> bool:
-    """Change the name and the addresses. `False`: nothing differed. Raises `NotFound` or `Invalid`."""
+    """Change the name and the redirect URIs. Returns `False` if nothing differed. Raises `NotFound` or `Invalid`."""
     name, uris = _name(name), _redirects(redirects)
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
@@ -61,7 +61,7 @@ def change_application(
 
 
 def renew_secret(*, tenant_id: int, application_id: int, actor: Actor) -> str:
-    """A new secret; the old one is refused from now on. Raises `NotFound` or `Invalid`."""
+    """Replace the secret and return the new one; the old one is refused at once. Raises `NotFound` or `Invalid`."""
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
         if registration.client_type != Registration.CLIENT_CONFIDENTIAL:
@@ -74,8 +74,8 @@ def renew_secret(*, tenant_id: int, application_id: int, actor: Actor) -> str:
 
 
 def remove_application(*, tenant_id: int, application_id: int, actor: Actor) -> None:
-    """Forget an application that was registered here, with what people allowed it and all its
-    tokens. Its tasks stay. Raises `NotFound`."""
+    """Delete an application that an administrator registered, with its consents and tokens. Its tasks stay. Raises
+    `NotFound`, or `Invalid` for any other application."""
     with transaction.atomic():
         row, registration = _manual(tenant_id, application_id)
         _record("application.removed", row, registration, actor, before=_facts(registration))
@@ -84,7 +84,7 @@ def remove_application(*, tenant_id: int, application_id: int, actor: Actor) -> 
 
 
 def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Actor) -> None:
-    """Lock an application out for everybody in the tenant, or let it in again. Raises `NotFound`."""
+    """Block an application for everybody in the tenant, or unblock it. Raises `NotFound`."""
     with transaction.atomic():
         row, registration = _known(tenant_id, application_id)
         if (row.blocked_at is not None) != blocked:
@@ -95,10 +95,10 @@ def set_blocked(*, tenant_id: int, application_id: int, blocked: bool, actor: Ac
 
 
 def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
-    """Register a program that asks for it itself (RFC 7591); returns the answer for it.
+    """Dynamic client registration (RFC 7591): register a program by the document that it sent; returns the response.
 
-    Instead of the toolkit's own endpoint, which would let the program choose other grants, and hands out tokens for
-    changing the registration that never expire.
+    Replaces the endpoint of django-oauth-toolkit, which would let the program choose other grants, and issues tokens
+    for changing the registration that never expire.
 
     Raises `Invalid` naming the field, or `LimitReached`.
     """
@@ -135,9 +135,9 @@ def register(document: dict[str, Any], *, actor: Actor) -> dict[str, Any]:
 
 
 def sweep() -> None:
-    """Delete expired tokens and codes, sign-ins without tokens, and applications that registered themselves and were
-    never allowed anything. Safe to run from any number of processes. When one of these fails the others are done first;
-    raises `ChoresFailed`."""
+    """Delete expired tokens and codes, token families without tokens, and unused applications that no administrator
+    registered. Safe to run from any number of processes. If one of these deletions fails, the others are still made;
+    raises `ChoresFailed` then."""
     run_each(
         {
             "sweeping tokens": clear_expired,
@@ -155,11 +155,11 @@ def _sweep_families() -> None:
 
 def _sweep_unused() -> None:
     with transaction.atomic():
-        # A program that is allowed something keeps its row, which its tokens refer to.
+        # A program with a consent keeps its row, to which its tokens refer.
         unused = Registration.objects.filter(
             registration_source__in=("dcr", "cimd"), created__lt=datetime.now(UTC) - timedelta(days=UNUSED_DAYS)
         ).exclude(pk__in=Consent.objects.values("application__registration_id"))
-        # A blocked program keeps it too, or asking again would unblock it.
+        # A blocked program keeps its row too: a new one would not be blocked.
         unused.exclude(known_as__blocked_at__isnull=False).delete()
 
 

@@ -1,4 +1,4 @@
-"""What people allow applications to do for them, and what of that applies at the moment."""
+"""Consents: the scopes that people allow applications, and which of them apply now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from taskhub.store.models import Application, AuthContext, Consent, Membership, 
 
 MAX_TARGET: Final = 300
 MAX_TARGETS: Final = 50
-"""Hosts kept with a consent. Beyond it the oldest are dropped, and people are asked about them again."""
+"""Most redirect hosts kept with a consent. Beyond that the oldest are dropped, and people are asked about them anew."""
 
 Registration: Any = get_application_model()
 AccessToken: Any = get_access_token_model()
@@ -36,8 +36,8 @@ Grant: Any = get_grant_model()
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An application that may act for a person now: in which tenant, with which scopes, and in which auth context,
-    which owns its tasks."""
+    """What an application may do for a person now: in which tenant and with which scopes. `context`, the client for
+    this application and person, owns the tasks."""
 
     tenant_id: int
     scopes: tuple[str, ...]
@@ -45,25 +45,25 @@ class Standing:
 
 
 def subject_of(user_id: int) -> str:
-    """The subject of a person. The id, not the name, so that somebody who gets a freed name inherits no tasks."""
+    """The OAuth subject of a person: the user id, so that a later owner of the username inherits no tasks."""
     return f"user:{user_id}"
 
 
 def shown_name(registration: Any) -> str:
-    """The name of an application that people see: the one it gives itself, else its host or its id."""
+    """The name of an application that people see: its own name, else its host or its client id."""
     return str(registration.name) or host_of(registration) or str(registration.client_id)
 
 
 def host_of(registration: Any) -> str:
-    """The host that vouches for the application, in ASCII; empty when no document does."""
+    """The host that serves the application's metadata document, in ASCII; empty if it has no document."""
     if registration.registration_source != "cimd":
         return ""
     return addresses.host_of(str(registration.client_id))
 
 
 def known(tenant_id: int, registration: Any) -> Application | None:
-    """The application in the tenant. One that an administrator registered belongs to that tenant alone; any other is
-    added at the first request. `None`: it is not the tenant's, or it is blocked."""
+    """The tenant's application for a registration. One that an administrator registered belongs to a single tenant; any
+    other is added to the tenant at its first request. Returns `None` if it belongs to another tenant, or is blocked."""
     found = Application.objects.filter(tenant_id=tenant_id, registration_id=registration.pk).first()
     if found is None and registration.registration_source != "manual":
         found, _ = Application.objects.get_or_create(tenant_id=tenant_id, registration_id=registration.pk)
@@ -71,8 +71,8 @@ def known(tenant_id: int, registration: Any) -> Application | None:
 
 
 def remembered(application: Application, user_id: int, target: str) -> frozenset[str]:
-    """The scopes that the person has allowed the application where it leads them back to `target` (host and port); none
-    if they were never asked about that target."""
+    """The scopes that the person has allowed the application when it redirects to `target` (host and port); empty if
+    they were never asked about that target."""
     consent = Consent.objects.filter(
         application=application, user_id=user_id, targets__contains=[target[:MAX_TARGET]]
     ).first()
@@ -88,7 +88,7 @@ def remember(
     target: str,
     actor: Actor,
 ) -> None:
-    """Keep what the person decided about the scopes that were `asked`: of these only the `allowed` ones stay allowed.
+    """Store the person's consent: of the scopes that were `asked` for, only the `allowed` ones are allowed from now on.
     Scopes that were not asked for this time stay as they were."""
     assert actor.user_id is not None
     with transaction.atomic():
@@ -117,7 +117,7 @@ def remember(
 
 
 def refuse(application: Application, *, registration: Any, asked: tuple[str, ...], actor: Actor) -> None:
-    """Put on record that the person said no. What they allowed before stays allowed."""
+    """Record that the person refused consent. Scopes that they allowed before stay allowed."""
     record_event(
         "consent.refused",
         tenant_id=application.tenant_id,
@@ -128,8 +128,8 @@ def refuse(application: Application, *, registration: Any, asked: tuple[str, ...
 
 
 def revoke_consent(*, tenant_id: int, consent_id: int, actor: Actor, own: bool = False) -> str:
-    """Withdraw what a person allowed an application: its tokens for them end at once. With `own`, only what the actor
-    allowed. Returns the application's name; raises `NotFound`."""
+    """Delete a person's consent to an application, and the application's tokens for that person. With `own`, only a
+    consent of the actor's own is found. Returns the application's name; raises `NotFound`."""
     whose = {"user_id": actor.user_id} if own else {}
     with transaction.atomic():
         consent = (
@@ -163,14 +163,14 @@ def end_tokens(registration: Any, *, user_id: int | None = None) -> None:
 
 
 def forget_person(user_id: int) -> None:
-    """Delete every consent of the person, and all tokens and codes that applications hold in their name."""
+    """Delete all consents of the person, and all tokens and codes that applications hold for them."""
     for model in (Consent, TokenFamily, Grant, RefreshToken, AccessToken):
         model.objects.filter(user_id=user_id).delete()
 
 
 def standing(user: Any, registration: Any) -> Standing | None:
-    """What the application may do for the person now. `None` when the person has no role any more or withdrew the
-    consent, or when the application, or its client for this person, is locked out."""
+    """What the application may do for the person now. `None` if the person is disabled or has no role or consent, or if
+    the application, or its client for this person, is blocked."""
     if user is None or not user.is_active:
         return None
     # The same membership as `person_of` takes for a sign-in.

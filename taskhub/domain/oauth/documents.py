@@ -1,8 +1,8 @@
 """Client ID Metadata Documents: a page on the web that describes a program.
 
-The toolkit's fetcher has the protections: https only, the address resolved once and refused when any of it is not
-public, the connection made to exactly that address, no redirects, limits on size and time. This module adds what MCP
-clients need.
+The fetcher of django-oauth-toolkit protects against request forgery: https only; the host name is resolved once and
+refused if any of its addresses is not public; the connection is made to exactly that address; no redirects; limits on
+size and time. This module adds what MCP clients need.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def is_loopback(host: str | None) -> bool:
 
 
 def redirect_allowed(uri: str) -> bool:
-    """Where a code may be sent: https anywhere, plain http on the person's own machine only (RFC 8252)."""
+    """Whether a code may be sent to this redirect URI: https to any host, plain http only to the person's own machine
+    (RFC 8252)."""
     try:
         address = web_address(uri)
     except BadAddress:
@@ -43,8 +44,8 @@ def redirect_allowed(uri: str) -> bool:
 
 
 class OnlyWhenAPersonAsks:
-    """Lets a document be fetched for a signed-in person at the authorize page, never for a caller at the token
-    endpoint: so nobody without an account can make this server send a request."""
+    """Permission class for django-oauth-toolkit: a document is fetched for a signed-in person at the authorize page,
+    never for a caller at the token endpoint, so that nobody without an account can make this server send a request."""
 
     def has_permission(self, request: Any, client_id: str) -> bool:
         """Whether this is the authorize page, which only signed-in people reach."""
@@ -52,10 +53,10 @@ class OnlyWhenAPersonAsks:
 
 
 class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is untyped
-    """The toolkit's fetcher, for documents that were written for other servers as well."""
+    """The fetcher of django-oauth-toolkit, which accepts documents for other authorization servers as well."""
 
     def fetch(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """The document, reduced to what we serve, and how long it may be kept. Raises `CIMDError`."""
+        """The document, reduced to what we support, and for how many seconds to cache it. Raises `CIMDError`."""
         try:
             web_address(client_id)
         except BadAddress as error:
@@ -64,8 +65,8 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
             document, seconds = self._local(client_id)
         else:
             document, seconds = super().fetch(client_id)
-        # A document serves a program's sign-ins everywhere. That it also names features for elsewhere, such as device
-        # codes or a redirect scheme of its own, is no reason to refuse it here.
+        # A program has one document for all authorization servers. Features that we do not support, such as device
+        # codes or a redirect scheme of its own, are taken out of it instead of refusing it.
         grants = document.get("grant_types")
         if isinstance(grants, list) and "authorization_code" in grants:
             document["grant_types"] = ["authorization_code"]
@@ -74,13 +75,13 @@ class Documents(SafeMetadataFetcher):  # type: ignore[misc]  # the toolkit is un
             document["redirect_uris"] = [uri for uri in redirects if isinstance(uri, str) and redirect_allowed(uri)]
         name = document.get("client_name")
         if isinstance(name, str):
-            # It is shown to people and kept in the audit log: no characters that turn or hide text.
+            # People see the name, on pages and in the audit log: without characters that reorder or hide text.
             document["client_name"] = "".join(sign for sign in name if sign.isprintable()).strip()[:100]
         return document, seconds
 
     def _local(self, client_id: str) -> tuple[dict[str, Any], int]:
-        """For development: the same rules, but for an address of this machine. Still https, since clients accept no
-        other document of their own; `SSL_CERT_FILE` names the certificates to trust."""
+        """Fetch a document from this machine, for development. Https here too, since clients accept no other URL for
+        their document; `SSL_CERT_FILE` names the certificates to trust."""
         if urlsplit(client_id).scheme != "https":
             raise CIMDError("client_id URL must use the https scheme")
         try:

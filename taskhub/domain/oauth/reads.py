@@ -1,4 +1,4 @@
-"""Applications: programs that people sign in with, and what each person allowed them."""
+"""Applications (programs that people sign in with) and people's consents, as the console shows them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from taskhub.lib.addresses import host_of
 from taskhub.store import statements
 
 SHOWN: Final = 500
-"""Applications on the page, and people on an application's page."""
+"""Most applications or consents on one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """The name of an application, and how it is known: `source` is `manual` (registered here), `cimd` (by its document)
-    or `dcr` (it registered itself)."""
+    """The name of an application, and how it was registered: `source` is `manual` (by an administrator), `cimd` (by its
+    metadata document) or `dcr` (dynamically, by itself)."""
 
     id: int
     own_name: str
@@ -32,7 +32,7 @@ class _Named:
 
     @property
     def host(self) -> str:
-        """The host that vouches for it, in ASCII."""
+        """The host that serves its metadata document, in ASCII; empty if it has none."""
         return host_of(self.client_id) if self.source == "cimd" else ""
 
 
@@ -49,7 +49,7 @@ class ApplicationRow(_Named):
 
     @property
     def redirects(self) -> list[str]:
-        """The addresses it leads people back to."""
+        """The application's redirect URIs."""
         return self.redirect_uris.split()
 
     @property
@@ -60,7 +60,7 @@ class ApplicationRow(_Named):
 
 @dataclass(frozen=True, slots=True)
 class ConsentRow:
-    """What one person allows an application; `context` is the client whose tasks it starts."""
+    """One person's consent to an application. `context` is the id of the client that owns the tasks."""
 
     id: int
     user_id: int
@@ -76,7 +76,7 @@ class ConsentRow:
 
 @dataclass(frozen=True, slots=True)
 class AllowedRow(_Named):
-    """An application that a person allows something; `id` is the consent's."""
+    """An application that has a consent of a person; `id` is that of the consent."""
 
     blocked_at: datetime | None
     scopes: tuple[str, ...]
@@ -96,12 +96,12 @@ def application_rows(tenant_id: int) -> tuple[ApplicationRow, ...]:
 
 
 def application_detail(tenant_id: int, application_id: int) -> ApplicationRow | None:
-    """One application of the tenant."""
+    """The application of the tenant with this id; `None` if there is none."""
     return next(iter(_found(tenant_id, application_id=application_id)), None)
 
 
 def application_of_client(tenant_id: int, client_id: str) -> ApplicationRow | None:
-    """The application of a client that signed in by OAuth."""
+    """The application with this client id; `None` if the tenant has none."""
     return next(iter(_found(tenant_id, client_id=client_id)), None)
 
 
@@ -114,12 +114,12 @@ def _found(
 
 
 def consent_rows(tenant_id: int, application_id: int, *, context_id: int | None = None) -> tuple[ConsentRow, ...]:
-    """Who allows the application what; with `context_id`, only the person of that client."""
+    """The consents to the application, by username; with `context_id`, only that of the client's person."""
     return tuple(
         _CONSENTS(tenant=tenant_id, issuer=OAUTH_ISSUER, application=application_id, context=context_id, most=SHOWN)
     )
 
 
 def allowed_rows(tenant_id: int, user_id: int) -> tuple[AllowedRow, ...]:
-    """What the person allows, the latest answer first."""
+    """The applications that have a consent of the person, the latest consent first."""
     return tuple(_ALLOWED(tenant=tenant_id, issuer=OAUTH_ISSUER, user=user_id, most=SHOWN))

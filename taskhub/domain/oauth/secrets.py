@@ -12,14 +12,14 @@ from django.contrib.auth.hashers import BasePasswordHasher
 class RandomSecretHasher(BasePasswordHasher):
     """SHA-256 for secrets that we generate, of 256 random bits or more.
 
-    Slow hashes are for passwords that people choose. Here one would only let anybody burn half a second of processor
-    time with every wrong secret.
+    A slow hash protects passwords that people choose. For random secrets it has no use, and every wrong secret that
+    anybody sends would cost half a second of processor time.
     """
 
     algorithm = "random_sha256"
 
     def salt(self) -> str:
-        """Empty: no two such secrets are equal."""
+        """Empty: random secrets need no salt, since no two of them are equal."""
         return ""
 
     def encode(self, password: str, salt: str) -> str:
@@ -27,12 +27,12 @@ class RandomSecretHasher(BasePasswordHasher):
         return f"{self.algorithm}${hashlib.sha256(password.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     def decode(self, encoded: str) -> dict[str, Any]:
-        """The parts of what `encode` made."""
+        """The parts of a stored secret, as `encode` made it."""
         algorithm, _, digest = encoded.partition("$")
         return {"algorithm": algorithm, "hash": digest, "salt": ""}
 
     def verify(self, password: str, encoded: str) -> bool:
-        """Whether this is the secret."""
+        """Whether `password` is the secret that `encoded` was made of."""
         return hmac.compare_digest(self.encode(password, ""), encoded)
 
     def safe_summary(self, encoded: str) -> dict[Any, Any]:
@@ -40,8 +40,8 @@ class RandomSecretHasher(BasePasswordHasher):
         return {"algorithm": self.algorithm}
 
     def must_update(self, encoded: str) -> bool:
-        """Never: there are no rounds to raise."""
+        """Always `False`: there are no rounds to raise."""
         return False
 
     def harden_runtime(self, password: str, encoded: str) -> None:
-        """Nothing: each secret takes the same time."""
+        """Does nothing: each secret takes the same time."""

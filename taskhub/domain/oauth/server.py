@@ -1,8 +1,8 @@
-"""Our rules for the toolkit's authorization server.
+"""The hub's own rules for the authorization server of django-oauth-toolkit ("the toolkit").
 
-The toolkit checks clients, redirects, PKCE and lifetimes. Added here: codes are stored hashed like tokens, every token
-is for this server's `/mcp` alone (RFC 8707), nothing is granted beyond what the person allowed and still may allow, a
-code or refresh token works only once even for two requests at the same moment, and all of it is on record.
+The toolkit checks clients, redirects, PKCE and lifetimes. Added here: codes are stored as digests, like tokens; every
+token is for this hub's `/mcp` alone (RFC 8707); no scope is granted that the person did not allow or may not allow any
+more; a code or refresh token works only once, even for two requests at the same moment; every token is on record.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ REFRESH_PREFIX: Final = "thur_"
 
 
 def access_token(request: Any, refresh_token: bool = False) -> str:
-    """A new access token. The toolkit sets the parameters."""
+    """A new access token. Called by django-oauth-toolkit, which prescribes the parameters."""
     return ids.token(ACCESS_PREFIX)
 
 
 def refresh_token(request: Any, refresh_token: bool = False) -> str:
-    """A new refresh token. The toolkit sets the parameters."""
+    """A new refresh token. Called by django-oauth-toolkit, which prescribes the parameters."""
     return ids.token(REFRESH_PREFIX)
 
 
 def checksum(secret: str) -> str:
-    """The digest by which the toolkit finds a token that it does not store; codes are stored so too."""
+    """The SHA-256 digest under which tokens and codes are stored and found."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -50,31 +50,31 @@ def address_of(request: Any) -> str:
 
 
 class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untyped
-    """Which requests the authorization server accepts."""
+    """Decides which requests the authorization server accepts; oauthlib calls its methods."""
 
     def _load_application(self, client_id: str | None, request: Any) -> Any:
         # Postgres stores no U+0000, so no client has such an id.
         return None if "\0" in (client_id or "") else super()._load_application(client_id, request)
 
     def validate_redirect_uri(self, client_id: str, redirect_uri: str, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """Whether it is exactly one of the registered addresses; on the person's own machine the port may differ."""
+        """Whether the redirect URI is one of the registered ones; on the person's own machine the port may differ."""
         return redirect_allowed(redirect_uri) and bool(
             super().validate_redirect_uri(client_id, redirect_uri, request, *args, **kwargs)
         )
 
     def _extract_basic_auth(self, request: Any) -> str | None:
-        # The toolkit only accepts one spelling of the scheme (RFC 9110, 11.1).
+        # The scheme is case-insensitive (RFC 9110, 11.1), but django-oauth-toolkit accepts one spelling only.
         scheme, _, credentials = str(request.headers.get("HTTP_AUTHORIZATION") or "").partition(" ")
         return credentials.strip() or None if scheme.lower() == "basic" else None
 
     # Codes are stored as a digest ----------------------------------------------------------
 
     def _create_authorization_code(self, request: Any, code: dict[str, Any], expires: Any = None) -> Any:
-        request.nonce, request.claims = None, None  # of OpenID Connect, which is not supported: ignored
+        request.nonce, request.claims = None, None  # for OpenID Connect, which is not supported
         return super()._create_authorization_code(request, {**code, "code": checksum(code["code"])}, expires)
 
     def validate_code(self, client_id: str, code: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """A code of this client that has not expired."""
+        """Whether the code is of this client and has not expired. The second use of a code ends its tokens."""
         digest = checksum(code)
         request.grant_row = Grant.objects.filter(code=digest, application=client).first()
         if request.grant_row is None:
@@ -84,24 +84,25 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
     def confirm_redirect_uri(
         self, client_id: str, code: str, redirect_uri: str, client: Any, *args: Any, **kwargs: Any
     ) -> bool:
-        """The address the code was sent to."""
+        """Whether this is the redirect URI that the code was sent to."""
         return bool(super().confirm_redirect_uri(client_id, checksum(code), redirect_uri, client, *args, **kwargs))
 
     def get_code_challenge(self, code: str, request: Any) -> str | None:
-        """The challenge that came with the request for the code."""
+        """The PKCE challenge that came with the request for the code."""
         return super().get_code_challenge(checksum(code), request)  # type: ignore[no-any-return]
 
     def get_code_challenge_method(self, code: str, request: Any) -> str | None:
-        """How the challenge was made."""
+        """The method of the PKCE challenge, such as `S256`."""
         return super().get_code_challenge_method(checksum(code), request)  # type: ignore[no-any-return]
 
     def invalidate_authorization_code(self, client_id: str, code: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """Does nothing: the code was spent in the transaction that made the token."""
+        """Does nothing: `save_bearer_token` has deleted the code in the transaction that stored the tokens."""
 
     # Tokens ----------------------------------------------------------------------------------
 
     def _check_and_set_request_resource(self, request: Any) -> None:
-        """Set what the person allowed the token for; refuse a request for anything else."""
+        """Set the token's resource (RFC 8707) to the one that the person allowed. Raises `invalid_target` if the
+        request names another."""
         source = request.grant_row if request.grant_type == "authorization_code" else request.refresh_token_instance
         asked = [value for name, value in request.decoded_body or [] if name == "resource" and value]
         if not source.resource or any(canonical(value) not in source.resource for value in asked):
@@ -118,14 +119,14 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         family = TokenFamily.objects.filter(family=request.refresh_token_instance.token_family).first()
         if family is not None:
             before = list(family.scopes)
-        else:  # a sign-in from before families were kept
+        else:  # a sign-in of a release without token families
             before = str(super().get_original_scopes(refresh_token, request, *args, **kwargs) or "").split()
         now = standing(request.user, request.client)
         return " ".join(scope for scope in before if now is not None and scope in now.scopes)
 
     def validate_refresh_token(self, refresh_token: str, client: Any, request: Any, *args: Any, **kwargs: Any) -> bool:
-        """Whether it is an unused refresh token of this client. A used one ends the whole family: either a thief or the
-        owner has the next one, and it is unknown which."""
+        """Whether it is an unused refresh token of this client. The reuse of a token revokes its whole family: either a
+        thief or the owner has the token that replaced it, and it is unknown which."""
         if super().validate_refresh_token(refresh_token, client, request, *args, **kwargs):
             return standing(request.user, client) is not None
         spent = RefreshToken.objects.filter(token_checksum=checksum(refresh_token), revoked__isnull=False).first()
@@ -139,8 +140,8 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
         replayed = False
         with transaction.atomic():
             if request.grant_type == "refresh_token":
-                # The toolkit checked without a lock. Of two requests with one token the second waits here, and must be
-                # refused.
+                # django-oauth-toolkit checked the token without a lock. Of two requests with one token, the second
+                # waits here and must be refused.
                 row = RefreshToken.objects.select_for_update(of=("self",)).filter(pk=request.refresh_token_instance.pk)
                 found = row.first()
                 if found is None:  # the person has just withdrawn the consent
@@ -186,11 +187,11 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
                 "seconds": token["expires_in"],
             },
         )
-        notify(ClientStandingChanged(now.context.pk))  # a refresh ends the access token before it
+        notify(ClientStandingChanged(now.context.pk))  # a refresh revokes the previous access token
 
     def _code_reused(self, digest: str, request: Any) -> None:
-        """End the tokens of a code that came a second time: whoever brought it first has them, and may be the wrong one
-        of the two (RFC 6749, 4.1.2)."""
+        """Revoke the tokens of a code that was used a second time: the first user, who has them, may be a thief (RFC
+        6749, 4.1.2)."""
         family = TokenFamily.objects.filter(code_checksum=digest, registration=request.client).first()
         if family is None:
             return
@@ -200,7 +201,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
             self._reused(newest, request, action="code.reused")
 
     def _reused(self, spent: Any, request: Any, *, action: str = "token.reused") -> None:
-        """Record that a refresh token came a second time; its family has been ended."""
+        """Record the second use of a refresh token or code (`action`), whose token family was revoked."""
         now = standing(spent.user, spent.application)
         name = shown_name(spent.application)
         with transaction.atomic():
@@ -214,7 +215,7 @@ class Validator(OAuth2Validator):  # type: ignore[misc]  # the toolkit is untype
             notify(ClientStandingChanged(now.context.pk) if now else StandingChanged())
 
     def revoke_token(self, token: str, token_type_hint: str, request: Any, *args: Any, **kwargs: Any) -> None:
-        """End a token of this client, and the other token of its pair (RFC 7009)."""
+        """Revoke a token of this client, and the other token of its pair (RFC 7009)."""
         digest = checksum(token)
         found = next(
             (

@@ -1,4 +1,4 @@
--- Programs, and what people allowed them. The form: taskhub/store/statements.py.
+-- Statements of applications and consents. Format of this file: taskhub/store/statements.py.
 
 -- read fresh: applications(tenant bigint, issuer text, application bigint, client text, most int)
 --     -> list[ApplicationRow]

@@ -25,11 +25,11 @@ class ClosedAccounts(DefaultAccountAdapter):
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """The address of the client, as the guard determined it from the trusted proxies."""
+        """The browser's IP address, as the guard (`api.guard`) determined it by the trusted proxies."""
         return str(request.META.get("REMOTE_ADDR") or "unknown")
 
     def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
-        """The page for somebody whose account is closed, after the right password."""
+        """The page for a person whose account is disabled, after the right password; records the refusal."""
         _record("person.refused", request, user)
         return render(request, "account/account_inactive.html", status=403)
 
@@ -45,27 +45,27 @@ class ClosedAccounts(DefaultAccountAdapter):
         _record("person.signed.out", request, user)
 
     def authentication_failed(self, request: HttpRequest, **credentials: Any) -> None:
-        """The password was wrong, or there is no such name. The number of tries is limited elsewhere."""
+        """Record a wrong password or an unknown username. `ACCOUNT_RATE_LIMITS` limits the number of attempts."""
         name = str(credentials.get("username") or "")
         users: Any = get_user_model()
         _record("person.refused", request, users.objects.filter(username__iexact=name).first() if name else None)
 
     def clean_password(self, password: str, user: Any = None) -> str:
-        """Long and odd enough, and not the present password, which somebody else may know too."""
+        """Validate a new password and return it. It must not be the present one, which somebody else may know too."""
         cleaned: str = super().clean_password(password, user=user)
         if user is not None and user.pk and user.check_password(cleaned):
             raise ValidationError("This is the password that you have. Choose another.")
         return cleaned
 
     def set_password(self, user: Any, password: str) -> None:
-        """Set a password that the person chose, and that nobody else knows."""
+        """Set a password that the person has chosen, and clear `password_due`."""
         super().set_password(user, password)
         Membership.objects.filter(user=user, password_due=True).update(password_due=False)
         _record("person.password.changed", self.request, user)
 
 
 def _record(action: str, request: HttpRequest, user: Any) -> None:
-    """Record it. A name that does not exist is left out, since it may be a password in the wrong field."""
+    """Record an event of a sign-in. An unknown username is not recorded: it may be a password in the wrong field."""
     person = person_of(user.pk, user.get_username()) if user is not None else None
     name = user.get_username() if user is not None else "nobody"
     record_event(

@@ -1,5 +1,5 @@
-"""Sessions of browsers, in the database, found by the SHA-256 of the cookie: somebody who reads the table cannot sign
-in with it. (`SESSION_ENGINE` names this module; sessions of MCP clients are in `domain.sessions.writes`.)"""
+"""Browser sessions, stored in the database under the SHA-256 of the cookie, so that somebody who reads the table cannot
+sign in with it. (`SESSION_ENGINE` names this module; sessions of MCP clients are in `domain.sessions.writes`.)"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PURGE = statements.rowcount("purge_sign_ins")
 
 
 def purge_sign_ins(*, limit: int = 1_000) -> int:
-    """Delete sessions of browsers that are over, at most `limit`. Returns how many."""
+    """Delete expired browser sessions, at most `limit`. Returns how many."""
     return _PURGE(most=limit)
 
 
@@ -26,15 +26,17 @@ def row_key(cookie: str) -> str:
 
 
 class SessionStore(db.SessionStore):
-    """Django's own, with another key of the row, and with the user in the row, so that the database can end the
-    sessions of a person who is locked out or gets another password (`domain/people/functions.sql`).
+    """Django's session store in the database, with the digest of the cookie as the key, and with the user in the row,
+    so that the database can end the sessions of a person who is disabled or gets another password
+    (`domain/people/functions.sql`).
 
-    The class keeps its name, which is part of the signature of the stored data. Nothing here runs in an event loop, so
-    the `a…` methods are left as they are: they find nothing, and the table refuses what they would write."""
+    The class keeps Django's name, which is part of the signature of the stored data. The `a…` methods are not
+    overridden, since sessions are not used in an event loop: they find no session, and the table refuses their
+    writes."""
 
     @classmethod
     def get_model_class(cls) -> type[SignIn]:
-        """The model of a row."""
+        """The Django model of the table."""
         return SignIn
 
     def _get_session_from_db(self) -> SignIn | None:
@@ -48,7 +50,7 @@ class SessionStore(db.SessionStore):
         return bool(super().exists(row_key(session_key)))
 
     def create_model_instance(self, data: Any) -> SignIn:
-        """The row to be written."""
+        """The row to be written for this session."""
         row = super().create_model_instance(data)
         assert isinstance(row, SignIn)
         row.session_key = row_key(row.session_key)

@@ -140,7 +140,8 @@ def limits() -> tuple[Setting, ...]:
 
 
 def service() -> tuple[Setting, ...]:
-    """How this installation is reached. Secrets are not shown, only whether they are set."""
+    """The other settings: how this hub is reached, what it offers, and its secrets, of which only whether they are set
+    is shown."""
     plain = tuple(_setting(*line) for line in _SERVICE)
     return plain + tuple(
         Setting(title, "set" if _is_set(name) else "from the data directory", name, _is_set(name), about)

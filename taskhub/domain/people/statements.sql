@@ -1,4 +1,4 @@
--- Browsers in which people are signed in. The form: taskhub/store/statements.py.
+-- Statements of browser sessions. Format of this file: taskhub/store/statements.py.
 
 -- write: purge_sign_ins(most int) -> rowcount
 DELETE FROM sign_in WHERE digest = any(array(

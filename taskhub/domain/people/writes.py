@@ -26,14 +26,14 @@ MAX_GROUPS: Final = 20
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}")
 _GROUP = re.compile(r"[\w][\w .@+-]{0,63}")
 _WORDS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Characters of a generated password: without those that are mistaken for others when read aloud."""
+"""Characters of a generated password, without those that are easily confused."""
 
 
 def add_person(
     *, tenant_id: int, username: str, role: str, groups: Sequence[str] = (), actor: Actor, password_due: bool = True
 ) -> tuple[int, str]:
-    """A new person in the tenant: the user's id and the generated password, which is stored as a hash only and cannot
-    be shown again. With `password_due` the password only lets them choose another.
+    """Add a person to the tenant. Returns the user id and the generated password, which is stored as a hash only and
+    cannot be shown again. With `password_due`, the person has to choose another password before anything else.
 
     Raises `Invalid` naming the field, or `Refused` for a username that is taken.
     """
@@ -48,13 +48,13 @@ def add_person(
     users: Any = get_user_model()
     password = _generated()
     with transaction.atomic():
-        # People could not tell names apart that differ only in case.
+        # People could not tell apart two names that differ only in case.
         user = users.objects.select_for_update().filter(username__iexact=username).first()
         if user is not None:
             if user.is_active or user.has_usable_password() or Membership.objects.filter(user=user).exists():
                 raise Refused(f"There is a person named {username} already.", field="username")
-            # Removed once: whoever gets the name again is the same person on record, and cannot decide a question
-            # twice.
+            # A removed person's account is used again: under one name there is one person on record, who cannot decide
+            # a question twice.
             user.is_active = True
             user.set_password(password)
             user.save(update_fields=["is_active", "password"])
@@ -77,8 +77,8 @@ def add_person(
 
 
 def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] | None = None, actor: Actor) -> bool:
-    """Set a person's role, and the groups unless `groups` is `None`; it applies from the person's next request.
-    `False`: nothing differed.
+    """Set a person's role, and their groups unless `groups` is `None`; it takes effect at the person's next request.
+    Returns `False` if nothing differed.
 
     Raises `NotFound`, `Invalid`, or `Refused` when the tenant would be left without an admin.
     """
@@ -108,7 +108,7 @@ def set_role(*, tenant_id: int, user_id: int, role: str, groups: Sequence[str] |
 
 
 def find_person(tenant_id: int, username: str) -> int:
-    """The id of somebody with a role, for commands. Raises `NotFound`."""
+    """The user id of a person with a role; the case of `username` is ignored. Raises `NotFound`."""
     found = Membership.objects.filter(tenant_id=tenant_id, user__username__iexact=username.strip()).first()
     if found is None:
         raise NotFound(f"There is no person named {username}; `manage.py person list` names all.")
@@ -116,8 +116,8 @@ def find_person(tenant_id: int, username: str) -> int:
 
 
 def disable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Lock a person out, until `enable`: they, and the programs that act for them, are signed out everywhere at once.
-    `False`: they were disabled already.
+    """Disable a person's account until `enable`. They, and the programs that act for them, are signed out everywhere at
+    once. Returns `False` if the account was disabled already.
 
     Raises `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -125,13 +125,14 @@ def disable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
 
 
 def enable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
-    """Let a disabled person sign in again, with their role and groups. `False`: they were enabled already."""
+    """Let a disabled person sign in again, with their role and groups. Returns `False` if they were enabled."""
     return _set_active(tenant_id, user_id, active=True, actor=actor)
 
 
 def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
-    """Take away a person's role for good, and all that they allowed programs: signed out everywhere at once. Decisions
-    and events keep the name, which nobody else can get: the account is closed, not deleted. Returns the name.
+    """Remove a person from the tenant: deletes their role and, if it was the last one, their consents to programs, and
+    signs them out everywhere at once. The account is disabled, not deleted, so that the username in decisions and
+    events stays theirs. Returns the username.
 
     Raises `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -156,8 +157,8 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
 
 
 def give_password(*, tenant_id: int, user_id: int, password: str = "", actor: Actor) -> tuple[str, str]:
-    """Give a person another password, generated where `password` is empty. Returns their name and the password. Ends
-    all their sessions; they choose their own password at the next sign-in.
+    """Give a person another password, a generated one if `password` is empty. Returns their username and the password.
+    Ends all their browser sessions; at the next sign-in they have to choose a password of their own.
 
     Raises `NotFound`, or `Invalid` saying what is wrong with the password.
     """
@@ -198,9 +199,9 @@ def _set_active(tenant_id: int, user_id: int, *, active: bool, actor: Actor) -> 
 
 @contextmanager
 def _changing(tenant_id: int, user_id: int) -> Iterator[Membership]:
-    """The person's membership, with a lock against other changes of people in the tenant: of two admins who lock each
-    other out at the same moment, each would otherwise still see the other as an admin. A guard in the database
-    (`store/sql/guards.sql`) has the same rule, for changes made otherwise.
+    """Yield the person's membership in a transaction that locks the tenant against other changes of people. Without the
+    lock, two admins who disable each other at the same moment would both succeed, and no admin would be left. A guard
+    in the database (`store/sql/guards.sql`) enforces the same for other changes. Raises `NotFound`.
     """
     with transaction.atomic():
         list(Tenant.objects.select_for_update(no_key=True).filter(pk=tenant_id))

@@ -1,10 +1,10 @@
 -- Requests that web processes hand to workers, and resources that workers follow. Rows live for seconds, or as long as
--- a stream, and are worth nothing after a crash: their tables are not logged. Python calls these functions from
+-- a stream, and are worth nothing after a crash: their tables are unlogged. Python calls these functions from
 -- taskhub/domain/relays/writes.py and interests.py, which document what each promises.
 
--- Adds a request for a worker. When no worker lives, or the context has p_most under way, returns a word for that
--- instead. Checking the references writes to logged tables, and a NOTIFY holds up every other one until its commit is
--- on disk: so this commit does not wait for the disk.
+-- Adds a request for a worker and returns ''. Adds nothing and returns 'no worker' if no worker is alive, 'too many' if
+-- the context has p_most requests under way. The commit does not wait for the disk: checks of foreign keys write to
+-- logged tables, and a NOTIFY holds up all others until its commit is on disk.
 CREATE OR REPLACE FUNCTION add_relay(p_id bigint, p_context bigint, p_server bigint, p_method text, p_params text,
                              p_capabilities text, p_seconds float8, p_most int)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -24,7 +24,7 @@ BEGIN
     RETURN '';
 END $$;
 
--- For each server, up to p_free waiting requests become this worker's, oldest first.
+-- Claims waiting requests for the worker, oldest first: of each server in p_servers, at most its number in p_free.
 CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
                seconds float8)
@@ -46,7 +46,7 @@ BEGIN
                   extract(epoch FROM r.deadline - clock_timestamp())::float8;
 END $$;
 
--- Stores the outcome and rings the caller, unless the caller has left.
+-- Stores the outcome and wakes the waiting caller. Returns false if the caller has left.
 CREATE OR REPLACE FUNCTION finish_relay(p_id bigint, p_worker text, p_outcome text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -60,7 +60,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- Adds or renews the interests of a holder; tells the workers of new ones.
+-- Adds or renews the interests of a holder (a stream). If some are new, notifies the workers and returns true.
 CREATE OR REPLACE FUNCTION follow(p_holder text, p_servers bigint[], p_uris text[], p_seconds float8) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -82,7 +82,8 @@ BEGIN
     RETURN fresh;
 END $$;
 
--- The server has agreed to tell of changes of these: rings every stream that waited for it.
+-- Marks resources of whose changes the server has agreed to notify, and wakes the streams that waited for that. Returns
+-- the number of these streams.
 CREATE OR REPLACE FUNCTION mark_followed(p_server bigint, p_uris text[]) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
     holders text[];

@@ -11,7 +11,7 @@ from taskhub.domain.hints.announce import BATCH, NOTIFY_SOON
 from taskhub.store import statements
 
 INTEREST_SECONDS = 180.0
-"""How long an interest lasts without being renewed."""
+"""Seconds for which an interest lasts without being renewed."""
 
 _FOLLOW = statements.none("follow")
 _UNFOLLOW = statements.none("unfollow")
@@ -32,7 +32,7 @@ def unfollow(holder: str) -> None:
 
 
 def unconfirmed(holder: str) -> set[tuple[int, str]]:
-    """Those of the stream's interests that no worker follows yet."""
+    """The stream's interests that no worker follows yet, as (server id, uri)."""
     return set(_UNCONFIRMED(holder=holder))
 
 
@@ -45,13 +45,13 @@ def followed_resources() -> dict[int, frozenset[str]]:
 
 
 def mark_followed(server_id: int, uris: Iterable[str]) -> None:
-    """A worker hears of changes of these from now on; streams that waited for it are rung."""
+    """Record that a worker follows these resources of the server, and wake the streams that waited for that."""
     _MARK(server=server_id, uris=list(uris))
 
 
 def announce_updates(server_id: int, uris: Iterable[str]) -> None:
-    """The server says that these have changed: ring the streams that follow them, in a transaction of its own that does
-    not wait for the disk."""
+    """Wake the streams that follow these resources of the server, which have changed. Sent in a transaction of its own,
+    which does not wait for the disk."""
     hints = [ResourceChanged(resource_topic(server_id, uri)) for uri in uris]
     for start in range(0, len(hints), BATCH):
         NOTIFY_SOON(channel=HINT_CHANNEL, hints=encode(*hints[start : start + BATCH]))

@@ -12,8 +12,8 @@ COMPLETE: Final = "completion/complete"
 
 @dataclass(frozen=True, slots=True)
 class NewRelay:
-    """A request for `domain.relays.writes.add_relay`. `params` are those of the server's own method, with the server's
-    own names; `capabilities` are what the caller declared."""
+    """A request for `domain.relays.writes.add_relay`. `params` are the params of the MCP method as the server gets
+    them, with its own names; `capabilities` are what the caller declared."""
 
     id: int
     context_id: int
@@ -47,8 +47,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NeedsInput:
-    """The server wants answers (`requests`: key to method and params), and the same request again with them and
-    `state`."""
+    """The server needs answers first. `requests` maps each key to a method with its params; the client then makes the
+    same request again, with the answers and `state`."""
 
     requests: dict[str, dict[str, Any]]
     state: str | None
@@ -65,7 +65,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """There is no such resource."""
+    """The server has no such resource."""
 
     uri: str
 
@@ -87,6 +87,6 @@ def encoded(outcome: RelayOutcome) -> dict[str, Any]:
 
 
 def decoded(body: dict[str, Any]) -> RelayOutcome:
-    """What `encoded` made."""
+    """The outcome that `encoded` made this JSON object of."""
     parts = dict(body)
     return _KINDS[parts.pop("kind")](**parts)

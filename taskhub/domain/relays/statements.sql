@@ -1,4 +1,4 @@
--- Reads through workers, and followed resources. The form: taskhub/store/statements.py.
+-- Statements of relays and followed resources. Format of this file: taskhub/store/statements.py.
 
 -- write: add_relay(relay bigint, context bigint, server bigint, method text, params text, capabilities text,
 --     seconds float8, most int) -> str | None

@@ -1,5 +1,5 @@
-"""Requests that workers make at servers for waiting callers: reading a resource, getting a prompt, completing an
-argument. They are not tasks: nothing is kept of them, and a crash may lose them."""
+"""Relays: requests that workers make to servers for waiting callers, to read a resource, get a prompt or complete an
+argument. Unlike tasks they are not kept, and a crash may lose them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 RELAY_SECONDS = 30.0
-"""How long a caller waits for a server."""
+"""Seconds for which a caller waits for a server."""
 
 CONTEXT_RELAYS = 32
-"""Requests of one client under way at once."""
+"""Most requests of one client under way at once."""
 
 
 class _Taken(NamedTuple):
-    """Whether a request is known, and its outcome as JSON text."""
+    """Whether a request still exists, and its outcome as JSON text, if it has one."""
 
     known: bool
     outcome: str | None
@@ -59,27 +59,27 @@ def add_relay(new: NewRelay, *, seconds: float = RELAY_SECONDS) -> None:
 
 
 def take_outcome(relay_id: int) -> tuple[bool, RelayOutcome | None]:
-    """Whether the request still exists, and its outcome once there is one; the request is deleted then."""
+    """(whether the request still exists, its outcome or `None`). A request with an outcome is deleted by this."""
     taken = _TAKE(relay=relay_id)
     return taken.known, None if taken.outcome is None else decoded(json.loads(taken.outcome))
 
 
 def drop_relay(relay_id: int) -> None:
-    """The caller has left: delete the request, and tell its worker, which may stop."""
+    """Delete the request, since its caller has left, and notify its worker, which may stop."""
     _DROP(relay=relay_id, channel=HINT_CHANNEL, hint=encode(RelayDropped(relay_id)))
 
 
 def claim_relays(*, worker: str, free: Mapping[int, int]) -> list[RelayClaim]:
-    """Take waiting requests, oldest first. `free`: at most how many, by server id."""
+    """Claim waiting requests for the worker, oldest first. `free` maps a server id to the most requests to claim."""
     return _CLAIM(worker=worker, servers=list(free.keys()), free=list(free.values()))
 
 
 def finish_relay(relay_id: int, outcome: RelayOutcome, *, worker: str) -> bool:
-    """Store the outcome and ring the caller; `False` when the caller has left."""
+    """Store the outcome and wake the waiting caller. Returns `False` if the caller has left."""
     text = jsonx.encode(jsonx.repaired(encoded(outcome))).decode()
     return _FINISH(relay=relay_id, worker=worker, outcome=text)
 
 
 def sweep_relays() -> int:
-    """Delete requests whose caller must have gone, and interests that nobody renewed."""
+    """Delete requests that are long past their deadline, and expired interests. Returns how many rows."""
     return _SWEEP() + _SWEEP_INTERESTS()

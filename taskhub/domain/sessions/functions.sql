@@ -1,6 +1,6 @@
--- Sessions of the 2025 wires, and the messages that their streams are to send.
+-- Sessions of the protocol revisions of 2025, and the outbound requests that their streams send.
 
--- Starts a session for the context; beyond p_most live ones, those that were unused for longest end.
+-- Starts a session for the context and returns its id. Beyond p_most live ones, the longest unused end.
 CREATE OR REPLACE FUNCTION start_session(p_public_id text, p_tenant bigint, p_context bigint, p_version text,
                                  p_client_info jsonb, p_client_capabilities jsonb, p_most int) RETURNS bigint
 LANGUAGE sql AS $$
@@ -11,25 +11,26 @@ LANGUAGE sql AS $$
     VALUES (p_public_id, p_tenant, p_context, p_version, p_client_info, p_client_capabilities) RETURNING id
 $$;
 
--- Whether a process serves the stream: it updates `seen_at` while it does. Not if the client has cancelled the stream's
--- request.
+-- Whether a web process serves the stream. The process updates `seen_at` while it does. False if the client has
+-- cancelled the request of the stream.
 CREATE OR REPLACE FUNCTION th_served(s stream) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT s.attached AND s.closed_at IS NULL AND NOT s.cancelled
        AND s.seen_at > clock_timestamp() - interval '25 seconds'
 $$;
 
--- Returns what the stream is to send now, and assigns it to this stream (B25-15): requests of its task or, for a
--- session's own stream, those of all its tasks that no other stream waits for. A request that is assigned to another
--- stream moves here when that stream is gone, or (p_first) when this one has just been opened: the client listens at
--- the newest stream of a task or session, and a stream whose process was killed still looks served for a while. Not
--- moved is a request that the session's own stream has sent already: a client that then asks for the result would be
--- asked twice. Of requests that a stream had sent before it was taken up again, only those after p_after are sent
--- again. Another session of the same caller is asked where no stream of the first is served, or when it asks for the
--- result, as the first may only look alive; only by p_methods, which its client can answer, and not about a task that
--- the client of the first hosts. No row: the stream has ended, or is served elsewhere.
--- The first row has no id. It says whether the stream is 'active': of a session's own streams, and of those that wait
--- for one task's result, only the newest is, so that nothing is sent twice; and in how many seconds something is due
--- later.
+-- Returns the outbound requests that the stream is to send now, and assigns them to it (B25-15): those of its task or,
+-- for a session's own stream (kind 'listen'), those of all tasks of the session for which no other stream is served.
+-- A request that is assigned to another stream moves to this one if that stream is no longer served, or if this one has
+-- just been opened or resumed (p_first): the client listens at its newest stream of a task or session, and a stream
+-- whose process was killed still looks served for a while. With p_first, a request does not move if the session's own
+-- stream is served and has sent it: a client that then asks for the result would be asked twice.
+-- Of the requests that this stream has sent before it was resumed, only those with ids above p_after are sent again.
+-- Another session of the same caller gets a request if no stream of the first session is served, or if it asks for the
+-- task's result, since the first may only look alive. It gets only methods in p_methods, which its client can answer,
+-- and no request about a task that the client of the first session hosts.
+-- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
+-- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
+-- those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
 CREATE OR REPLACE FUNCTION deliver(p_stream bigint, p_attach int, p_first boolean, p_after bigint, p_methods text[])
 RETURNS TABLE (r_id bigint, r_method text, r_params text) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -83,7 +84,7 @@ BEGIN
                    ELSE o.stream_id IS NULL OR NOT th_served(s) END
         ORDER BY o.id
     LOOP
-        -- Another stream may have been faster: then the row has changed and is not ours.
+        -- If another stream has taken the request meanwhile, no row is found here.
         UPDATE outbound o SET stream_id = p_stream, sent_at = clock_timestamp() FROM question q
         WHERE o.id = taken.id AND o.state = 'open' AND o.stream_id IS NOT DISTINCT FROM taken.stream_id
           AND q.id = o.question_id AND q.state = 'open'

@@ -1,4 +1,4 @@
-"""Reads of 2025 sessions and of the requests to their clients."""
+"""Reads of sessions (of the protocol revisions of 2025) and of the requests to their clients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from taskhub.core.records import OpenQuestion, Session
 from taskhub.store import statements
 
 IDLE_DAYS = 7
-"""A session that was not used for this long is over."""
+"""Days without use after which a session is over."""
 
 _LIVE = statements.many("live_sessions", tuple[int, Session])
 
 
 def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
     """For each (session id, context id) the session; `None` when it does not exist, has ended, or belongs to another
-    context. The caller is not told which (B25-06)."""
+    context. The client does not learn which of these it is (B25-06)."""
     answers: list[Session | None] = [None] * len(wanted)
     for place, session in _LIVE(
         public_ids=[public_id for public_id, _ in wanted],
@@ -29,22 +29,22 @@ def live_sessions(wanted: Sequence[tuple[str, int]]) -> list[Session | None]:
 
 
 class EarlierWait(NamedTuple):
-    """The latest request of a session that waited for a task: `kind` is `call`, or `wait` by the hub's own tool."""
+    """The latest request of a session that waited for a task. `kind` is `call` (tool call) or `wait` (hub tool)."""
 
     kind: str
     served: bool
-    """Its stream is open still: nobody has said that it waits no longer."""
+    """Whether its stream is still open, as far as is known: nothing has closed or left it."""
     answered: bool
-    """Its stream ended with an answer, perhaps an interim one."""
+    """Whether its stream ended with an answer, which may be an interim result."""
     seconds: float
-    """Since it was made."""
+    """Seconds since the request was made."""
 
 
 _EARLIER = statements.maybe("earlier_wait", EarlierWait)
 
 
 def earlier_wait(session_id: int, task_id: int) -> EarlierWait | None:
-    """How the session last waited for the task, if it did."""
+    """The latest request of the session that waited for the task; `None` if there is none."""
     return _EARLIER(session=session_id, task=task_id)
 
 
@@ -64,5 +64,5 @@ _ASKED = statements.maybe("asked_of", OutboundRequest)
 
 
 def asked_of(session_id: int, outbound_id: int) -> OutboundRequest | None:
-    """The request with this id, if this session was the last to get it."""
+    """The request with this id, if it is assigned to a stream of this session; else `None`."""
     return _ASKED(outbound=outbound_id, session=session_id)

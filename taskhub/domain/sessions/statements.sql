@@ -1,4 +1,4 @@
--- Sessions of the 2025 wires, their streams, and requests to clients. The form: taskhub/store/statements.py.
+-- Statements of sessions, streams and requests to clients. Format of this file: taskhub/store/statements.py.
 
 -- read: live_sessions(public_ids text[], contexts bigint[], idle_days int) -> list[tuple[int, Session]]
 SELECT w.place, s.id, s.public_id, s.context_id, s.version, s.client_info, s.client_capabilities, s.log_level,
@@ -16,8 +16,8 @@ CROSS JOIN LATERAL (
 SELECT start_session(:public_id, :tenant, :context, :version, :client_info, :capabilities, :most);
 
 -- write: end_session(session bigint, channel text, hint text) -> list[int]
--- Ends serving of its streams at once, before the processes that have them notice. Returns the tasks whose open
--- questions were assigned to them, so that other streams that wait for these tasks get the questions at once.
+-- Detaches the session's streams at once, before the processes that serve them notice. Returns the ids of the tasks
+-- with open requests on these streams, so that other streams of these tasks can get the requests at once.
 WITH ended AS (
     UPDATE session SET ended_at = clock_timestamp() WHERE id = :session AND ended_at IS NULL RETURNING id
 ),
@@ -68,7 +68,7 @@ DELETE FROM session WHERE id = any(array(
 
 -- Streams
 
--- Whether another stream than `s` has reported on its task.
+-- Whether another stream than `s` has reported on the task of `s`.
 /* fragment: told
 (EXISTS (SELECT FROM stream AS o
          WHERE o.session_id = s.session_id AND o.kind = 'listen' AND o.id <> s.id AND th_served(o))
@@ -127,12 +127,12 @@ DELETE FROM stream WHERE id = any(array(
 ));
 
 
--- What is asked of clients
+-- Requests to clients
 
 -- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
--- Two ids, one of them the question's in it: columns are matched by position, so a name may come twice.
+-- Two columns are named `id`, of the request and of its question: columns are matched by position, not by name.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
-       q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id -- as above -- noqa: AL08
+       q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id -- second id -- noqa: AL08
 FROM outbound AS o
 JOIN question AS q ON q.id = o.question_id
 JOIN stream AS s ON s.id = o.stream_id

@@ -1,4 +1,4 @@
-"""Sessions of the 2025 wires, their streams, and the requests to their clients."""
+"""Sessions of the protocol revisions of 2025, their streams, and the requests to their clients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from taskhub.lib import jsonx
 from taskhub.store import statements
 
 MOST_SESSIONS = 1_000
-"""Live sessions of one context. Beyond it those that were unused for longest end."""
+"""Most live sessions of one context. Beyond that, those that were unused for longest end."""
 
 STREAM_SECONDS = 86_400
-"""How long a stream that is not served can be taken up again."""
+"""Seconds for which a stream that no process serves can be resumed."""
 
 _START = statements.none("start_session")
 _END = statements.many("end_session", int)
@@ -53,7 +53,7 @@ def start_session(
 
 
 def end_session(session_id: int, public_id: str) -> None:
-    """End the session. Its tasks go on (B25-07), and its open questions are asked elsewhere now."""
+    """End the session. Its tasks go on (B25-07); other streams of these tasks get its open requests."""
     announce(*_END(session=session_id, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id))))
 
 
@@ -63,18 +63,18 @@ def set_log_level(session_id: int, level: str) -> None:
 
 
 def follow_resource(session_id: int, public_id: str, uri: str, *, most: int) -> bool:
-    """Let the session hear of changes of the resource. `False` when it follows `most` resources already."""
+    """Notify the session of changes of the resource. Returns `False` if it follows `most` resources already."""
     hint = encode(SessionChanged(public_id))
     return _FOLLOW(session=session_id, uri=uri, most=most, channel=HINT_CHANNEL, hint=hint) > 0
 
 
 def unfollow_resource(session_id: int, public_id: str, uri: str) -> None:
-    """The session no longer follows the resource."""
+    """Do not notify the session of changes of the resource any more."""
     _UNFOLLOW(session=session_id, uri=uri, channel=HINT_CHANNEL, hint=encode(SessionChanged(public_id)))
 
 
 def mark_profile(session_id: int, profile: str) -> None:
-    """The session uses this profile from now on."""
+    """Record that the session uses this profile."""
     _MARK_PROFILE(session=session_id, profile=profile)
 
 
@@ -84,20 +84,20 @@ def store_seen(seen: Mapping[int, float]) -> None:
 
 
 def purge_sessions(*, idle_days: int, limit: int = 1_000) -> int:
-    """Delete sessions that are over and have no task left, at most `limit`."""
+    """Delete sessions without use for `idle_days` and without tasks, at most `limit`. Returns how many."""
     return _PURGE_SESSIONS(idle_days=idle_days, most=limit)
 
 
 def purge_streams(*, limit: int = 1_000) -> int:
-    """Delete streams that nobody has served for `STREAM_SECONDS`, at most `limit`."""
+    """Delete streams that no process has served for `STREAM_SECONDS`, at most `limit`. Returns how many."""
     return _PURGE_STREAMS(unseen_seconds=STREAM_SECONDS, most=limit)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A stream in the hands of a process. `attach` tells this attachment from earlier and later ones. `since` is when
-    the stream was last served, or opened. `told`: when it was opened, the session's own stream was served, or another
-    one had waited for the task, which has reported on the task so far."""
+    """A stream that this process serves. `attach` is the number of this attachment: each later one has a higher number.
+    `since` is when the stream was last served, or opened. `told`: another stream has reported on the task so far,
+    namely the session's own stream, or one that waited for the task."""
 
     id: int
     attach: int
@@ -117,19 +117,18 @@ _LEAVE = statements.many("leave_stream", int)
 def open_stream(
     session_id: int, kind: str, *, task_id: int | None = None, request_id: str = "", progress_token: str | None = None
 ) -> Place:
-    """Open a stream that can be taken up again. `kind`: `call`, `wait`, `result` or `listen`."""
+    """Open a stream that can be resumed. `kind`: `call`, `wait`, `result` or `listen`."""
     return _OPEN(session=session_id, kind=kind, task=task_id, request_id=request_id, progress_token=progress_token)
 
 
 def attach_stream(session_id: int, stream_id: int) -> Place | None:
-    """Take a stream up again: the process that served it until now sends nothing more (B25-16). `None` for a stream
-    that is not this session's, or that its client has cancelled."""
+    """Resume a stream in this process; the process that served it until now sends nothing more (B25-16). Returns `None`
+    for a stream of another session, or one whose request the client has cancelled."""
     return _ATTACH(stream=stream_id, session=session_id)
 
 
 def leave_stream(place: Place, *, closed: bool) -> None:
-    """Stop serving the stream; `closed` when everything was sent. Otherwise another stream that waits for the same task
-    takes over its requests."""
+    """Stop serving the stream. `closed`: all was sent; else another stream of the task takes over its requests."""
     left = _LEAVE(stream=place.id, attach=place.attach, closed=closed)
     if not closed:
         announce(*filter(None, left))
@@ -142,7 +141,7 @@ class _Cancelled(NamedTuple):
     task_id: int | None
     own_id: bool
     waited: float
-    """Seconds."""
+    """Seconds from the client's request to its cancellation."""
 
 
 _CANCEL_STREAM = statements.maybe("cancel_stream", _Cancelled)
@@ -150,17 +149,17 @@ _TASK_OF_REQUEST = statements.maybe("task_of_request", _Cancelled)
 
 
 def cancel_stream(session_id: int, request_id: str) -> tuple[str, int | None, bool, float] | None:
-    """The client wants no answer to this request any more (B25-13). Returns the kind of the stream (`call` also for a
-    request without a stream yet); its task, or `None` if a handle was given out, so that the task goes on (T25-32);
-    whether the task has an id chosen by the client; and how many seconds it was waited for. `None` for an unknown
-    request."""
+    """Record that the client has cancelled this request (B25-13). Returns four things: the kind of the stream (`call`
+    also for a request without a stream yet); the task id, or `None` if the client got a handle, so that the task goes
+    on (T25-32); whether the client chose the task's id; and for how many seconds it waited. Returns `None` for an
+    unknown request."""
     by_stream = _CANCEL_STREAM(session=session_id, request_id=request_id)
     return by_stream or _TASK_OF_REQUEST(session=session_id, request_id=request_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request for a client: the wire id is made of `id`."""
+    """A request for a client. Its JSON-RPC id is made of `id`."""
 
     id: int
     method: str
@@ -184,7 +183,8 @@ _HURRY = statements.many("hurry", int)
 
 
 def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]) -> None:
-    """Make requests of open questions: (question id, method, params). Questions that have a request keep it."""
+    """Create a request to the client for each open question, given as (question id, method, params). A question that
+    has a request keeps it."""
     _PUT(
         task=task_id,
         questions=[question_id for question_id, _, _ in asked],
@@ -195,8 +195,8 @@ def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a stream is to send now, and in how many seconds to look again, if that is known. A session may have several
-    streams of its own: only an `active` one sends anything."""
+    """The requests that a stream is to send now, and the `seconds` after which a further one is due, if any. Of a
+    session's own streams, and of those for one task's result, only the newest is `active` and sends anything."""
 
     requests: list[Sent]
     active: bool
@@ -204,8 +204,8 @@ class Delivery:
 
 
 def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0) -> Delivery | None:
-    """What this stream is to send now; `None` when it has ended or is served elsewhere. See `deliver` in
-    functions.sql."""
+    """The requests that this stream is to send now; `None` if it has ended, or if another process serves it. The rules
+    are in functions.sql, at `deliver`."""
     found = _DELIVER(stream=place.id, attach=place.attach, first=first, after=after, methods=list(methods))
     if not found:
         return None
@@ -218,16 +218,16 @@ def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0
 
 
 def withdraw(place: Place) -> list[tuple[Sent, bool, int]]:
-    """Requests on this stream whose question was closed by another answer, each returned once, with whether it had been
-    sent (not if it was due later), and its task."""
+    """Withdraw the requests on this stream whose question is closed. Returns each once, as (request, whether it was
+    sent, task id); a request that was due later was not sent."""
     return _WITHDRAW(stream=place.id)
 
 
 def answer_request(
     outbound_id: int, task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """`answer_question` with the client's answer to this request. Both are closed together, or the stream would
-    withdraw the request that was just answered."""
+    """`answer_question` with the client's answer to this request. Request and question are closed in one transaction,
+    or the stream would withdraw the request that was just answered."""
     with transaction.atomic():
         _close_request(outbound_id)
         return answer_question(task_id, question, response, actor=actor)
@@ -236,7 +236,7 @@ def answer_request(
 def refuse_request(
     outbound_id: int, task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor
 ) -> AnswerOutcome:
-    """The client answered this request with an error: the call fails with it, even if others could have answered."""
+    """`refuse_question` with the client's error: the call fails with it, even if others could still answer."""
     with transaction.atomic():
         _close_request(outbound_id)
         return refuse_question(task_id, question, error, actor=actor)
@@ -247,11 +247,11 @@ def _close_request(outbound_id: int) -> None:
 
 
 def ask_further(outbound_id: int, method: str, params: dict[str, Any], *, seconds: float) -> None:
-    """The client's answer was only a step: close that request, and make the next one for the same question, due in
-    `seconds`. In one statement, so that it goes on even if this process stops here (CH-13)."""
+    """Close a request whose answer was only a step, and create the next one for the same question, due in `seconds`. In
+    one statement, so that the question is not lost if this process dies in between (CH-13)."""
     announce(*_ASK_FURTHER(outbound=outbound_id, method=method, params=jsonx.encode(params).decode(), seconds=seconds))
 
 
 def hurry(session_id: int, client_task_id: str) -> None:
-    """The client says that the task it hosts has changed: ask for it now (CH-11)."""
+    """Make the next `tasks/get` for a hosted task due now, since its client has reported a change (CH-11)."""
     announce(*_HURRY(session=session_id, client_task_id=client_task_id))

@@ -1,1 +1,1 @@
-"""Workers: which are alive, how much each takes, and what waits for them."""
+"""Workers: which are alive, which tasks each of them holds, and the queue."""

@@ -1,4 +1,4 @@
-"""The workers that run tasks now, what waits for them, and for how long."""
+"""Workers, the tasks that they hold, and the queue, as the console shows them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from taskhub.store import statements
 
 COUNT_CAP = 10_000
 HELD_LOOKED_AT = 10_000
-"""Held tasks that are counted, in all tenants together."""
+"""Most held tasks that are read, of all tenants together."""
 
 RUNNING_SHOWN = 100
-"""Running tasks listed per worker."""
+"""Most running tasks listed per worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A task that a worker holds. `overdue`: its lease has run out, and the sweep takes it back."""
+    """A task that a worker holds. `overdue`: its lease has run out, and the sweep will release it."""
 
     public_id: str
     tool_name: str
@@ -51,9 +51,9 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The queue. `oldest`: since when the first of the tasks that could run has waited for a worker. `paused` counts
-    queued tasks whose server is disabled, which wait for no worker. Both counts stop at `COUNT_CAP`. `lost` counts
-    tasks whose lease ran out and that were not taken back yet.
+    """The queue. `depth` counts queued tasks; `paused` counts those whose server is disabled, which no worker may run.
+    Both counts stop above `COUNT_CAP`. `oldest` is the public id of the runnable task that has waited longest for a
+    worker, since `oldest_at`. `lost` counts tasks whose lease has run out and that the sweep has not released yet.
     """
 
     depth: int
@@ -69,13 +69,13 @@ class Queue:
 
     @property
     def paused_text(self) -> str:
-        """The number of paused tasks, likewise."""
+        """The number of paused tasks, with a plus sign where counting stopped."""
         return _capped(self.paused)
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Everything that the page shows, as of one moment."""
+    """The workers and the queue, for the page of the console."""
 
     workers: tuple[WorkerRow, ...]
     queue: Queue
@@ -123,7 +123,7 @@ def fleet(tenant_id: int) -> Fleet:
 
 
 def queue(tenant_id: int | None) -> Queue:
-    """What waits in a tenant, or in all of them: for the overview, the workers' page and `/metrics`."""
+    """The queue of a tenant, or of all tenants if `None`: for the overview, the workers' page and `/metrics`."""
     return _QUEUE(tenant=tenant_id, counted=COUNT_CAP + 1)
 
 

@@ -1,4 +1,4 @@
--- Workers, and what waits for them. The form: taskhub/store/statements.py.
+-- Statements of workers and the queue. Format of this file: taskhub/store/statements.py.
 
 -- write: heartbeat(name text, host text, pid int, version text, slots int, busy int) -> None
 INSERT INTO worker (name, host, pid, version, slots, busy, started_at, heartbeat_at)
@@ -29,9 +29,9 @@ WHERE t.worker <> '' AND t.ended_at IS NULL AND t.lease_until IS NOT NULL
 ORDER BY t.lease_until LIMIT :most;
 
 -- read fresh: queue(tenant bigint, counted int) -> Queue
--- Of one tenant, or of all. `oldest` has waited for a worker for longest: only a slot keeps it from running. Calls at a
--- disabled server are paused, and counted apart. Steps from each client and tool with something queued to the next,
--- taking one entry of the index for each, so that paused calls are not walked over.
+-- The queue of a tenant, or of all if `tenant` is NULL. `oldest` is the runnable task that has waited longest. Queued
+-- tasks of a disabled server are `paused`, and are not runnable. `waiting` steps from each pair of client and tool with
+-- queued tasks to the next one, reading one index entry for each, so that it does not read all paused tasks.
 WITH RECURSIVE waiting AS (
     (
         SELECT t.context_id, t.tool_id FROM task AS t

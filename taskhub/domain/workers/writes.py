@@ -23,8 +23,8 @@ def heartbeat(name: str, *, slots: int, busy: int) -> None:
 
 
 def heartbeat_of(name: str) -> datetime | None:
-    """When this worker last sent a heartbeat; `None` if never, or if it has ended. Writes the worker's row as a
-    heartbeat does, so that it fails where heartbeats fail: then no worker is taken for silent."""
+    """When this worker last sent a heartbeat; `None` if never, or if it has ended. Writes to the worker's row as a
+    heartbeat does, so that it raises if heartbeats fail because of the database: then no worker is taken for silent."""
     return _HEARTBEAT_OF(name=name)
 
 

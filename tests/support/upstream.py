@@ -182,10 +182,11 @@ async def signed(ctx: Ctx) -> str:
 async def _until_there(ctx: Ctx, path: str) -> str:
     await ctx.report_progress(0, 1, f"waiting for {Path(path).name}")
     file = Path(path)
-    async with asyncio.timeout(60):  # no longer than that where its test has failed
-        while not file.exists():
-            await asyncio.sleep(0.02)
-    return f"Found {file.name}"
+    for _ in range(3_000):  # a minute at least; for ever would be too long where its test has failed
+        if file.exists():
+            return f"Found {file.name}"
+        await asyncio.sleep(0.02)
+    raise TimeoutError(f"There is no {file.name}")
 
 
 @server.tool(structured_output=False)

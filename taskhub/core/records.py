@@ -172,6 +172,9 @@ class OpenQuestion:
     quorum: int
     approvals: int
     id: int | None = field(default=None, compare=False)
+    page: bool = field(default=False, compare=False)
+    """It is for people only, and the client, which opens pages for its user, is asked to open the one where they answer
+    it."""
 
 
 @dataclass(frozen=True, slots=True)

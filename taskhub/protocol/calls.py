@@ -14,6 +14,7 @@ from taskhub.core.records import Actor, Created, NewTask, OpenQuestion, Principa
 from taskhub.core.states import TERMINAL, Door
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
+from taskhub.domain.sessions.writes import note_page
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
 from taskhub.domain.tasks.reads import task_by_id
@@ -21,6 +22,7 @@ from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
+from taskhub.protocol.wire.pages import page_key, pages
 from taskhub.protocol.wire.tasks import for_client
 
 MAX_TOOL_USE: Final = 255
@@ -36,6 +38,11 @@ def actor_of(incoming: Incoming) -> Actor:
     """The caller, as the audit names it."""
     principal = incoming.principal
     return Actor(name=principal.name, door=Door.CLIENT, address=incoming.address, context_id=principal.context_id)
+
+
+def console_at(hub: Hub, incoming: Incoming) -> str:
+    """The address of the console, for people."""
+    return hub.address or f"http://{incoming.headers.get('host', 'localhost')}"
 
 
 def need_scope(principal: Principal, scope: str) -> None:
@@ -209,8 +216,9 @@ async def known_task(hub: Hub, principal: Principal, public_id: str, revision: s
 
 
 async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, responses: dict[str, Any]) -> None:
-    """Store the answers to open questions of the client; those with other keys are ignored. Raises `Invalid`, with a
-    pointer, before anything is stored if an answer does not fit its question."""
+    """Store the answers to open questions of the client; those with other keys are ignored. One that tells
+    whether a page was opened answers no question. Raises `Invalid`, with a pointer, before anything is stored if an
+    answer does not fit its question."""
     wanted: list[tuple[OpenQuestion, Any]] = [
         (question, responses[question.key]) for question in for_client(task) if question.key in responses
     ]
@@ -225,3 +233,6 @@ async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, response
     actor = actor_of(incoming)
     for question, response in wanted:
         await hub.lanes.run(answer_question, task.id, question, response, actor=actor)
+    for question in pages(task):
+        if page_key(question) in responses and question.id is not None:
+            await hub.lanes.run(note_page, task.id, question.id)

@@ -18,6 +18,11 @@ CREATE OR REPLACE FUNCTION th_served(s stream) RETURNS boolean LANGUAGE sql STAB
        AND s.seen_at > clock_timestamp() - interval '25 seconds'
 $$;
 
+-- A request's method, and how it elicits if that is by a page to open: clients may know forms and no pages.
+CREATE OR REPLACE FUNCTION th_way(o outbound) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT o.method || CASE WHEN o.params ->> 'mode' = 'url' THEN ':url' ELSE '' END
+$$;
+
 -- Returns the outbound requests that the stream is to send now, and assigns them to it (B25-15): those of its task or,
 -- for a session's own stream (kind 'listen'), those of all tasks of the session for which no other stream is served.
 -- A request that is assigned to another stream moves to this one if that stream is no longer served, or if this one has
@@ -26,7 +31,8 @@ $$;
 -- stream is served and has sent it: a client that then asks for the result would be asked twice.
 -- Of the requests that this stream has sent before it was resumed, only those with ids above p_after are sent again.
 -- Another session of the same caller gets a request if no stream of the first session is served, or if it asks for the
--- task's result, since the first may only look alive. It gets only methods in p_methods, which its client can answer,
+-- task's result, since the first may only look alive. It gets only requests whose th_way is in p_methods, which its client can
+-- answer,
 -- and no request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
@@ -70,7 +76,7 @@ BEGIN
         UPDATE outbound o SET stream_id = p_stream, sent_at = NULL FROM stream s
         WHERE o.state = 'open' AND o.task_id = ANY (tasks) AND s.id = o.stream_id AND s.id <> p_stream
           AND (s.session_id = mine.session_id
-               OR mine.kind = 'result' AND o.method = ANY (p_methods) AND o.method NOT LIKE 'tasks/%')
+               OR mine.kind = 'result' AND th_way(o) = ANY (p_methods) AND o.method NOT LIKE 'tasks/%')
           AND (mine.kind <> 'listen' OR s.kind = 'listen')
           AND NOT (mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id = mine.session_id
                    AND o.sent_at IS NOT NULL AND th_served(s));
@@ -78,7 +84,7 @@ BEGIN
     FOR taken IN
         SELECT o.id, o.stream_id FROM outbound o LEFT JOIN stream s ON s.id = o.stream_id
         WHERE o.state = 'open' AND o.due_at <= clock_timestamp() AND o.task_id = ANY (tasks)
-          AND (o.method = ANY (p_methods) OR s.session_id = mine.session_id
+          AND (th_way(o) = ANY (p_methods) OR s.session_id = mine.session_id
                OR EXISTS (SELECT 1 FROM task t WHERE t.id = o.task_id AND t.session_id = mine.session_id))
           AND CASE WHEN o.stream_id = p_stream THEN o.sent_at IS NULL OR p_first AND o.id > p_after
                    ELSE o.stream_id IS NULL OR NOT th_served(s) END

@@ -58,6 +58,8 @@ class OutboundRequest:
     params: dict[str, Any]
     open: bool
     question: OpenQuestion
+    page: bool
+    """It asks the client to open the page where people answer the question, and nothing else."""
 
 
 _ASKED = statements.maybe("asked_of", OutboundRequest)

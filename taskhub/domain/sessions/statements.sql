@@ -130,28 +130,30 @@ DELETE FROM stream WHERE id = any(array(
 -- Requests to clients
 
 -- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
--- Two columns are named `id`, of the request and of its question: columns are matched by position, not by name.
+-- Two columns are named `id` and two `page`, one of the request and one of its question: columns are matched by
+-- position, not by name.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
-       q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id -- second id -- noqa: AL08
+       q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id, -- as above -- noqa: AL08
+       false AS page, o.page -- as above -- noqa: AL08
 FROM outbound AS o
 JOIN question AS q ON q.id = o.question_id
 JOIN stream AS s ON s.id = o.stream_id
 WHERE o.id = :outbound AND s.session_id = :session;
 
--- write: put_questions(task bigint, questions bigint[], methods text[], params text[]) -> None
-INSERT INTO outbound (task_id, question_id, method, params)
-SELECT :task, q.id, q.method, q.params::json
-FROM unnest(:questions, :methods, :params) AS q (id, method, params)
-ON CONFLICT (question_id, step) DO NOTHING;
+-- write: put_questions(task bigint, questions bigint[], pages boolean[], methods text[], params text[]) -> None
+INSERT INTO outbound (task_id, question_id, page, method, params)
+SELECT :task, q.id, q.page, q.method, q.params::json
+FROM unnest(:questions, :pages, :methods, :params) AS q (id, page, method, params)
+ON CONFLICT (question_id, page, step) DO NOTHING;
 
 -- write: deliver(stream bigint, attach int, first boolean, after bigint, methods text[]) -> list[_Delivered]
 SELECT r_id AS id, r_method AS method, r_params AS params FROM deliver(:stream, :attach, :first, :after, :methods);
 
--- write: withdraw(stream bigint) -> list[tuple[Sent, bool, int]]
+-- write: withdraw(stream bigint) -> list[Withdrawn]
 UPDATE outbound AS o SET state = 'withdrawn', closed_at = clock_timestamp()
 FROM question AS q
 WHERE o.stream_id = :stream AND o.state = 'open' AND q.id = o.question_id AND q.state <> 'open'
-RETURNING o.id, o.method, o.params::text AS params_json, o.sent_at IS NOT NULL, o.task_id;
+RETURNING o.id, o.method, o.params::text AS params_json, o.sent_at IS NOT NULL AS delivered, o.task_id, o.page;
 
 -- write: close_request(outbound bigint) -> None
 UPDATE outbound SET state = 'answered', closed_at = clock_timestamp() WHERE id = :outbound AND state = 'open';
@@ -165,8 +167,38 @@ WITH answered AS (
 INSERT INTO outbound (task_id, question_id, step, method, params, stream_id, due_at)
 SELECT task_id, question_id, step + 1, :method, :params, stream_id, clock_timestamp() + make_interval(secs => :seconds)
 FROM answered
-ON CONFLICT (question_id, step) DO NOTHING
+ON CONFLICT (question_id, page, step) DO NOTHING
 RETURNING task_id;
+
+-- write: note_page(task bigint, question bigint) -> list[int]
+-- Returns no row if the client was asked to open the page before.
+WITH noted AS (
+    INSERT INTO outbound (task_id, question_id, page, method, params, state, closed_at)
+    SELECT q.task_id, q.id, true, 'elicitation/create', '{}', 'answered', clock_timestamp()
+    FROM question AS q WHERE q.id = :question AND q.task_id = :task AND q.state = 'open'
+    ON CONFLICT (question_id, page, step) DO NOTHING
+    RETURNING task_id
+)
+UPDATE task AS t SET version = t.version + 1
+FROM noted AS n WHERE t.id = n.task_id AND t.ended_at IS NULL
+RETURNING t.id;
+
+-- write: close_page(outbound bigint, accepted boolean) -> list[int]
+WITH closed AS (
+    UPDATE outbound SET state = CASE WHEN :accepted THEN 'accepted' ELSE 'answered' END, closed_at = clock_timestamp()
+    WHERE id = :outbound AND page AND state = 'open'
+    RETURNING task_id
+)
+UPDATE task AS t SET version = t.version + 1
+FROM closed AS c WHERE t.id = c.task_id AND t.ended_at IS NULL
+RETURNING t.id;
+
+-- write: ended_pages(session bigint) -> list[str]
+UPDATE outbound AS o SET state = 'answered'
+FROM stream AS s, question AS q
+WHERE o.state = 'accepted' AND s.id = o.stream_id AND s.session_id = :session
+  AND q.id = o.question_id AND q.state <> 'open'
+RETURNING o.params::text;
 
 -- write: hurry(session bigint, client_task_id text) -> list[int]
 UPDATE outbound AS o SET due_at = clock_timestamp()

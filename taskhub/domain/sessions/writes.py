@@ -166,6 +166,17 @@ class Sent:
     params_json: str
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A request whose question was closed by another answer. `delivered`: it had been sent; not if it was due later."""
+
+    sent: Sent
+    delivered: bool
+    task_id: int
+    page: bool
+    """It asked the client to open the page of the question."""
+
+
 class _Delivered(NamedTuple):
     """A row of `deliver`: first one about the stream (in `method` and `params`), then one for each request."""
 
@@ -176,21 +187,51 @@ class _Delivered(NamedTuple):
 
 _PUT = statements.none("put_questions")
 _DELIVER = statements.many("deliver", _Delivered)
-_WITHDRAW = statements.many("withdraw", tuple[Sent, bool, int])
+_WITHDRAW = statements.many("withdraw", Withdrawn)
 _CLOSE = statements.none("close_request")
 _ASK_FURTHER = statements.many("ask_further", int)
 _HURRY = statements.many("hurry", int)
+_NOTE_PAGE = statements.many("note_page", int)
+_CLOSE_PAGE = statements.many("close_page", int)
+_ENDED_PAGES = statements.many("ended_pages", str)
 
 
-def put_questions(task_id: int, asked: Sequence[tuple[int, str, dict[str, Any]]]) -> None:
-    """Create a request to the client for each open question, given as (question id, method, params). A question that
-    has a request keeps it."""
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request to be made of an open question; `page`: to open its page."""
+
+    question_id: int
+    method: str
+    params: dict[str, Any]
+    page: bool = False
+
+
+def put_questions(task_id: int, asked: Sequence[NewRequest]) -> None:
+    """Create a request to the client for each of these questions. A question that has a request keeps it."""
     _PUT(
         task=task_id,
-        questions=[question_id for question_id, _, _ in asked],
-        methods=[method for _, method, _ in asked],
-        params=[jsonx.encode(params).decode() for _, _, params in asked],
+        questions=[one.question_id for one in asked],
+        pages=[one.page for one in asked],
+        methods=[one.method for one in asked],
+        params=[jsonx.encode(one.params).decode() for one in asked],
     )
+
+
+def note_page(task_id: int, question_id: int) -> None:
+    """The client was asked to open the page of the question on a wire without requests: it is not asked again."""
+    announce(*_NOTE_PAGE(task=task_id, question=question_id))
+
+
+def close_page(outbound_id: int, *, accepted: bool) -> None:
+    """The client said whether it opens a page, which answers no question. If it `accepted`, it is told when the
+    question is closed."""
+    announce(*_CLOSE_PAGE(outbound=outbound_id, accepted=accepted))
+
+
+def ended_pages(session_id: int) -> list[str]:
+    """The params, as JSON, of requests to open a page that this session's client accepted, and whose question is closed
+    now; each once."""
+    return _ENDED_PAGES(session=session_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +258,8 @@ def deliver(place: Place, *, first: bool, methods: Sequence[str], after: int = 0
     )
 
 
-def withdraw(place: Place) -> list[tuple[Sent, bool, int]]:
-    """Withdraw the requests on this stream whose question is closed. Returns each once, as (request, whether it was
-    sent, task id); a request that was due later was not sent."""
+def withdraw(place: Place) -> list[Withdrawn]:
+    """Withdraw the requests on this stream whose question is closed. Returns each once."""
     return _WITHDRAW(stream=place.id)
 
 

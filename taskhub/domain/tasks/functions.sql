@@ -42,7 +42,10 @@ BEGIN
 END $$;
 
 -- The row that every projection reads. `open_questions` is null when nothing is open. That a server is disabled is said
--- here, and not stored with its calls, of which there may be many.
+-- here, and not stored with its calls, of which there may be many. `page`: a question for people only whose page the
+-- client is asked to open, and was not yet. Not a program under the name that the Python SDK or FastMCP gives it by
+-- default, where that is no request of its own: the SDK declares pages for every program that answers forms, and one
+-- that then fails at a page loses its call, though nothing on a session.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
@@ -57,7 +60,12 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
                       'id', q.id, 'key', q.key, 'kind', q.kind, 'params', q.params, 'audience', q.audience,
                       'group', q."group", 'quorum', q.quorum,
                       'approvals', (SELECT count(*) FROM decision d
-                                    WHERE d.question_id = q.id AND d.verdict = 'approve'))
+                                    WHERE d.question_id = q.id AND d.verdict = 'approve'),
+                      'page', q.audience = 'operator' AND t.client_capabilities #> '{elicitation,url}' IS NOT NULL
+                              AND (t.session_id IS NOT NULL
+                                   OR coalesce(t.client_info ->> 'name', '') NOT IN ('mcp', 'fastmcp'))
+                              AND NOT EXISTS (SELECT FROM outbound o
+                                              WHERE o.question_id = q.id AND o.page AND o.state <> 'open'))
                   ORDER BY q.id)
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;

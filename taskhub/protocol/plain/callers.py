@@ -44,7 +44,7 @@ class Caller:
     @property
     def base(self) -> str:
         """The address of the console."""
-        return self.hub.address or f"http://{self.incoming.headers.get('host', 'localhost')}"
+        return calls.console_at(self.hub, self.incoming)
 
     def joining(self, tool: ToolRecord, *, session_id: int | None = None, keyed: bool = False) -> dict[str, Any]:
         """How its call joins an earlier one, for `calls.created`. Callers without a token share one client, so theirs

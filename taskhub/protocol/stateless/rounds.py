@@ -13,7 +13,9 @@ from typing import Any
 
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
-from taskhub.core.states import AT_ONCE, TERMINAL
+from taskhub.core.states import AT_ONCE, TERMINAL, QuestionKind
+from taskhub.domain.questions.kinds import can_answer
+from taskhub.domain.sessions.writes import note_page
 from taskhub.domain.tasks.reads import owned_task
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
@@ -33,8 +35,9 @@ from taskhub.protocol.stateless.request import (
     input_responses,
     param_headers,
 )
-from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, reply
+from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, page_requests, reply
 from taskhub.protocol.stateless.subscription import KEEP_ALIVE_SECONDS
+from taskhub.protocol.wire import pages
 from taskhub.protocol.wire.tasks import for_client
 
 STATE_SECONDS = 86_400
@@ -128,20 +131,31 @@ async def _waited(
     gone = partial(_left, hub, request, task, caller, cancels=cancels)
 
     def settled(now: TaskRecord) -> bool:
-        return bool(for_client(now)) or (talks and now.progress is not None)
+        return _asks(request, now) or (talks and now.progress is not None)
 
     with hub.hints.watch(task.public_id) as bell:
         seconds = 0.05 if talks else hub.inline_wait_seconds
         task = await calls.fresh(hub, task)
         waiting = calls.wait_for(hub, task, settled, bell=bell, seconds=seconds)
         task = await calls.unless_gone(request.incoming, waiting, gone)
-    asked = bool(for_client(task)) and not (waits and wording.asks_in_task)
+    asked = _asks(request, task) and not (waits and wording.asks_in_task)
     if task.state is State.FAULTED or (not talks and (task.state in TERMINAL or asked)):
         return await _shown(hub, request, task, wording, caller)
     if waits:
         return wording.handle(hub, request, task)
     lines = Lines(task.id, token=token, level=log_level)
     return Stream(_stream(hub, request, task, lines, wording, caller, gone), {TASK_HEADER: task.public_id})
+
+
+def _asks(request: Request, task: TaskRecord) -> bool:
+    """Whether the client is asked something: a question of its own, or whether it opens the page of one that is for
+    people. That only where this request says, as the one that made the task did, that the client opens pages: any other
+    could not go on waiting (B26-62)."""
+    return bool(for_client(task) or _opens(request, task))
+
+
+def _opens(request: Request, task: TaskRecord) -> bool:
+    return bool(pages.pages(task)) and can_answer(request.capabilities, QuestionKind.ELICITATION, pages.MODE)
 
 
 async def _left(hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, cancels: bool) -> None:
@@ -212,7 +226,7 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
     task = await hub.lanes.run(owned_task, request.principal.context_id, signed[0])
     if task is None or task.revision != revision:
         raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
-    if responses:
+    if any(question.key in responses for question in for_client(task)):
         calls.need_scope(request.principal, "tasks:answer")
     await calls.store_answers(hub, request.incoming, task, responses)
     return await calls.fresh(hub, task)
@@ -220,7 +234,7 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
 
 async def _shown(hub: Hub, request: Request, task: TaskRecord, wording: Wording, caller: Caller | None) -> Reply:
     """The answer of a call whose caller waited: a result, an error, or a round of questions."""
-    outcome = _outcome(hub, request, task, wording)
+    outcome = await _outcome(hub, request, task, wording)
     hub.brought(task, request.principal.context_id)
     if caller is not None and task.state in TERMINAL:
         await caller.has(task)
@@ -229,7 +243,7 @@ async def _shown(hub: Hub, request: Request, task: TaskRecord, wording: Wording,
     return result_reply(request.id, outcome)
 
 
-def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> bytes | WireError:
+async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> bytes | WireError:
     if task.state is State.FINISHED:
         return _with_server_info(hub, complete_result(task))
     if task.state is State.FAULTED:
@@ -238,10 +252,17 @@ def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wording) -> 
         return of_server(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
     if task.state is State.CANCELLED:
         return jsonx.encode({"resultType": "complete", **calls.cancelled_result(task)})
+    asked = input_requests(for_client(task))
+    if _opens(request, task):
+        asked |= page_requests(task, calls.console_at(hub, request.incoming))
+        # Asked now, whether or not the client comes back: the same call again waits.
+        for question in pages.pages(task):
+            if question.id is not None:
+                await hub.lanes.run(note_page, task.id, question.id)
     return jsonx.encode(
         {
             **head(hub, wording.round),
-            "inputRequests": input_requests(for_client(task)),
+            "inputRequests": asked,
             "requestState": _signed_state(hub, request, task),
         }
     )
@@ -275,18 +296,18 @@ async def _stream(
                 for message in [*(line for _, line in await lines.read(hub)), *lines.waiting(now)]:
                     yield event(message)
                 left = None if caller is None else caller.seconds_left(now)
-                if now.state in TERMINAL or for_client(now) or (left is not None and left <= 0):
+                if now.state in TERMINAL or _asks(request, now) or (left is not None and left <= 0):
                     break
                 if not await calls.rung(bell, KEEP_ALIVE_SECONDS if left is None else min(left, KEEP_ALIVE_SECONDS)):
                     for message in () if caller is None else lines.still(now):
                         yield event(message)
                     yield KEEP_ALIVE
-        if caller is not None and now.state not in TERMINAL and not for_client(now):
+        if caller is not None and now.state not in TERMINAL and not _asks(request, now):
             interim = await caller.gets_interim(now)
             finished = True
             yield event(result_message(request.id, jsonx.encode({**head(hub), **interim})))
             return
-        outcome = _outcome(hub, request, now, wording)
+        outcome = await _outcome(hub, request, now, wording)
         if isinstance(outcome, WireError):
             yield event(error_message(request.id, outcome.body()))
         else:

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from taskhub.core.names import META_SERVER
-from taskhub.core.records import OpenQuestion, TaskRecord, ToolRecord
+from taskhub.core.records import OpenQuestion, QuestionKind, TaskRecord, ToolRecord
 from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
 from taskhub.protocol.envelope import result_reply
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revision import Request
+from taskhub.protocol.wire import pages, tasks
 from taskhub.protocol.wire.lists import described
 from taskhub.protocol.wire.tasks import for_client
 
@@ -40,12 +41,27 @@ def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
     return {q.key: {"method": METHODS[q.kind], "params": q.params} for q in questions}
 
 
-def encoded_task(task: TaskRecord, fields: dict[str, Any]) -> bytes:
+def status(task: TaskRecord) -> str:
+    """As in all revisions, and `input_required` too while the client is asked to open a page: it finds that in the
+    task."""
+    return "input_required" if pages.pages(task) else tasks.status(task)
+
+
+def page_requests(task: TaskRecord, base: str) -> dict[str, Any]:
+    """The requests to open pages for people, by key; `base` is the hub's address for them."""
+    method = METHODS[QuestionKind.ELICITATION]
+    return {
+        pages.page_key(q): {"method": method, "params": pages.page_params(task, q, base)} for q in pages.pages(task)
+    }
+
+
+def encoded_task(task: TaskRecord, fields: dict[str, Any], base: str) -> bytes:
     """The flat task of `fields` and, by its status, its payload, as JSON (T26-24..27, T2557-10, T2557-11). Stored
-    results and errors are spliced in as they lie in the database."""
+    results and errors are spliced in as they lie in the database. `base` is the hub's address for people."""
     match fields["status"]:
         case "input_required":
-            return jsonx.encode({**fields, "inputRequests": input_requests(for_client(task))})
+            asked = {**input_requests(for_client(task)), **page_requests(task, base)}
+            return jsonx.encode({**fields, "inputRequests": asked})
         case "completed":
             return jsonx.encode(fields)[:-1] + b',"result":' + complete_result(task) + b"}"
         case "failed":

@@ -336,6 +336,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("step", models.IntegerField(db_default=0)),
+                ("page", models.BooleanField(db_default=False)),
                 ("method", models.CharField(max_length=32)),
                 ("params", taskhub.store.fields.JsonText()),
                 ("state", models.CharField(db_default="open", max_length=12)),
@@ -793,14 +794,23 @@ class Migration(migrations.Migration):
             model_name="outbound",
             index=models.Index(condition=models.Q(("state", "open")), fields=["task"], name="outbound_open"),
         ),
+        migrations.AddIndex(
+            model_name="outbound",
+            index=models.Index(condition=models.Q(("state", "accepted")), fields=["stream"], name="outbound_accepted"),
+        ),
         migrations.AddConstraint(
             model_name="outbound",
-            constraint=models.UniqueConstraint(fields=("question", "step"), name="outbound_step_once"),
+            constraint=models.UniqueConstraint(fields=("question", "page", "step"), name="outbound_step_once"),
         ),
         migrations.AddConstraint(
             model_name="outbound",
             constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["open", "answered", "withdrawn"])), name="outbound_state_known"
+                condition=models.Q(
+                    ("state__in", ["open", "answered", "withdrawn"]),
+                    models.Q(("page", True), ("state", "accepted")),
+                    _connector="OR",
+                ),
+                name="outbound_state_known",
             ),
         ),
         migrations.AddConstraint(

@@ -76,12 +76,14 @@ class Stream(models.Model):
 
 
 class Outbound(models.Model):
-    """A request of the server to a client: a question, or a step on the way to its answer. It goes
-    to one stream at a time, and is sent again elsewhere under the same id when that stream is gone."""
+    """A request of the server to a client: a question, a step on the way to its answer, or (`page`) to open the
+    page where people answer it. It goes to one stream at a time, and is sent again elsewhere under the same id when
+    that stream is gone. One to open a page stays `accepted` until the client was told that the question is closed."""
 
     task = models.ForeignKey("store.Task", models.CASCADE)
     question = models.ForeignKey("store.Question", models.CASCADE, db_index=False)
     step = models.IntegerField(db_default=0)
+    page = models.BooleanField(db_default=False)
     method = models.CharField(max_length=32)
     params = JsonText()
     stream = models.ForeignKey(Stream, models.SET_NULL, null=True)
@@ -95,11 +97,13 @@ class Outbound(models.Model):
         db_table = "outbound"
         indexes = [
             models.Index(fields=["task"], condition=Q(state="open"), name="outbound_open"),
+            models.Index(fields=["stream"], condition=Q(state="accepted"), name="outbound_accepted"),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["question", "step"], name="outbound_step_once"),
+            models.UniqueConstraint(fields=["question", "page", "step"], name="outbound_step_once"),
             models.CheckConstraint(
-                condition=Q(state__in=["open", "answered", "withdrawn"]), name="outbound_state_known"
+                condition=Q(state__in=["open", "answered", "withdrawn"]) | Q(state="accepted", page=True),
+                name="outbound_state_known",
             ),
             models.CheckConstraint(
                 condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),

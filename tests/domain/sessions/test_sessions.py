@@ -42,7 +42,8 @@ def asking(session: Session) -> tuple[Task, Outbound]:
     question = make_question(QuestionKind.ELICITATION, key="q")
     task = make_task(session.context, state="input_required", question=question, session_id=session.pk, handle=True)
     row = Task.objects.get(pk=task.id)
-    sessions.put_questions(task.id, [(row.questions.get().pk, "elicitation/create", {"message": "?"})])
+    request = sessions.NewRequest(row.questions.get().pk, "elicitation/create", {"message": "?"})
+    sessions.put_questions(task.id, [request])
     return row, Outbound.objects.get(task=row)
 
 
@@ -138,7 +139,7 @@ def test_a_question_closed_elsewhere_is_withdrawn_once(session: Session) -> None
     sent(place)
     assert sessions.withdraw(place) == []
     cancel_now(task.pk, actor=_actor(session))
-    withdrawn = [(found.id, sent, task_id) for found, sent, task_id in sessions.withdraw(place)]
+    withdrawn = [(gone.sent.id, gone.delivered, gone.task_id) for gone in sessions.withdraw(place)]
     assert withdrawn == [(request.pk, True, task.pk)]
     assert sessions.withdraw(place) == []
 

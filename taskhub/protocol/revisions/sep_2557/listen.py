@@ -46,7 +46,8 @@ async def _stream(hub: Hub, request: Request, mine: dict[str, TaskRecord]) -> As
                 yield KEEP_ALIVE
             try:
                 for task in await changed_tasks(hub, principal.context_id, mine, shown, rung):
-                    params = encoded_task(task, {"_meta": meta}, request_state(hub, request, task))
+                    state, base = request_state(hub, request, task), calls.console_at(hub, request.incoming)
+                    params = encoded_task(task, {"_meta": meta}, state, base)
                     yield event(notification_message("notifications/tasks/status", json.loads(params)))
             except Unavailable:
                 subscription.later(rung)

@@ -19,8 +19,8 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.sep_2557 import VERSION
 from taskhub.protocol.stateless import shapes
 from taskhub.protocol.stateless.request import Request, input_responses
-from taskhub.protocol.stateless.shapes import reply
-from taskhub.protocol.wire.tasks import status, task_head
+from taskhub.protocol.stateless.shapes import reply, status
+from taskhub.protocol.wire.tasks import task_head
 
 STATE_SECONDS: Final = 30 * 86_400
 _PURPOSE: Final = "sep-2557/task"
@@ -35,15 +35,16 @@ def task_fields(task: TaskRecord, state: str) -> dict[str, Any]:
     return fields
 
 
-def encoded_task(task: TaskRecord, head: dict[str, Any], state: str) -> bytes:
-    """`head`, the flat task, and by status its payload, as JSON (T2557-10, T2557-11)."""
-    return shapes.encoded_task(task, {**head, **task_fields(task, state)})
+def encoded_task(task: TaskRecord, head: dict[str, Any], state: str, base: str) -> bytes:
+    """`head`, the flat task, and by status its payload, as JSON (T2557-10, T2557-11). `base` is the hub's address for
+    people."""
+    return shapes.encoded_task(task, {**head, **task_fields(task, state)}, base)
 
 
 def wire_view(task: TaskRecord) -> dict[str, Any]:
     """What `tasks/get` answers now, as an object: for the console's wire view. It has no valid
     `requestState`: only the owner gets one."""
-    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "task"}, "…"))
+    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "task"}, "…", "…"))
     return decoded
 
 
@@ -94,8 +95,8 @@ async def get(hub: Hub, request: Request) -> Reply:
         task = await calls.fresh(hub, task)
     hub.polled[task.id] = time.time()
     hub.brought(task, request.principal.context_id)
-    body = encoded_task(task, shapes.head(hub, "task"), request_state(hub, request, task))
-    return result_reply(request.id, body)
+    state, base = request_state(hub, request, task), calls.console_at(hub, request.incoming)
+    return result_reply(request.id, encoded_task(task, shapes.head(hub, "task"), state, base))
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:

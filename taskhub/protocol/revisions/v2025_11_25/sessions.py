@@ -16,6 +16,7 @@ from taskhub.domain.sessions.writes import (
     answer_request,
     ask_further,
     cancel_stream,
+    close_page,
     end_session,
     hurry,
     refuse_request,
@@ -157,6 +158,11 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
     named = _OURS.fullmatch(response.id) if isinstance(response.id, str) else None
     asked = await hub.lanes.run(asked_of, session.id, int(named[1])) if named else None
     if asked is None or not asked.open:
+        return
+    if asked.page:
+        # What the client says to it, an error included, is never an answer to the question.
+        accepted = response.result is not None and response.result.get("action") == "accept"
+        await hub.lanes.run(close_page, asked.id, accepted=accepted)
         return
     calls.need_scope(incoming.principal, "tasks:answer")
     await _take(hub, incoming, asked, response)

@@ -9,10 +9,13 @@ from taskhub.core.names import META_SERVER
 from taskhub.core.records import OpenQuestion, QuestionKind, State, TaskRecord
 from taskhub.core.versions import Version
 from taskhub.domain.questions.kinds import METHODS
+from taskhub.domain.sessions.writes import NewRequest
 from taskhub.lib import jsonx
 from taskhub.protocol import calls
+from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS, WireError
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686
+from taskhub.protocol.wire.pages import page_key, page_params
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:
@@ -71,11 +74,9 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
     return jsonx.encode({**found, **({"_meta": merged} if merged else {})})
 
 
-def question(
-    task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None
-) -> tuple[int, str, dict[str, Any]]:
-    """A question as a request to the client: its id, method and params. It names its task if the client has a handle of
-    it (T25-36). With `augmentation` it becomes a task at the client (CH-03, CH-04)."""
+def question(task: TaskRecord, question: OpenQuestion, augmentation: dict[str, Any] | None) -> NewRequest:
+    """A question as a request to the client. It names its task if the client has a handle of it (T25-36). With
+    `augmentation` it becomes a task at the client (CH-03, CH-04)."""
     params = dict(question.params)
     if augmentation is not None:
         params["task"] = augmentation
@@ -84,4 +85,21 @@ def question(
     if (tied := related(task)) is not None:
         params["_meta"] = {**(params.get("_meta") or {}), **tied}
     assert question.id is not None  # it was read from the database
-    return question.id, METHODS[question.kind], params
+    return NewRequest(question.id, METHODS[question.kind], params)
+
+
+def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
+    """The request to open the page where people answer a question; `base` is the hub's address for people. Never a task
+    at the client: it is answered as soon as the page is opened."""
+    params = page_params(task, question, base)
+    params["elicitationId"] = f"{task.public_id}.{page_key(question)}"
+    if (tied := related(task)) is not None:
+        params["_meta"] = tied
+    assert question.id is not None  # it was read from the database
+    return NewRequest(question.id, METHODS[QuestionKind.ELICITATION], params, page=True)
+
+
+def page_ended(params: dict[str, Any]) -> bytes:
+    """That the question is closed whose page the client was asked to open by these params (B25-22)."""
+    told: dict[str, Any] = {key: params[key] for key in ("elicitationId", "_meta") if key in params}
+    return notification_message("notifications/elicitation/complete", told)

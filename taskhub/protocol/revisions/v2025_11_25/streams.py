@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import CATALOGUE, context_topic, session_topic
-from taskhub.core.records import Session, StoredLine, TaskRecord
+from taskhub.core.records import OpenQuestion, QuestionKind, Session, StoredLine, TaskRecord
 from taskhub.core.states import TERMINAL
 from taskhub.domain.questions.kinds import METHODS, can_answer
 from taskhub.domain.sessions.writes import (
@@ -28,6 +28,7 @@ from taskhub.domain.sessions.writes import (
     Sent,
     attach_stream,
     deliver,
+    ended_pages,
     leave_stream,
     open_stream,
     put_questions,
@@ -49,6 +50,7 @@ from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping, shown
 from taskhub.protocol.revisions.v2025_11_25.sessions import request_name, session_of
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 from taskhub.protocol.wire.lists import digests
+from taskhub.protocol.wire.pages import MODE, pages
 from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0
@@ -180,6 +182,8 @@ class _Served:
     done: bool = False
     caller: Caller | None = None
     """That of a plain call."""
+    asked: tuple[OpenQuestion, ...] | None = None
+    """The open questions of its task when it last looked whether those on pages were closed."""
     moved: bool = False
     """Whether the call was cancelled, or its stream is served elsewhere: then its caller has not left."""
 
@@ -239,11 +243,19 @@ class _Served:
         return not self.hub.closing.is_set() and await self.incoming.valid()
 
     @cached_property
+    def opens_pages(self) -> bool:
+        """Whether the session's client opens pages for its user."""
+        capabilities = mapping.usable(self.session.client_capabilities, self.session.version)
+        return can_answer(capabilities, QuestionKind.ELICITATION, MODE)
+
+    @cached_property
     def methods(self) -> list[str]:
-        """The requests that the session's client can be sent, whichever session made the call."""
+        """The requests that the session's client can be sent, whichever session made the call (`th_way`)."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
         methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
+        if self.opens_pages:
+            methods.append(f"{METHODS[QuestionKind.ELICITATION]}:url")
         return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHODS) else [])
 
     async def requests(self) -> Delivery | None:
@@ -255,15 +267,18 @@ class _Served:
         return found
 
     async def put(self, task: TaskRecord) -> bool:
-        """Make requests of the task's open questions; whether there are any."""
+        """Make requests of the task's open questions, and of the pages of those for people; whether there are any."""
         asked = for_client(task) if "tasks:answer" in self.incoming.principal.scopes else ()
-        if asked:
-            session = self.session
-            questions = [
-                shown.question(task, q, hosted.augmentation() if hosted.hosts(session, q.kind) else None) for q in asked
-            ]
-            await self.hub.lanes.run(put_questions, task.id, questions)
-        return bool(asked)
+        session = self.session
+        requests = [
+            shown.question(task, q, hosted.augmentation() if hosted.hosts(session, q.kind) else None) for q in asked
+        ]
+        if self.opens_pages:
+            base = calls.console_at(self.hub, self.incoming)
+            requests += [shown.page(task, q, base) for q in pages(task)]
+        if requests:
+            await self.hub.lanes.run(put_questions, task.id, requests)
+        return bool(requests)
 
     def asking(self, sent: Sent) -> bytes:
         """A request of ours, as an event."""
@@ -277,13 +292,16 @@ class _Served:
         if not self.at.request:
             return []
         found = []
-        for sent, delivered, task_id in await self.hub.lanes.run(withdraw, self.at.place):
-            if delivered:
+        for gone in await self.hub.lanes.run(withdraw, self.at.place):
+            sent = gone.sent
+            if gone.delivered:
+                if gone.page:
+                    found.append(event(shown.page_ended(json.loads(sent.params_json)), self.at.next()))
                 params: dict[str, Any] = {
                     "requestId": request_name(sent.id),
                     "reason": "The question was closed elsewhere",
                 }
-                task = await self.hub.lanes.run(task_by_id, task_id)
+                task = await self.hub.lanes.run(task_by_id, gone.task_id)
                 if task is not None and (tied := shown.related(task)) is not None:
                     params["_meta"] = tied
                 found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
@@ -292,6 +310,15 @@ class _Served:
                 request = {"jsonrpc": "2.0", "id": f"{request_name(sent.id)}-cancel", "method": "tasks/cancel"}
                 found.append(event(jsonx.encode({**request, "params": json.loads(sent.params_json)}), self.at.next()))
         return found
+
+    async def pages_ended(self, task: TaskRecord | None = None) -> list[bytes]:
+        """Notifications that questions are closed whose pages the client has opened, on whichever of its streams it was
+        asked to. With `task`, looks only when other questions of it are open than before."""
+        if not self.opens_pages or (task is not None and task.questions == self.asked):
+            return []
+        self.asked = None if task is None else task.questions
+        found = await self.hub.lanes.run(ended_pages, self.session.id)
+        return [event(shown.page_ended(json.loads(params)), self.at.next()) for params in found]
 
 
 async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[bytes, None]:
@@ -331,7 +358,7 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                         yield event(message, served.at.next(line=line))
                 for message in () if overtaken else lines.waiting(task):
                     yield event(message, served.at.next())
-                for message in await served.withdrawn():
+                for message in [*await served.withdrawn(), *await served.pages_ended(task)]:
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)
@@ -381,7 +408,7 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
                 delivery = await served.requests()
                 if delivery is None:
                     return
-                for message in await served.withdrawn():
+                for message in [*await served.withdrawn(), *(await served.pages_ended() if delivery.active else ())]:
                     yield message
                 for sent in delivery.requests:
                     yield served.asking(sent)

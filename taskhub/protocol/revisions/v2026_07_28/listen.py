@@ -105,7 +105,7 @@ async def _stream(hub: Hub, request: Request, wanted: Wanted) -> AsyncGenerator[
                     yield KEEP_ALIVE
                 try:
                     for task in await changed_tasks(hub, principal.context_id, wanted.tasks or {}, shown, rung):
-                        yield event(_task_changed(task, meta))
+                        yield event(_task_changed(task, meta, calls.console_at(hub, request.incoming)))
                     fresh = await _digests(hub, request, wanted)
                     for method in (method for method in fresh if fresh[method] != told[method]):
                         yield event(notification_message(method, {"_meta": meta}))
@@ -130,7 +130,7 @@ async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]
     return {LISTS[key]: found[LISTS[key]] for key in LISTS if key in wanted.lists}
 
 
-def _task_changed(task: TaskRecord, meta: dict[str, Any]) -> bytes:
+def _task_changed(task: TaskRecord, meta: dict[str, Any], base: str) -> bytes:
     """The task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
-    params = json.loads(encoded_task(task, {}))
+    params = json.loads(encoded_task(task, {}, base))
     return notification_message("notifications/tasks", {**params, "_meta": {**params.get("_meta", {}), **meta}})

@@ -22,8 +22,8 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2026_07_28 import VERSION
 from taskhub.protocol.stateless import shapes
 from taskhub.protocol.stateless.request import Request, missing_capability
-from taskhub.protocol.stateless.shapes import reply
-from taskhub.protocol.wire.tasks import status, task_head
+from taskhub.protocol.stateless.shapes import reply, status
+from taskhub.protocol.wire.tasks import task_head
 
 EARLIER: Final = Version.MCP_2025_11_25
 RUNNING: Final = (State.QUEUED, State.WORKING)
@@ -60,17 +60,17 @@ def _progress(task: TaskRecord) -> dict[str, float] | None:
     return {"progress": task.progress, **({} if task.total is None else {"total": task.total})}
 
 
-def encoded_task(task: TaskRecord, head: dict[str, Any]) -> bytes:
-    """`head`, the flat task, and by status its payload, as JSON."""
+def encoded_task(task: TaskRecord, head: dict[str, Any], base: str) -> bytes:
+    """`head`, the flat task, and by status its payload, as JSON. `base` is the hub's address for people."""
     fields = {**head, **task_fields(task)}
     if (numbers := _progress(task)) is not None:
         fields["_meta"] = {**head.get("_meta", {}), PROGRESS: numbers}
-    return shapes.encoded_task(task, fields)
+    return shapes.encoded_task(task, fields, base)
 
 
 def wire_view(task: TaskRecord) -> dict[str, Any]:
     """What `tasks/get` answers now, as an object: for the console's wire view."""
-    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "complete"}))
+    decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "complete"}, "…"))
     return decoded
 
 
@@ -92,7 +92,7 @@ async def get(hub: Hub, request: Request) -> Reply:
             task = await _ended_soon(hub, request, task, bell)
     hub.polled[task.id] = time.time()
     hub.brought(task, request.principal.context_id)
-    return result_reply(request.id, encoded_task(task, shapes.head(hub)))
+    return result_reply(request.id, encoded_task(task, shapes.head(hub), calls.console_at(hub, request.incoming)))
 
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:

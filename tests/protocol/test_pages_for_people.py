@@ -1,0 +1,327 @@
+"""The page for the person: a client that opens addresses for its user is offered that of a question for people, on both
+eras. What it answers decides nothing."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.client import TASKS, Client
+from tests.support.hub import RunningHub, wait_until
+from tests.support.person import Person
+from tests.support.policies import approval_wanted
+from tests.support.session import Events, SessionClient
+
+OPENS: dict[str, Any] = {"elicitation": {"url": {}}}
+SIGNED = {"name": "signed", "arguments": {}}
+OPENED, DECLINED, DISMISSED = ({"action": action} for action in ("accept", "decline", "cancel"))
+COMPLETE = "notifications/elicitation/complete"
+
+
+@pytest.fixture
+def approved(hub: RunningHub) -> Iterator[None]:
+    """Calls of `signed` wait for two people of the group ops."""
+    with approval_wanted(hub, "signed", {}, group="ops"):
+        yield
+
+
+@pytest.fixture
+def token(hub: RunningHub) -> str:
+    """Of a client of its own, so that its calls join no others."""
+    return hub.token(f"opens-{secrets.token_hex(4)}")
+
+
+@pytest.fixture
+def hasty(hub: RunningHub) -> str:
+    """A token of a client whose patience is a second."""
+    client = f"opens-{secrets.token_hex(4)}"
+    token = hub.token(client)
+    hub.sql("UPDATE auth_context SET patience_ms = 1000 WHERE name = %s", [client])
+    return token
+
+
+@pytest.fixture
+def modern(hub: RunningHub, token: str) -> Iterator[Client]:
+    with Client(hub.base, token) as client:
+        yield client
+
+
+@pytest.fixture
+def session(hub: RunningHub, token: str) -> Iterator[SessionClient]:
+    with SessionClient(hub.base, token, caps=OPENS) as session:
+        yield session
+
+
+def offered(hub: RunningHub, params: dict[str, Any]) -> int:
+    """The question whose page is offered by these params."""
+    assert params["mode"] == "url"
+    assert params["message"] == (
+        "signed needs an approval before it runs. Somebody of the group ops can give or refuse it on this page, signed"
+        " in there. Opening it decides nothing."
+    )
+    start, _, question = params["url"].rstrip("/").rpartition("/")
+    assert start == f"{hub.base}/inbox"
+    return int(question)
+
+
+def decided(hub: RunningHub, question: int, verdict: str = "approve") -> None:
+    with Person(hub, "approver") as approver:
+        approver.decide(question, verdict, reason="" if verdict == "approve" else "No")
+
+
+def still_open(hub: RunningHub, question: int) -> bool:
+    return hub.sql(
+        "SELECT q.state, count(d.id) FROM question q LEFT JOIN decision d ON d.question_id = q.id"
+        " WHERE q.id = %s GROUP BY q.state",
+        [question],
+    ) == [("open", 0)]
+
+
+def runs(hub: RunningHub, question: int) -> int:
+    """How many tasks the client of this question has made."""
+    return int(
+        hub.sql(
+            "SELECT count(*) FROM task WHERE context_id = (SELECT t.context_id FROM task t JOIN question q"
+            " ON q.task_id = t.id WHERE q.id = %s)",
+            [question],
+        )[0][0]
+    )
+
+
+def retry(client: Client, asked: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """The next round, with this answer to all that was asked."""
+    given = {"inputResponses": dict.fromkeys(asked["inputRequests"], answer), "requestState": asked["requestState"]}
+    return client.tool("signed", {}, caps=OPENS, params=given).result
+
+
+# 2026-07-28 -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [OPENED, DECLINED, DISMISSED])
+@pytest.mark.req("B26-61", "B26-62", "B26-63")
+def test_a_plain_call_is_offered_the_page_once_and_goes_on_waiting(
+    hub: RunningHub, hasty: str, approved: None, answer: dict[str, Any]
+) -> None:
+    with Client(hub.base, hasty) as modern:
+        asked = modern.tool("signed", {}, caps=OPENS).result
+        assert asked["resultType"] == "input_required"
+        ((key, request),) = asked["inputRequests"].items()
+        assert request["method"] == "elicitation/create"
+        assert "elicitationId" not in request["params"]
+        question = offered(hub, request["params"])
+        assert key == f"page-{question}"
+        interim = retry(modern, asked, answer)
+        assert interim["resultType"] == "complete"
+        assert "it is done at" in interim["content"][0]["text"]
+        assert still_open(hub, question)
+        again = modern.tool("signed", {}, caps=OPENS).result
+        assert again["resultType"] == "complete", "it is not offered again"
+        decided(hub, question)
+        wait_until(lambda: "Signed" in str(modern.tool("signed", {}, caps=OPENS).result), "the result")
+        assert runs(hub, question) == 1
+
+
+@pytest.mark.req("B26-61", "B26-63")
+def test_a_call_that_streams_is_offered_the_page_and_the_retry_brings_the_result(
+    hub: RunningHub, modern: Client, approved: None
+) -> None:
+    asked = modern.tool("signed", {}, caps=OPENS, meta={"progressToken": "p"}).result
+    question = offered(hub, asked["inputRequests"].popitem()[1]["params"])
+    decided(hub, question)
+    assert retry(modern, {**asked, "inputRequests": {}}, {})["content"][0]["text"] == "Signed"
+
+
+@pytest.mark.parametrize("caps", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
+@pytest.mark.req("B26-62")
+def test_who_opens_no_pages_waits_as_before(hub: RunningHub, hasty: str, approved: None, caps: dict[str, Any]) -> None:
+    with Client(hub.base, hasty) as modern:
+        assert modern.tool("signed", {}, caps=caps).result["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("name", ["mcp", "fastmcp"])
+@pytest.mark.req("B26-62")
+def test_a_program_whose_sdk_declares_pages_for_all_is_not_asked(
+    hub: RunningHub, hasty: str, approved: None, name: str
+) -> None:
+    with Client(hub.base, hasty) as modern:
+        called = {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+        assert modern.tool("signed", {}, caps=OPENS, meta=called).result["resultType"] == "complete"
+
+
+@pytest.mark.req("B26-62")
+def test_a_request_that_opens_no_pages_waits_for_a_task_of_one_that_does(
+    hub: RunningHub, hasty: str, approved: None
+) -> None:
+    with Client(hub.base, hasty) as modern:
+        asked = modern.tool("signed", {}, caps={**OPENS, **TASKS}).result
+        waited = modern.tool("taskhub_wait_for_task", {"task_id": asked["taskId"]}, caps={}).result
+        assert waited["resultType"] == "complete"
+
+
+@pytest.mark.req("B26-62")
+def test_the_offer_is_answered_without_the_right_to_answer(hub: RunningHub, approved: None) -> None:
+    token = hub.token(f"opens-{secrets.token_hex(4)}", "tasks:call", "tasks:read")
+    with Client(hub.base, token) as client:
+        asked = client.tool("signed", {}, caps=OPENS).result
+        question = offered(hub, next(iter(asked["inputRequests"].values()))["params"])
+        decided(hub, question)
+        assert retry(client, asked, OPENED)["content"][0]["text"] == "Signed"
+
+
+@pytest.mark.parametrize("answer", [OPENED, DECLINED])
+@pytest.mark.req("T26-24", "T26-31", "T26-32")
+def test_a_task_is_input_required_until_the_offer_is_answered(
+    hub: RunningHub, modern: Client, approved: None, answer: dict[str, Any]
+) -> None:
+    caps = {**OPENS, **TASKS}
+    task = modern.tool("signed", {}, caps=caps).result["taskId"]
+    for _ in range(2):
+        found = modern.call("tasks/get", {"taskId": task}, caps=caps).result
+        assert found["status"] == "input_required"
+        ((key, request),) = found["inputRequests"].items()
+    question = offered(hub, request["params"])
+    params = {"taskId": task, "inputResponses": {"approval": {"action": "accept"}}}
+    modern.call("tasks/update", params, caps=caps)
+    assert modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "input_required"
+    modern.call("tasks/update", {"taskId": task, "inputResponses": {key: answer}}, caps=caps)
+    now = modern.call("tasks/get", {"taskId": task}, caps=caps).result
+    assert (now["status"], now["statusMessage"]) == ("working", "Waiting for approval by ops, 0 of 1")
+    assert now["lastUpdatedAt"] > found["lastUpdatedAt"]
+    assert still_open(hub, question)
+    decided(hub, question)
+    wait_until(lambda: modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "completed", "the end")
+
+
+# 2025-11-25 -----------------------------------------------------------------------------------
+
+
+def offer_on(events: Events) -> dict[str, Any]:
+    request = events.until("elicitation/create")
+    assert request["params"]["elicitationId"]
+    return request
+
+
+@pytest.mark.parametrize(
+    "answer", [{"result": OPENED}, {"result": DECLINED}, {"error": {"code": -32603, "message": "No browser"}}]
+)
+@pytest.mark.req("B25-21", "B25-22")
+def test_a_session_is_offered_the_page_and_told_when_it_is_decided(
+    hub: RunningHub, session: SessionClient, approved: None, answer: dict[str, Any]
+) -> None:
+    with session.open("tools/call", SIGNED) as events:
+        request = offer_on(events)
+        question = offered(hub, request["params"])
+        assert session.respond(request, **answer) == 202
+        wait_until(lambda: outbound(hub, question) != "open", "the answer to count")
+        assert still_open(hub, question)
+        decided(hub, question)
+        rest = events.rest()
+    opened = answer == {"result": OPENED}
+    ended = [message["params"] for message in rest if message.get("method") == COMPLETE]
+    assert ended == ([{"elicitationId": request["params"]["elicitationId"]}] if opened else [])
+    assert [message["method"] for message in rest[:-1]] == [COMPLETE] * opened
+    assert rest[-1]["result"]["content"][0]["text"] == "Signed"
+
+
+@pytest.mark.req("B25-21", "B25-22")
+def test_an_offer_that_is_not_answered_is_ended_and_withdrawn(
+    hub: RunningHub, session: SessionClient, approved: None
+) -> None:
+    with session.open("tools/call", SIGNED) as events:
+        request = offer_on(events)
+        decided(hub, offered(hub, request["params"]), "reject")
+        ended, withdrawn, answer = events.rest()
+    assert (ended["method"], ended["params"]["elicitationId"]) == (COMPLETE, request["params"]["elicitationId"])
+    assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", request["id"])
+    assert answer["result"]["isError"]
+
+
+@pytest.mark.req("B25-22")
+def test_the_page_is_not_offered_again_and_its_end_comes_on_the_sessions_own_stream(
+    hub: RunningHub, hasty: str, approved: None
+) -> None:
+    with SessionClient(hub.base, hasty, caps=OPENS) as session:
+        with session.open("tools/call", SIGNED) as events:
+            request = offer_on(events)
+            question = offered(hub, request["params"])
+            session.respond(request, OPENED)
+            assert "has not ended yet" in str(events.rest()[-1]["result"])
+        with session.open("tools/call", SIGNED) as events:
+            assert [message.get("method") for message in events.rest()] == [None], "an interim result alone"
+        with session.listen() as own:
+            own.event()
+            decided(hub, question)
+            assert own.until(COMPLETE)["params"]["elicitationId"] == request["params"]["elicitationId"]
+        assert runs(hub, question) == 1
+
+
+@pytest.mark.req("B25-21", "B25-16")
+def test_an_offer_that_was_not_answered_moves_to_the_next_stream(
+    hub: RunningHub, session: SessionClient, approved: None
+) -> None:
+    with session.open("tools/call", SIGNED) as events:
+        first = offer_on(events)
+    with session.open("tools/call", SIGNED) as events:
+        second = offer_on(events)
+    assert (first["id"], first["params"]) == (second["id"], second["params"])
+
+
+@pytest.mark.parametrize("caps", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
+@pytest.mark.req("B25-21", "T25-39")
+def test_a_session_that_opens_no_pages_is_offered_none(
+    hub: RunningHub, hasty: str, approved: None, caps: dict[str, Any]
+) -> None:
+    with SessionClient(hub.base, hasty, caps=caps) as session, session.open("tools/call", SIGNED) as events:
+        assert [message.get("method") for message in events.rest()] == [None]
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-03-26"])
+@pytest.mark.req("B25-21")
+def test_earlier_versions_have_no_pages(hub: RunningHub, hasty: str, approved: None, version: str) -> None:
+    with (
+        SessionClient(hub.base, hasty, caps=OPENS, version=version) as session,
+        session.open("tools/call", SIGNED) as events,
+    ):
+        assert [message.get("method") for message in events.rest()] == [None]
+
+
+@pytest.mark.req("B25-21", "B25-22")
+def test_a_task_of_a_session_offers_the_page_where_its_questions_are_read(
+    hub: RunningHub, token: str, approved: None
+) -> None:
+    with SessionClient(hub.base, token, caps={**OPENS, "tasks": {}}) as session:
+        task = session.create("signed")
+        with session.open("tasks/result", {"taskId": task}) as events:
+            request = offer_on(events)
+            tied = request["params"]["_meta"]
+            assert tied["io.modelcontextprotocol/related-task"] == {"taskId": task}
+            question = offered(hub, request["params"])
+            assert session.get(task).result["status"] == "working", "it needs nothing of the client"
+            session.respond(request, OPENED)
+            wait_until(lambda: outbound(hub, question) == "accepted", "the answer to count")
+            assert still_open(hub, question)
+            decided(hub, question)
+            ended = events.until(COMPLETE)["params"]
+            assert ended == {"elicitationId": request["params"]["elicitationId"], "_meta": tied}
+            assert events.until("response")["result"]["content"][0]["text"] == "Signed"
+
+
+@pytest.mark.req("T25-39")
+def test_another_session_that_opens_no_pages_is_not_sent_the_offer(hub: RunningHub, token: str, approved: None) -> None:
+    with SessionClient(hub.base, token, caps={**OPENS, "tasks": {}}) as session:
+        task = session.create("signed")
+        with session.open("tasks/result", {"taskId": task}) as events:
+            question = offered(hub, offer_on(events)["params"])
+    with (
+        SessionClient(hub.base, token, caps={"tasks": {}, "elicitation": {}}) as other,
+        other.open("tasks/result", {"taskId": task}) as events,
+    ):
+        decided(hub, question)
+        assert "elicitation/create" not in [message.get("method") for message in events.rest()]
+
+
+def outbound(hub: RunningHub, question: int) -> str:
+    return str(hub.sql("SELECT state FROM outbound WHERE question_id = %s AND page", [question])[0][0])

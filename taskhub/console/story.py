@@ -34,6 +34,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.answer": ("check", "Answered"),
     "question.decline": ("x-mark", "Declined"),
     "question.cancel": ("x-mark", "Question dismissed"),
+    "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),
     "task.deleted": ("trash", "Deleted by its client"),
 }

@@ -34,6 +34,8 @@ class Policy:
     approval_group: str = ""
     approval_quorum: int = 1
     question_audience: str | None = None
+    people_after_program: bool = False
+    """Where a client's program declines a question by itself, people are asked."""
     max_attempts: int = 3
     run_seconds: int = 900
     join_seconds: int = 300

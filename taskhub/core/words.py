@@ -19,6 +19,7 @@ WORDS: Final = MappingProxyType({
     "more_answers": "%s more answers needed",
     "came_along": "Came with the call",
     "programs_no": "By the program itself, within a second of being asked",
+    "people_after_program": "The client's program declined by itself",
     "waiting_server": "Waiting for its server, which could not be reached",
     "paused": "Paused: server %s is disabled",
     "cancel_requested": "Cancel requested",

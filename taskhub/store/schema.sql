@@ -580,6 +580,7 @@ CREATE TABLE public.tool (
     approval_group character varying(64) DEFAULT ''::character varying NOT NULL,
     approval_quorum integer DEFAULT 1 NOT NULL,
     question_audience character varying(8),
+    people_after_program boolean DEFAULT false NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
     run_seconds integer DEFAULT 900 NOT NULL,
     join_seconds integer DEFAULT 300 NOT NULL,

@@ -91,6 +91,7 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
         "approval_group": "ops",
         "approval_quorum": 2,
         "question_audience": "either",
+        "people_after_program": True,
         "max_attempts": 7,
         "run_seconds": 60,
         "join_seconds": 30,

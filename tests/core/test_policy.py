@@ -34,6 +34,7 @@ CHANGES: dict[str, Any] = {
     "approval_group": "ops",
     "approval_quorum": 2,
     "question_audience": "operator",
+    "people_after_program": True,
     "max_attempts": 5,
     "run_seconds": 60,
     "join_seconds": 0,

@@ -219,6 +219,14 @@ def test_what_was_asked_never_changes(raw: Raw, change: str) -> None:
         raw.execute(f"UPDATE question SET {change} WHERE id = {question}")
 
 
+def test_a_question_goes_from_the_client_to_people_and_not_back(raw: Raw) -> None:
+    of = sql.owner(raw)
+    question = sql.question(raw, sql.task(raw, of, born="input_required"), of.tenant, audience="either")
+    raw.execute(f"UPDATE question SET audience = 'operator' WHERE id = {question}")
+    with refused("TH006"):
+        raw.execute(f"UPDATE question SET audience = 'either' WHERE id = {question}")
+
+
 def test_a_key_is_asked_once_in_a_tasks_life(raw: Raw) -> None:
     of = sql.owner(raw)
     task = sql.task(raw, of)

@@ -145,6 +145,11 @@ class PolicyForm(ConsoleForm):
     question_audience = picked(
         (("", "Automatic: client if it can, or people"), *AUDIENCES), label="Who answers its questions"
     )
+    people_after_program = forms.BooleanField(
+        required=False,
+        label="Ask people if the client’s program declines by itself",
+        help_text="What is declined within a second of being asked was declined by no person.",
+    )
     approval = forms.BooleanField(required=False, label="Require approval before the tool runs")
     conditions = forms.Field(
         required=False,
@@ -242,6 +247,7 @@ class PolicyForm(ConsoleForm):
             approval_group=typed["approval_group"],
             approval_quorum=typed["approval_quorum"],
             question_audience=typed["question_audience"] or None,
+            people_after_program=typed["people_after_program"],
             max_attempts=typed["max_attempts"],
             run_seconds=typed["run_seconds"],
             join_seconds=typed["join_seconds"],
@@ -262,6 +268,7 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
         "enabled": tool.enabled,
         "policy_mode": tool.policy_mode or "",
         "question_audience": tool.question_audience or "",
+        "people_after_program": tool.people_after_program,
         "approval": tool.approval,
         "conditions": conditions_of(tool),
         "approval_group": tool.approval_group,

@@ -47,6 +47,11 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.decline": Shape("A form was declined.", after=_VERDICT),
     "question.cancel": Shape("A form was dismissed.", after=_VERDICT),
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
+    "question.passed.on": Shape(
+        "By the tool's policy people are asked, since the client's program declined by itself.",
+        "audience",
+        "audience key kind",
+    ),
     "question.refused": Shape("The client answered a question with an error.", after="key kind"),
     # servers and what they offer
     "server.added": Shape("A server was connected.", after="transport target prefix token"),

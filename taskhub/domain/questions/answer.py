@@ -18,6 +18,7 @@ class AnswerOutcome(StrEnum):
 
     ANSWERED = "answered"
     COUNTED = "counted"
+    PASSED_ON = "passed on"
     LATE = "late"
     TWICE = "twice"
     UNKNOWN = "unknown"

@@ -60,8 +60,10 @@ BEGIN
 END $$;
 
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
--- was closed before), 'twice' (this person has decided already) or 'unknown'. The first valid answer wins, since every
--- change locks the task row first. The event has the digests of what was decided.
+-- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and the
+-- tool's policy asks people then: the question stays open), 'twice' (this person has decided already) or 'unknown'.
+-- The first valid answer wins, since every change locks the task row first. The event has the digests of what was
+-- decided.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -72,14 +74,15 @@ DECLARE
     held boolean;
     approvals bigint;
     why text := p_reason;
+    passed_on boolean := false;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name INTO owner
+    SELECT id, state, lease_until, arguments_digest, tool_digest, tenant_id, context_id, tool_name, tool_id INTO owner
     FROM task WHERE id = p_task FOR UPDATE;
     IF NOT FOUND THEN
         RETURN 'unknown';
     END IF;
-    SELECT id, state, quorum, kind, "group", definition_digest, opened_at INTO asked
+    SELECT id, state, quorum, kind, audience, "group", definition_digest, opened_at INTO asked
     FROM question WHERE task_id = p_task AND key = p_key;
     IF NOT FOUND THEN
         RETURN 'unknown';
@@ -87,13 +90,19 @@ BEGIN
     IF asked.state <> 'open' THEN
         RETURN 'late';
     END IF;
+    IF p_context IS NOT NULL AND asked.audience = 'operator'
+       AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND context_id IS NOT NULL) THEN
+        RETURN 'late';
+    END IF;
     IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
         RETURN 'twice';
     END IF;
     -- Nobody reads a question within a second: many programs decline what they cannot show, without asking their user.
     IF p_context IS NOT NULL AND why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < coalesce(
-        (SELECT max(o.sent_at) FROM outbound o WHERE o.question_id = asked.id), asked.opened_at) + interval '1 second' THEN
+        (SELECT max(o.sent_at) FROM outbound o WHERE o.question_id = asked.id AND NOT o.page), asked.opened_at)
+        + interval '1 second' THEN
         why := th_words('programs_no');
+        SELECT people_after_program INTO passed_on FROM tool WHERE id = owner.tool_id;
     END IF;
     INSERT INTO decision (question_id, actor, user_id, context_id, verdict, reason, arguments_digest, door, at)
     VALUES (asked.id, coalesce(th_who('name'), session_user), p_user, p_context, p_verdict, left(why, 1024),
@@ -103,6 +112,18 @@ BEGIN
             coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, p_user,
             owner.tool_name, left(why, 1024), jsonb_build_object('key', p_key, 'kind', asked.kind)
             || th_digests(owner.arguments_digest, coalesce(asked.definition_digest, owner.tool_digest)));
+    IF passed_on THEN
+        INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, before, after)
+        VALUES (owner.tenant_id, owner.id, 'question.passed.on', 'policy', 'policy', owner.context_id, owner.tool_name,
+                th_words('people_after_program'), jsonb_build_object('audience', asked.audience),
+                jsonb_build_object('audience', 'operator', 'key', p_key, 'kind', asked.kind));
+        UPDATE question SET audience = 'operator' WHERE id = asked.id;
+        SELECT count(*) INTO left_open FROM question
+        WHERE task_id = p_task AND state = 'open' AND audience <> 'operator';
+        UPDATE task SET version = version + 1,
+               message = CASE WHEN left_open = 0 THEN th_words('waiting_operator') ELSE message END WHERE id = p_task;
+        RETURN 'passed on';
+    END IF;
     IF asked.kind = 'approval' AND p_verdict = 'approve' THEN
         SELECT count(*) INTO approvals FROM decision WHERE question_id = asked.id AND verdict = 'approve';
         IF approvals < asked.quorum THEN

@@ -519,6 +519,7 @@ class Migration(migrations.Migration):
                 ("approval_group", models.CharField(blank=True, db_default="", max_length=64)),
                 ("approval_quorum", models.IntegerField(db_default=1)),
                 ("question_audience", models.CharField(max_length=8, null=True)),
+                ("people_after_program", models.BooleanField(db_default=False)),
                 ("max_attempts", models.IntegerField(db_default=3)),
                 ("run_seconds", models.IntegerField(db_default=900)),
                 ("join_seconds", models.IntegerField(db_default=300)),

@@ -88,6 +88,7 @@ class Tool(models.Model):
     approval_group = models.CharField(max_length=64, db_default="", blank=True)
     approval_quorum = models.IntegerField(db_default=1)
     question_audience = models.CharField(max_length=8, null=True)
+    people_after_program = models.BooleanField(db_default=False)
     max_attempts = models.IntegerField(db_default=3)
     run_seconds = models.IntegerField(db_default=900)
     join_seconds = models.IntegerField(db_default=300)

@@ -79,14 +79,16 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A question is closed only once; its params, and what is shown with it, never change.
+-- A question is closed only once; its params, and what is shown with it, never change. Whom it is for changes only from
+-- the client to people.
 CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.state <> 'open' OR
-       (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW.audience, NEW."group", NEW.quorum,
+       NEW.audience NOT IN (OLD.audience, 'operator') OR
+       (NEW.task_id, NEW.tenant_id, NEW.key, NEW.kind, NEW.params::text, NEW."group", NEW.quorum,
         NEW.opened_at, NEW.definition::text, NEW.definition_digest)
        IS DISTINCT FROM
-       (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD.audience, OLD."group", OLD.quorum,
+       (OLD.task_id, OLD.tenant_id, OLD.key, OLD.kind, OLD.params::text, OLD."group", OLD.quorum,
         OLD.opened_at, OLD.definition::text, OLD.definition_digest)
     THEN
         RAISE EXCEPTION 'question % is % and stays as it is', OLD.key, OLD.state USING ERRCODE = 'TH006';

@@ -20,7 +20,7 @@ from taskhub.domain.sessions import writes as sessions
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
-from taskhub.store.models import Decision, Event
+from taskhub.store.models import Decision, Event, Tool
 from tests.domain import kit
 from tests.domain.hints.test_events_and_hints import a_long_life
 from tests.domain.kit import World
@@ -36,6 +36,7 @@ IN_DATABASE = {
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
+    "question.passed.on",
     "question.refused",
 }
 ADA = Actor(name="ada", door=Door.WEB)
@@ -108,6 +109,10 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     kit.finish(taken)
     kit.create(world)
     kit.fault(kit.claim_one())
+    task = kit.create(world)
+    kit.ask(kit.claim_one(), make_question(key="q"))
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    answer_question(task.id, kit.opened(task.id), {"action": "decline"}, actor=world.actor)
     task = kit.create(world)
     kit.ask(kit.claim_one(), make_question(key="q"))
     sessions.refuse_request(0, task.id, kit.opened(task.id), {"code": -1, "message": "no"}, actor=world.actor)

@@ -14,7 +14,8 @@ from taskhub.core.states import Audience, Door, QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, decide_approval
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks.cancel import request_cancel
-from taskhub.store.models import Decision, Event, Question
+from taskhub.domain.tasks.sweep import sweep
+from taskhub.store.models import Decision, Event, Question, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
@@ -342,6 +343,75 @@ def test_a_programs_no_is_not_put_on_record_as_a_persons(world: World, action: s
     assert reasons == {"q": "By the program itself, within a second of being asked", "later": ""}
     recorded = Event.objects.filter(task_id=task_id, action=f"question.{action}").order_by("id")
     assert [event.reason for event in recorded] == [reasons["q"], ""]
+
+
+@pytest.mark.parametrize("audience", [Audience.EITHER, Audience.CLIENT])
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_by_policy_people_are_asked_after_a_programs_no(world: World, action: str, audience: Audience) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    other = make_question(key="other", audience=Audience.EITHER)
+    task_id, _ = asked(world, make_question(key="q", audience=audience), other)
+    due = Question.objects.get(task_id=task_id, key="q").due_at
+    assert answer(task_id, {"action": action}, actor=world.actor) is AnswerOutcome.PASSED_ON
+    now = kit.look(task_id)
+    assert now.state is State.INPUT_REQUIRED
+    assert {question.key: question.audience for question in now.questions} == {"q": "operator", "other": "either"}
+    assert Question.objects.get(task_id=task_id, key="q").due_at == due, "it is due when it was"
+    events = Event.objects.filter(task_id=task_id, action__startswith="question.").order_by("id")
+    assert [(event.action, event.door, event.reason) for event in events] == [
+        (f"question.{action}", "client", "By the program itself, within a second of being asked"),
+        ("question.passed.on", "policy", "The client's program declined by itself"),
+    ]
+    assert (events[1].before, events[1].after) == (
+        {"audience": str(audience)},
+        {"audience": "operator", "key": "q", "kind": "elicitation"},
+    )
+    answer(task_id, {"action": action}, key="other", actor=world.actor)
+    assert kit.look(task_id).message == "Waiting for an answer by an operator"
+    ada = person("ada")
+    assert answer(task_id, ACCEPT, actor=ada) is AnswerOutcome.ANSWERED
+    assert kit.look(task_id).state is State.INPUT_REQUIRED
+    assert answer(task_id, ACCEPT, key="other", actor=ada) is AnswerOutcome.ANSWERED
+    assert kit.look(task_id).state is State.QUEUED
+
+
+def test_what_went_to_people_is_not_the_clients_any_more(world: World) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    task_id, _ = asked(world, make_question(key="q", audience=Audience.EITHER))
+    question = kit.opened(task_id)
+    assert answer(task_id, {"action": "decline"}, actor=world.actor) is AnswerOutcome.PASSED_ON
+    for response in (ACCEPT, {"action": "decline"}):
+        # Another session of the client had been asked as well.
+        assert answer_question(task_id, question, response, actor=world.actor) is AnswerOutcome.LATE
+    assert Decision.objects.filter(question__task_id=task_id).count() == 1
+    assert kit.look(task_id).state is State.INPUT_REQUIRED
+
+
+def test_a_programs_no_after_an_answer_is_late(world: World) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    task_id, _ = asked(world, make_question(key="q"))
+    question = kit.opened(task_id)
+    assert answer(task_id, ACCEPT, actor=person("ada")) is AnswerOutcome.ANSWERED
+    assert answer_question(task_id, question, {"action": "decline"}, actor=world.actor) is AnswerOutcome.LATE
+    assert not Event.objects.filter(task_id=task_id, action="question.passed.on").exists()
+
+
+def test_a_no_that_took_its_time_is_an_answer_whatever_the_policy(world: World) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    task_id, _ = asked(world, make_question(key="q"))
+    old = f"SELECT count(*) FROM question WHERE task_id = {task_id} AND opened_at < clock_timestamp() - interval '1 s'"
+    kit.wait_until(lambda: kit.count_rows(old) == 1)
+    assert answer(task_id, {"action": "decline"}, actor=world.actor) is AnswerOutcome.ANSWERED
+    assert kit.look(task_id).state is State.QUEUED
+
+
+def test_a_question_that_went_to_people_fails_when_it_is_due(world: World) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)
+    task_id, _ = asked(world, make_question(key="q"))
+    assert answer(task_id, {"action": "decline"}, actor=world.actor) is AnswerOutcome.PASSED_ON
+    kit.turn_back(task_id, "due_at", 90_000, table="question")
+    sweep()
+    assert (kit.look(task_id).state, kit.look(task_id).message) == (State.FAULTED, "Nobody answered in time")
 
 
 def test_a_quick_yes_and_a_persons_quick_no_are_what_they_are(world: World) -> None:

@@ -26,8 +26,9 @@ from taskhub.protocol.wire.tasks import for_client
 PATIENCE_SECONDS = 0.1
 """A call that ends within it is answered in one piece; a longer one gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
-"""The least time to live of a task that may have to wait for a person: its tool's policy has an approval, or names who
-answers what it asks. Some clients count from the first `ttl` and give up when it is over, though it is lengthened."""
+"""The least time to live of a task that may have to wait for a person: its tool's policy has an approval, names who
+answers what it asks, or has people asked after a program's no. Some clients count from the first `ttl` and give up when
+it is over, though it is lengthened."""
 TTL_MS = 86_400_000
 """Where the caller names none."""
 READ_MS = 3_600_000
@@ -69,7 +70,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} does not support task-augmented execution")
     details = _details(request, tool, arguments)
     details["ttl_ms"] = max(TTL_MS if ttl is None else ttl, tool.run_seconds * 1_000 + READ_MS)
-    if tool.approval or tool.question_audience is not None:
+    if tool.approval or tool.question_audience is not None or tool.people_after_program:
         details["ttl_ms"] = max(details["ttl_ms"], PEOPLE_TTL_MS)
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
     if not task.handle:  # an idempotency key found a call that was made without one

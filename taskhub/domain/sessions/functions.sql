@@ -31,9 +31,8 @@ $$;
 -- stream is served and has sent it: a client that then asks for the result would be asked twice.
 -- Of the requests that this stream has sent before it was resumed, only those with ids above p_after are sent again.
 -- Another session of the same caller gets a request if no stream of the first session is served, or if it asks for the
--- task's result, since the first may only look alive. It gets only requests whose th_way is in p_methods, which its client can
--- answer,
--- and no request about a task that the client of the first session hosts.
+-- task's result, since the first may only look alive. It gets only requests whose th_way is in p_methods, because its
+-- client can answer these, and no request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
 -- those that wait for the result of one task, only the newest is active, so that nothing is sent twice.

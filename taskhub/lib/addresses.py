@@ -1,9 +1,9 @@
 r"""Web addresses from foreign text, parsed as a browser parses them.
 
 Python's `urlsplit` follows RFC 3986, browsers follow the URL standard of WHATWG, and where the two differ people
-can be misled: `https://evil.example\@github.com/` is at github.com for the one, and leads to evil.example in the
-other. So addresses are parsed by the parser of browsers (Ada), those that other parsers read differently are
-refused, and the address that is opened is built from the parsed parts.
+can be misled: the host of `https://evil.example\@github.com/` is github.com for `urlsplit`, but evil.example for a
+browser. So addresses are parsed with Ada, a parser of the URL standard; an address that parsers read differently is
+refused; and the address that is opened is rebuilt from the parsed parts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """An http or https address. `href` is built from its parts, in ASCII. `host` is where it leads, in
-    ASCII, with the port unless it is the scheme's own; `name` the host without a port, `spelling` the
-    same in Unicode where that differs.
+    """A parsed http or https address. `href` is the whole address, rebuilt from its parts in ASCII; `host` the host in
+    ASCII, with the port unless it is the scheme's default; `name` the host without the port; `spelling` the host in
+    Unicode, empty if that is the same as `name`.
     """
 
     href: str
@@ -42,7 +42,7 @@ class WebAddress:
 
 
 def web_address(text: str) -> WebAddress:
-    """The parsed address, if a person may follow it. Raises `BadAddress`."""
+    """The address, parsed. Raises `BadAddress` for one that is misleading, not http or https, or cannot be parsed."""
     why = deceit(text)
     if why:
         raise BadAddress(why)
@@ -61,8 +61,8 @@ def web_address(text: str) -> WebAddress:
 
 
 def deceit(text: str) -> str:
-    """Why this address, of any scheme, is misleading or cannot be parsed, as the end of a sentence; empty when it is
-    neither."""
+    """The reason why an address (of any scheme) is misleading or cannot be parsed, as the end of a sentence; an empty
+    string for a good address."""
     if len(text) > MAX_ADDRESS:
         return f"it is longer than {MAX_ADDRESS:,} characters"
     hidden = invisible(text)
@@ -87,7 +87,8 @@ def deceit(text: str) -> str:
 
 
 def host_of(text: str) -> str:
-    """The host that a web address leads to, in ASCII and with a port of its own; empty for any other text."""
+    """The host of a web address in ASCII, with the port unless it is the scheme's default; an empty string for any
+    other text."""
     try:
         return web_address(text).host
     except BadAddress:

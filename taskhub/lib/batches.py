@@ -1,8 +1,8 @@
-"""Calls that come at the same moment share one round trip.
+"""Batches: calls that arrive at the same moment share one database round trip.
 
-A thread hop, a query and a commit cost more than the row they move. While one batch is under
-way the next gathers; when nothing is under way a call starts at once, without waiting for others.
-(Two under way at a time were tried: smaller batches, and a tenth fewer `tasks/get`.)
+A thread hop, a query and a commit cost more than the row they move. While one batch runs, new
+calls gather in the next one; when none runs, a call starts at once, without waiting for others.
+(Two batches at a time were tried: they were smaller, and throughput of `tasks/get` fell by a tenth.)
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ R = TypeVar("R")
 
 
 class Batches(Generic[A, R]):
-    """`work` gets up to `most` items in a lane and returns for each, in order, its result or the
-    error that its caller is to get; what `work` itself raises, all of them get."""
+    """Runs `work` in a lane with a list of up to `most` items, at most `under_way` lists at a time. `work` returns a
+    result or an exception for each item, in order; if it raises, every caller of the batch gets that exception."""
 
     def __init__(
         self, lanes: Lanes, work: Callable[[list[A]], Sequence[R | Exception]], *, most: int = 64, under_way: int = 1
@@ -34,9 +34,9 @@ class Batches(Generic[A, R]):
         self._scheduled = False
 
     async def run(self, item: A) -> R:
-        """The result for this item. A caller that is cancelled stops waiting; the batch goes on. Raises what
-        `Lanes.vain` returns, and leaves the item alone, when it waited longer than the lanes' `patience`, or while
-        another batch was left without an answer."""
+        """The result for this item. Cancelling the caller does not stop the batch. An item that waited longer than the
+        lanes' `patience`, or while the database left another batch without an answer, is dropped, and the exception
+        that `Lanes.vain` returns is raised."""
         if len(self._waiting) >= self._lanes.most:
             raise self._lanes.crowded()
         loop = asyncio.get_running_loop()
@@ -44,7 +44,7 @@ class Batches(Generic[A, R]):
         self._waiting.append((item, future, time.monotonic()))
         if not self._scheduled and len(self._under_way) < self._allowed:
             self._scheduled = True
-            # After this turn of the loop, so that calls which arrive in it join the batch.
+            # In the next turn of the loop, so that other calls of this turn join the batch.
             loop.call_soon(self._start)
         return await future
 

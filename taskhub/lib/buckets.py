@@ -1,4 +1,4 @@
-"""Rates, as token buckets: what is not used for a while may be used at once, up to a bound."""
+"""Rate limits as token buckets: an unused allowance adds up, to a bound, and may then be used at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 MOST_KEPT = 10_000
-"""Keys remembered. Beyond it the least recently used is forgotten, and its next bucket begins full."""
+"""The most keys with a bucket. Beyond it the least recently used key is dropped; its next bucket begins full."""
 
 
 class Buckets:
@@ -22,7 +22,7 @@ class Buckets:
 
     def take(self, key: Hashable, amount: float = 1.0) -> float:
         """Take `amount` and return 0, or take nothing and return the seconds until something may be taken again.
-        While anything is left, any amount may be taken; the debt is waited for afterwards."""
+        While the level is above 0, any amount may be taken: the level falls below 0, and later calls wait for it."""
         now = self._clock()
         level, at = self._levels.pop(key, (self._full, now))
         level = min(self._full, level + (now - at) * self._rate)

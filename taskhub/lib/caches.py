@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 class ExpiringCache(Generic[K, V]):
     """Holds up to `most` values for `seconds` each; a new one replaces the oldest. `get` takes no lock, so that an
-    event loop may call it. A value whose reading began before a `forget` is not kept after it."""
+    event loop may call it. A value that was being read from its source when `forget` was called is not kept."""
 
     def __init__(self, seconds: float, most: int) -> None:
         self.seconds = seconds
@@ -26,26 +26,27 @@ class ExpiringCache(Generic[K, V]):
         return len(self._values)
 
     def get(self, key: K) -> V | None:
-        """The value if it is still fresh."""
+        """The value; `None` if there is none, or it has expired."""
         entry = self._values.get(key)
         return entry[1] if entry is not None and entry[0] > time.monotonic() else None
 
     def since(self) -> int:
-        """The mark for `keep`, to be taken before the value is read."""
+        """The argument `since` of `keep`. Call this before the value is read from its source."""
         return self._forgotten
 
     def keep(self, key: K, value: V, since: int) -> None:
-        """Keep the value, unless `forget` was called after `since` was taken."""
+        """Keep the value, unless `forget` was called after `since()` returned `since`."""
         with self._changing:
             if since != self._forgotten:
                 return
-            self._values.pop(key, None)  # so that the first is always the oldest
+            self._values.pop(key, None)  # inserted again at the end: the first key is always the oldest
             while len(self._values) >= self.most:
                 del self._values[next(iter(self._values))]
             self._values[key] = (time.monotonic() + self.seconds, value)
 
     def forget(self, which: Callable[[V], bool] = lambda value: True) -> None:
-        """Forget all values, or those for which `which` is true; no value that is being read meanwhile will be kept."""
+        """Drop all values, or those for which `which(value)` is true. A value that is being read from its source
+        meanwhile will not be kept."""
         with self._changing:
             self._forgotten += 1
             for key in [key for key, (_, value) in self._values.items() if which(value)]:

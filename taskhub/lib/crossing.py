@@ -1,4 +1,4 @@
-"""From one event loop to another, in another thread."""
+"""Calls functions in an event loop that runs in another thread."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 
 class Crossing:
-    """Calls functions in the loop `there`, in the order in which they came, each in the context of its caller.
+    """Calls functions in the loop `there`, in order, each in the context (`contextvars`) of its caller.
 
-    Waking another thread costs a system call, and makes both threads wait for the interpreter's lock. So what is called
-    in one turn of a loop is handed over together at its end. For one thread at a time.
+    Waking another thread costs a system call, and makes both threads wait for the GIL. So the functions of one turn of
+    the calling loop are handed over together, at its end. Not thread-safe: for one calling thread at a time.
     """
 
     def __init__(self, there: asyncio.AbstractEventLoop) -> None:
@@ -21,15 +21,16 @@ class Crossing:
         self._waiting: list[tuple[Callable[[], object], contextvars.Context]] = []
 
     def call(self, function: Callable[[], object]) -> None:
-        """Run `function()` in the other loop, soon. What it raises goes to that loop's exception handler."""
+        """Schedule `function()` in the loop `there`, whose exception handler gets any exception."""
         here = asyncio.get_running_loop()
-        if not self._waiting or here is not self._here:  # the former loop may have ended before it turned
+        if not self._waiting or here is not self._here:  # an earlier calling loop may have ended before it handed over
             self._here = here
             here.call_soon(self.hand_over)
         self._waiting.append((function, contextvars.copy_context()))
 
     def hand_over(self) -> None:
-        """Hand over now what waits, for a loop that will not turn again. Nothing goes to a loop that is closed."""
+        """Hand over the waiting functions now, because the calling loop is about to end. They are dropped if the loop
+        `there` is closed."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             with contextlib.suppress(RuntimeError):

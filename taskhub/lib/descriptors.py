@@ -6,6 +6,7 @@ import resource
 
 
 def raise_open_files() -> None:
-    """As many as the system allows, instead of the 1,024 that most shells begin with: each stream needs one."""
+    """Raise the limit of open files to the highest allowed one: each stream needs one, and most shells begin with a
+    limit of 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -15,15 +15,14 @@ import time
 logger = logging.getLogger(__name__)
 
 STUCK_SECONDS = 60.0
-"""A process ends if its event loop has not made a turn for so long."""
+"""Seconds without a turn of the event loop after which the process is ended."""
 
 _armed = threading.Lock()
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End this process with exit code `code` if it is still alive after `seconds`, because a task that ignores its
-    cancellation, or a thread that never returns, would keep it for ever. Only the first call counts. Any thread may
-    call."""
+    """End this process with exit code `code` if it is still alive after `seconds`: a task that ignores cancellation, or
+    a thread that never returns, would keep it alive for ever. Calls after the first have no effect. Thread-safe."""
     if not _armed.acquire(blocking=False):
         return
 
@@ -37,15 +36,15 @@ def end_within(seconds: float, code: int) -> None:
 
 
 def still_going() -> None:
-    """To be called at every turn of the event loop, or often. After `STUCK_SECONDS` without a call the process writes
-    the traceback of each thread to standard error and ends with exit code 1. That needs neither the loop nor the
-    interpreter, which a tool's code may hold for ever. Does nothing where standard error is not a file."""
+    """Report that the event loop runs; to be called often. After `STUCK_SECONDS` without a call the process writes the
+    traceback of each thread to standard error and ends with exit code 1, even if a tool's code never releases the GIL.
+    Does nothing if standard error is not a file."""
     if _has_file():
         faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
 
 
 def show_threads() -> None:
-    """Write the traceback of each thread to standard error. Does nothing where that is not a file."""
+    """Write the traceback of each thread to standard error. Does nothing if standard error is not a file."""
     if _has_file():
         faulthandler.dump_traceback()
 
@@ -59,7 +58,8 @@ def _has_file() -> bool:
 
 
 def follow_supervisor() -> None:
-    """Send this process SIGTERM once the `up` that started it is gone, which may have been killed."""
+    """Send this process SIGTERM when the `manage.py up` that started it has ended or was killed. Does nothing in a
+    process that `up` did not start."""
     supervisor = os.environ.get("TASKHUB_SUPERVISOR")
     if not supervisor:
         return

@@ -2,7 +2,7 @@
 
 The decoder refuses what two parsers could read differently: bytes that are not strict
 UTF-8, duplicate keys, NaN and infinities (spelled out or by overflow such as `1e400`),
-lone surrogates and nesting beyond `MAX_DEPTH`. What it accepts means one thing.
+lone surrogates and nesting beyond `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def decode(body: bytes) -> Any:
         raise JsonError(f"nested deeper than {MAX_DEPTH}") from None
     except json.JSONDecodeError as error:
         raise JsonError(str(error)) from None
-    except ValueError:  # Python's own message says how to change its limit
+    except ValueError:  # too many digits for Python, whose own message would tell clients how to raise its limit
         raise JsonError(f"a number has more than {sys.get_int_max_str_digits()} digits") from None
-    # The number of brackets bounds the depth from above: most documents need no walk.
+    # The depth is at most the number of opening brackets, so most documents need no walk.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH or len(body) > MAX_NODES:
         _check_shape(value)
     if b"\\u" in body:
@@ -79,8 +79,8 @@ def decode(body: bytes) -> Any:
 
 
 def check(value: Any) -> None:
-    """Raises `JsonError` for a decoded value that is too deep or too large for `decode`, or that has a number beyond
-    the range of floats, which code that compares or prints it cannot take."""
+    """Raise `JsonError` for a decoded value that is deeper or larger than `decode` accepts, or that holds a number
+    beyond the range of floats, because comparing or printing such a number can fail."""
     _check_shape(value)
     stack = [value]
     while stack:
@@ -90,7 +90,7 @@ def check(value: Any) -> None:
         elif isinstance(item, (list, tuple)):
             stack.extend(item)
         elif isinstance(item, (int, float)) and not -_MAX_NUMBER <= item <= _MAX_NUMBER:
-            raise JsonError("a number is out of range")  # without it: it may have more digits than are printed
+            raise JsonError("a number is out of range")  # without the number: Python may refuse to print it
 
 
 def _check_shape(value: Any) -> None:
@@ -135,7 +135,7 @@ def strings(value: Any) -> Iterable[str]:
 
 
 def with_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """`value` with every string in it, keys included, as `change` returns it."""
+    """A copy of `value` with every string in it, keys included, replaced by `change(string)`."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -159,7 +159,7 @@ def encode(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """One byte form per value (sorted keys), for digests."""
+    """Compact JSON with sorted keys, for digests: equal values give equal bytes."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:

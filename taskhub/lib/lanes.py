@@ -1,8 +1,8 @@
 """Lanes: a few fixed threads that run the synchronous database code of async callers.
 
 Each lane keeps its own database connection for its life, so a call costs one queue hop
-and no connection or executor set-up. `await lanes.run(function, ...)` raises what the
-function raised.
+and no connection or executor set-up. `await lanes.run(function, ...)` returns what the
+function returns, and raises its exception as `explain` translates it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 FRESH_SECONDS = 0.5
-"""A call that has waited no longer than this is begun although another was left without an answer: that may be one
-broken connection only."""
+"""When the database leaves a call without an answer, calls that have waited longer than these seconds fail too. Newer
+calls are still begun, since perhaps only one connection is broken."""
 _thread = threading.local()
 
 
@@ -36,18 +36,18 @@ class Crowded(Exception):
 
 
 class Unanswered(Crowded):
-    """As `Crowded`, and calls that were begun meanwhile were left without an answer, as this one would have been."""
+    """The call was not begun, because the database left a call without an answer while this one waited."""
 
 
 def seconds_left() -> float:
-    """Seconds until the caller of what this thread runs gives up; infinite outside of lanes."""
+    """Seconds until the caller of the function that this lane runs stops waiting; infinite outside of lanes."""
     until: float = getattr(_thread, "until", math.inf)
     return until - time.monotonic()
 
 
 class _Job:
-    """A call that waits for a lane. The first to `take` its ticket decides what becomes of it: a lane, which begins it,
-    or its caller, which gives it up."""
+    """A call that waits for a lane. It has one ticket: if a lane takes it, the lane runs the call; if the caller takes
+    it, the call is given up."""
 
     __slots__ = ("_ticket", "about", "asked", "call", "future", "loop", "until")
 
@@ -67,7 +67,7 @@ class _Job:
         self._ticket = [None]
 
     def take(self) -> bool:
-        """Whether the ticket was still there; it is now gone."""
+        """Take the ticket. `False` if it was taken before."""
         try:
             self._ticket.pop()  # atomic: no two threads get it
         except IndexError:
@@ -76,14 +76,14 @@ class _Job:
 
 
 class Lanes:
-    """`count` daemon threads named `{name}-{n}`. `after` runs in the lane after each call (to drop a broken
-    connection), `at_exit` when the lane ends. `explain` turns what a call raised into what its caller gets. At most
-    `most` calls of `run` wait, and one that waited longer than `patience` seconds is not begun; the callers of both get
-    what `explain` makes of `Crowded`.
+    """A pool of `count` daemon threads named `{name}-{n}`. `after` runs in the lane after each call (to drop a broken
+    connection), `at_exit` when the lane ends. `explain` translates the exception of a call into the one that its caller
+    gets. At most `most` calls of `run` wait, and a call that waited longer than `patience` seconds is not begun; a
+    caller beyond either limit gets `explain(Crowded())`.
 
-    `unanswered` returns when, by `time.monotonic`, a call was last left without an answer for too long. Calls that were
-    waiting then are not begun either, and get what `explain` makes of `Unanswered`: where every lane waits for a server
-    that hangs, each would begin only when the one before has ended."""
+    `unanswered` returns the `time.monotonic` at which the database last left a call without an answer. Calls that had
+    waited for `FRESH_SECONDS` by then are not begun, and get `explain(Unanswered())`: with a database that hangs, they
+    would run into their timeouts one after the other."""
 
     def __init__(
         self,
@@ -114,32 +114,32 @@ class Lanes:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of lanes."""
         return len(self._working)
 
     @property
     def busy(self) -> int:
-        """How many of them run something."""
+        """The number of lanes that run a call."""
         return sum(self._working)
 
     @property
     def waiting(self) -> int:
-        """Calls that none has begun."""
+        """The number of calls that no lane has begun."""
         return self._queue.qsize()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """`function(*args, **kwargs)`, run in a lane. A caller that is cancelled stops waiting;
-        the call itself runs to its end, so a commit is never cut in half."""
+        """`function(*args, **kwargs)`, run in a lane. Cancelling the caller does not stop the call, so a commit is
+        never interrupted."""
         if self._queue.qsize() >= self.most:
             raise self.crowded()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        # The lane that takes the call checks how long it waited: a timer for each would cost more than the hop.
+        # The lane that takes the call checks how long it waited: a timer for each call would cost too much.
         self._queue.put(_Job(lambda: function(*args, **kwargs), future, loop, self.patience))
         return await future
 
     async def run_surely(self, call: Callable[[], T]) -> T:
-        """`call()`, however long it has to wait, for cleaning up."""
+        """`call()`, run in a lane however long it waits for one; for cleaning up."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = _Job(call, future, loop, math.inf)
@@ -152,15 +152,16 @@ class Lanes:
         return self._explain(Crowded())
 
     def vain(self, asked: float) -> BaseException | None:
-        """The error for a call of that moment, by `time.monotonic`, that is not to be begun; `None` where it is."""
+        """The exception for a call that was queued at `asked` (`time.monotonic`) and must not be begun any more; `None`
+        for a call that may be begun."""
         if asked + FRESH_SECONDS < self._unanswered():
             return self._explain(Unanswered())
         return self.crowded() if asked + self.patience < time.monotonic() else None
 
     async def run_soon(self, call: Callable[[], T], *, seconds: float, most: int) -> T:
-        """`call()`, if a lane is free for it within `seconds` and fewer than `most` callers wait here. Raises
-        `Crowded`, what `explain` makes of `Unanswered`, and what the call raised. When the caller is cancelled, a call
-        that has not begun never does, and one that has runs to its end."""
+        """`call()`, if a lane begins it within `seconds` and fewer than `most` callers are in this method; else
+        `Crowded` is raised. Other exceptions are as in `run`. Cancelling the caller withdraws a call that no lane has
+        begun, and does not stop one that has."""
         if self._in_line >= most:
             raise Crowded
         loop = asyncio.get_running_loop()

@@ -16,8 +16,8 @@ _ABOUT: ContextVar[Mapping[str, str]] = ContextVar("about", default=_NOTHING)
 
 
 class about:  # noqa: N801 - used as a function
-    """`with about(labels)`: lines written meanwhile, in this task or thread and in what it starts, bear these labels as
-    well. A class, since every request uses it and a generator would double its cost."""
+    """`with about(labels)`: log lines written in the block, also by asyncio tasks started in it, have these labels in
+    addition. A class, since every request uses it, and `contextlib.contextmanager` would double its cost."""
 
     __slots__ = ("_labels", "_token")
 
@@ -33,17 +33,17 @@ class about:  # noqa: N801 - used as a function
 
 
 def current() -> Mapping[str, str]:
-    """The labels here, for `carry`."""
+    """The labels in force, to be handed to `carry` in another thread."""
     return _ABOUT.get()
 
 
 def carry(labels: Mapping[str, str]) -> None:
-    """From now on lines of this thread bear these labels, of the caller that it works for, and no others."""
+    """Give the log lines of this thread the labels of the caller that it works for, instead of any that it had."""
     _ABOUT.set(labels)
 
 
 class TextLine(logging.Formatter):
-    """A line of text. Line breaks and invisible characters in its message, which may quote foreign text, are spelled
+    """Formats a record as a line of text. Line breaks and invisible characters in its message are spelled
     out (`lib.signs.spelled`). A traceback follows in lines of its own, each indented, so that the foreign text in an
     error never begins a line."""
 
@@ -73,7 +73,7 @@ class WithoutQuery(logging.Filter):
     """Takes the query out of the address in uvicorn's lines about WebSockets: programs put tokens there."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Change the line where it has an address; every line is logged."""
+        """Cut the query from the address in `record`, if there is one. Always true, so that every line is logged."""
         if "WebSocket" in record.msg and isinstance(record.args, tuple) and len(record.args) > 1:
             client, address, *rest = record.args
             record.args = (client, str(address).partition("?")[0], *rest)
@@ -81,9 +81,9 @@ class WithoutQuery(logging.Filter):
 
 
 class JsonLine(JsonFormatter):
-    """A line of JSON: `time` (RFC 3339), `level`, `logger`, `message`, the `pid` of the process, a traceback in
-    `exception`, and the labels, each by its name. All in ASCII: a lone surrogate has no UTF-8, and its line would be
-    lost."""
+    """Formats a record as a line of JSON: `time` (RFC 3339), `level`, `logger`, `message`, the `pid` of the process, a
+    traceback in `exception`, and each label under its name. ASCII only, because a line with a lone surrogate cannot be
+    written in UTF-8 and would be lost."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -96,7 +96,7 @@ class JsonLine(JsonFormatter):
                 "stack_info": "stack",
             },
             timestamp="time",
-            # Not for a log: the request that Django adds, and the message with colours that uvicorn adds.
+            # Left out: the request, which Django adds, and a coloured copy of the message, which uvicorn adds.
             reserved_attrs=[
                 *logging.makeLogRecord({}).__dict__,
                 *("message", "asctime", "request", "status_code", "color_message"),
@@ -104,6 +104,6 @@ class JsonLine(JsonFormatter):
         )
 
     def add_fields(self, log_data: dict[str, Any], record: logging.LogRecord, message_dict: dict[str, Any]) -> None:
-        """The labels come last: a line's own fields may not pass for them."""
+        """Add the labels last, so that no field of the record itself can replace a label."""
         super().add_fields(log_data, record, message_dict)
         log_data.update(_ABOUT.get())

@@ -1,4 +1,4 @@
-"""Addresses of peers, as far as they tell callers apart."""
+"""The part of a peer's IP address that tells callers apart."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ipaddress
 
 
 def network(address: str) -> str:
-    """The address itself, or of an IPv6 address its /64 network: whoever has one address of it has them all. Any other
-    text is returned as it is."""
+    """An IPv4 address as it is; for an IPv6 address its /64 network, because a host usually has all addresses of its
+    /64. Any other text is returned unchanged."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,7 +1,8 @@
 """The process that checks values against schemas: `python -I schema_process.py`, started by `lib.schemas`.
 
-On its input: two lengths, a schema and a value as JSON; on its output `f` (it fits), or `m` (it does not) or `u`
-(nobody can tell) with a line that says why. Standard library and `jsonschema_rs` only: it knows no package of ours.
+It reads two lengths (`HEAD`), a schema and a value as JSON from standard input. It writes to standard output `f` (the
+value fits), or `m` (it does not) or `u` (it could not be checked) followed by a line with the reason. It imports the
+standard library and `jsonschema_rs` only, nothing of TaskHub.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Any, Final
 import jsonschema_rs
 
 CHECK_SECONDS: Final = 5.0
-"""The longest that one check may take."""
+"""The longest time of one check."""
 CHECKER_IDLE_SECONDS: Final = 60
-"""The process ends by itself after so long without a check."""
+"""The time without a check after which the process ends by itself."""
 CHECKER_MEMORY: Final = 512 * 1_048_576
 BACKTRACK_LIMIT: Final = 100_000
-"""Steps of one pattern over one text."""
+"""The most backtracking steps of one pattern on one string."""
 PATTERN_BYTES: Final = 1_048_576
-"""The size of one compiled pattern."""
+"""The largest size of one compiled pattern."""
 MAX_COMPILED: Final = 200
 MAX_WORDS: Final = 300
 
@@ -33,7 +34,8 @@ FITS, MISFIT, UNCHECKED = b"f", b"m", b"u"
 
 
 def validator(schema: Any) -> Any:
-    """The schema, compiled. Nothing outside it is ever read. Raises `ValueError`, saying what is wrong with it."""
+    """The compiled schema. References to other documents are never fetched. Raises `ValueError` with the reason for a
+    schema that cannot be compiled."""
     options = jsonschema_rs.FancyRegexOptions(
         backtrack_limit=BACKTRACK_LIMIT, size_limit=PATTERN_BYTES, dfa_size_limit=PATTERN_BYTES
     )
@@ -41,7 +43,7 @@ def validator(schema: Any) -> Any:
 
 
 def short(words: str) -> str:
-    """One line of at most `MAX_WORDS` characters, with its beginning and its end."""
+    """`words` on one line of at most `MAX_WORDS` characters; of a longer text, its beginning and its end."""
     words = " ".join(words.split())
     half = MAX_WORDS // 2 - 2
     return words if len(words) <= MAX_WORDS else f"{words[:half]} … {words[-half:]}"
@@ -52,14 +54,14 @@ def _refuse(uri: str) -> Any:
 
 
 def serve() -> None:
-    """Answer until the input ends or nothing comes for `CHECKER_IDLE_SECONDS`."""
+    """Make checks until standard input ends, or stays silent for `CHECKER_IDLE_SECONDS`."""
     import resource  # needed by this process only, and not there on every system
 
     resource.setrlimit(resource.RLIMIT_AS, (CHECKER_MEMORY, CHECKER_MEMORY))
     compiled: OrderedDict[bytes, Any] = OrderedDict()
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while select.select([source], [], [], CHECKER_IDLE_SECONDS)[0] and len(head := source.read(HEAD.size)) == HEAD.size:
-        # In case the process that asked, and would end this one, is gone.
+        # A limit for this check, in case the parent, which kills this process at the timeout, is gone.
         spent = resource.getrusage(resource.RUSAGE_SELF)
         seconds = int(spent.ru_utime + spent.ru_stime + CHECK_SECONDS + 1)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, resource.RLIM_INFINITY))
@@ -84,12 +86,12 @@ def _looked(compiled: OrderedDict[bytes, Any], schema: bytes, body: bytes) -> It
         yield FITS
         return
     found = None
-    if b'"pattern' in schema:  # a pattern that was given up counts as one that does not match
+    if b'"pattern' in schema:  # a pattern that reached its limit is reported as one that does not match
         found = next(checks.iter_errors(value))
         if _exhausted(found):
             yield UNCHECKED + f"a pattern takes more than {BACKTRACK_LIMIT:,} steps\n".encode()
             return
-    # Sent before the message is made: for alternatives that recurse that costs far more than the check.
+    # Sent before the message is made, which for recursive alternatives costs far more than the check.
     yield MISFIT
     found = found or next(checks.iter_errors(value))
     where = "/".join(str(part) for part in found.instance_path)

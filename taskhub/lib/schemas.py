@@ -1,9 +1,9 @@
-"""Checking a value against a JSON Schema that a stranger wrote.
+"""Checks a value against a JSON Schema from an untrusted server.
 
-Such a schema is a program: patterns that backtrack, references that double at every step, alternatives that recurse.
-A validator with bounded patterns still runs for minutes on 200 bytes against such alternatives, and holds the
-interpreter all that time. So a check is made here only if sizes alone show that it is cheap, and else in a process of
-its own, which is killed when its time is over (`lib.schema_process`).
+Such a schema can be slow by design: patterns that backtrack, references that double at every step, alternatives that
+recurse. Even with bounded patterns, a validator runs for minutes on 200 bytes against such alternatives, and holds the
+GIL all that time. So this process makes a check only if sizes alone show that it is cheap. Other checks are made in a
+separate process (`lib.schema_process`), which is killed at a timeout.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from taskhub.lib import jsonx, schema_process
 from taskhub.lib.schema_process import CHECK_SECONDS, FITS, HEAD, MISFIT, short
 
 PLAIN_COST: Final = 2_000_000
-"""Parts of a schema, references followed, times bytes of the value: up to here a check takes milliseconds."""
+"""The highest cost of a check in this process: parts of the schema, references followed, times bytes of the value. Such
+a check takes milliseconds."""
 MAX_KEPT: Final = 200
-"""Compiled schemas of a server that are kept; and as many that could not be checked."""
+"""The most compiled schemas kept for a server, and the most of its schemas that are remembered as uncheckable."""
 MAX_NESTING: Final = 64
 
 _SCHEMA: Final = frozenset({"additionalProperties", "items", "not"})
@@ -48,15 +49,16 @@ _UNKNOWN: Final = sys.maxsize
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`problem`: what does not fit, and where. `unchecked`: why it could not be checked. Both empty: it fits."""
+    """The result of a check. `problem` says what does not fit, and where; `unchecked` says why the value could not be
+    checked. The value fits if both are empty."""
 
     problem: str = ""
     unchecked: str = ""
 
 
 class Checker:
-    """Checks values against the schemas of one server. Checks in the other process take turns, so that a server whose
-    checks take long holds up only its own. For one event loop, until `close`."""
+    """Checks values against the schemas of one server. Each server has its own checking process, which makes one check
+    at a time, so that slow checks delay only their own server. For one event loop; to be ended with `close`."""
 
     def __init__(self) -> None:
         self._plain: OrderedDict[bytes, tuple[int, Any]] = OrderedDict()
@@ -68,15 +70,15 @@ class Checker:
         self._closed = False
 
     async def check(self, schema: Any, value: Any) -> Checked:
-        """Whether `value` fits. Never raises for what is in either of them. A schema that could not be checked
-        once is not tried again."""
+        """Check `value` against `schema`. Never raises, whatever they contain. After a check that failed or timed out,
+        the schema is not tried again."""
         try:
             text, body = jsonx.encode(schema), jsonx.encode(value)
         except (ValueError, TypeError, RecursionError) as error:
             return Checked(unchecked=short(str(error)))
         mark = hashlib.sha256(text).digest()
         cost, validator = self._compiled(mark, schema)
-        # What does not fit is checked again in the other process: making the message can cost more than any check.
+        # The other process checks a misfit again and makes the message, which can cost more than the check.
         if validator is not None and cost * len(body) <= PLAIN_COST and validator.is_valid(value):
             return Checked()
         if (why := self._given_up.get(mark)) is not None:
@@ -88,7 +90,7 @@ class Checker:
         return checked
 
     def close(self) -> None:
-        """End the other process. What is checked afterwards stays unchecked."""
+        """End the checking process. Later checks that need it return `unchecked`."""
         self._closed = True
         if self._process is not None:
             self._process.kill()
@@ -100,7 +102,7 @@ class Checker:
             cost = plain_cost(schema)
             made = None
             if cost <= PLAIN_COST:
-                with contextlib.suppress(ValueError):  # the other process says why
+                with contextlib.suppress(ValueError):  # the checking process gives the reason
                     made = schema_process.validator(schema)
             _keep(self._plain, mark, (cost, made))
         return self._plain[mark]
@@ -123,7 +125,7 @@ class Checker:
             return Checked(unchecked=words or f"the check takes more than {CHECK_SECONDS:.0f} s, or too much memory")
 
     def _asked(self, schema: bytes, value: bytes, end: float) -> bytes:
-        """The first byte of the verdict; empty when there is none in time."""
+        """The first byte of the answer: `FITS`, `MISFIT` or `UNCHECKED`; empty if none comes before `end`."""
         fresh = self._process is None
         try:
             self._send(schema, value)
@@ -156,7 +158,7 @@ class Checker:
         pipe.flush()
 
     def _heard(self, end: float) -> bytes:
-        """The next byte of its output; empty when none comes before `end`, or the output has ended."""
+        """The next byte from the checking process; empty if none comes before `end`, or its output has ended."""
         assert self._process is not None
         number = _open(self._process.stdout).fileno()
         waiting = select.poll()  # not select(): descriptors may be beyond 1,024
@@ -182,7 +184,7 @@ class Checker:
 
 
 def surely_fits(schema: Any, value: Any) -> bool:
-    """Whether `value` fits, where checking is cheap; `False` also where it is not. Never raises."""
+    """Whether a cheap check shows that `value` fits; `False` also if the check would not be cheap. Never raises."""
     try:
         body = jsonx.encode(value)
         if plain_cost(schema) * len(body) > PLAIN_COST:
@@ -193,8 +195,8 @@ def surely_fits(schema: Any, value: Any) -> bool:
 
 
 def plain_cost(schema: Any) -> int:
-    """How many parts of the schema one part of a value is checked against at most, references followed; above any limit
-    where the cost depends on more than sizes: patterns, recursion, keywords that are not known here."""
+    """The most parts of the schema that one part of a value is checked against, references followed. At least
+    `_UNKNOWN` if the cost depends on more than sizes: patterns, recursion, keywords that are not known here."""
     tables = schema if isinstance(schema, dict) else {}
     costs = _Costs(tables)
     found = costs.of(schema, 0)

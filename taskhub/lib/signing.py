@@ -18,7 +18,7 @@ from cryptography import fernet
 
 
 class InvalidToken(ValueError):
-    """Not a string that was signed with this key for this purpose, or one past its time."""
+    """The string was not signed with this key for this purpose, or it has expired."""
 
 
 class Signer:
@@ -54,11 +54,11 @@ class Signer:
         return value
 
     def encrypt(self, purpose: str, value: Any, *, seconds: int) -> str:
-        """As `sign`, but the holder cannot read it."""
+        """A string that `decrypt` accepts for `seconds` from now; its holder can neither change nor read the value."""
         return self._vault.encrypt(self.sign(purpose, value, seconds=seconds)).decode()
 
     def decrypt(self, purpose: str, text: str) -> Any:
-        """As `verify`, for what `encrypt` made."""
+        """The value of a string that `encrypt` made; raises `InvalidToken` for anything altered, foreign or expired."""
         try:
             strict = base64.b64encode(base64.b64decode(text, altchars=b"-_", validate=True), altchars=b"-_").decode()
         except (binascii.Error, ValueError):

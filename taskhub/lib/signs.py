@@ -1,6 +1,6 @@
-"""Invisible characters: those that change the direction of text, join, fill or end it, and show no sign.
+"""Invisible characters: they change the direction of text, join, fill or end it, and have no glyph of their own.
 
-Foreign text is stored as it came and shown with these made visible, so that a person reads all that is there. The list
+Foreign text is stored unchanged and shown with these spelled out, so that a person reads all that is there. The list
 is Unicode's Default_Ignorable_Code_Point (DerivedCoreProperties), the controls but for tab and line feed, the
 separators of lines and paragraphs, and the blank braille cell. Spaces that look like spaces are left.
 """
@@ -38,8 +38,8 @@ def invisible(text: str) -> list[tuple[int, str]]:
 
 
 def pieces(text: str, *, lines: bool) -> Iterator[tuple[str, int]]:
-    """The text in order as (piece, times): visible text with 0, or one invisible character and how
-    often it follows itself. With `lines` tabs and line breaks are text, else they are invisible."""
+    """The text in order as pairs (piece, times): visible text with 0, or one invisible character with the number of
+    times that it is repeated. Tabs and line breaks count as visible text if `lines`, else as invisible."""
     text = text.replace("\r\n", "\n")
     done, at = 0, 0
     while found := (_INVISIBLE if lines else _EITHER).search(text, at):
@@ -57,17 +57,17 @@ def pieces(text: str, *, lines: bool) -> Iterator[tuple[str, int]]:
 
 
 def without_invisible(text: str) -> str:
-    """The text without any of them, wherever they stand."""
+    """The text without invisible characters, not even inside an emoji."""
     return _INVISIBLE.sub("", text)
 
 
 def code_point(sign: str) -> str:
-    """`U+202E`."""
+    """The code point of a character, such as `U+202E`."""
     return f"U+{ord(sign):04X}"
 
 
 def name_of(sign: str) -> str:
-    """What the character is called, in lower case; `invisible character` where Unicode has no name."""
+    """The name of a character, in lower case; `invisible character` if Unicode has none."""
     return _NAMES.get(sign) or unicodedata.name(sign, "invisible character").lower()
 
 
@@ -81,7 +81,8 @@ def spelled(text: str) -> str:
 
 
 def visible_json(value: Any, *, indent: int | None = 2) -> str:
-    """JSON of the value with text as it is, but invisible characters in it as escapes: still the same JSON."""
+    """The JSON of `value`, with invisible characters as JSON escapes and all others as they are. It decodes to the same
+    value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     # Outside of strings JSON has line feeds and blanks only, so each invisible character is in a string.
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], text)

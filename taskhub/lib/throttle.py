@@ -1,4 +1,4 @@
-"""Limits what would be logged for every request to once in a while."""
+"""Limits how often a message is logged that every request would log."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 
 
 class Throttle:
-    """Call it before logging: true at most once in `seconds`."""
+    """Call it before logging: it returns `True` at most once in `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._said_at = float("-inf")
 
     def __call__(self) -> bool:
-        """Whether it is time again."""
+        """Whether the last `True` was `seconds` ago, or there was none."""
         now = time.monotonic()
         if now - self._said_at < self._seconds:
             return False

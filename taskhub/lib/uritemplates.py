@@ -1,7 +1,7 @@
 """Whether a URI could have come from a URI template (RFC 6570).
 
-The RFC defines expansion only; this is its inverse without the values. It moves a set of positions through the
-URI, so no template and no URI, whoever sent them, can make it slow.
+The RFC defines expansion only; `matches` is the inverse, without finding the values. It moves a set of positions
+through the URI instead of backtracking, so that no template and no URI can make it slow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_PARTS = 64
-"""A template of more parts matches nothing."""
+"""The most parts of a template. One with more matches no URI."""
 
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 _EXCLUDED = {"": "/?#", "+": "", "#": "", ".": "/?#", "/": "/?#", ";": "/?#", "?": "#", "&": "#"}
@@ -20,8 +20,9 @@ _LEAD = {"#", ".", "/", ";", "?", "&"}
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Literal text, or one expression: what it starts with and which characters end it. An expression
-    with a lead may be missing altogether, as when its variable has no value."""
+    """A part of a template: literal `text`, or an expression, with the character that it starts with (`lead`) and the
+    characters that end it (`excluded`). An expression with a lead may be absent from the URI, as when its variable is
+    undefined."""
 
     text: str = ""
     lead: str = ""
@@ -29,7 +30,7 @@ class _Part:
 
 
 def matches(template: str, uri: str) -> bool:
-    """Whether some values of its variables turn the template into the URI."""
+    """Whether the template expands to the URI for some values of its variables."""
     parts = _parts(template)
     if parts is None:
         return False
@@ -45,7 +46,7 @@ def matches(template: str, uri: str) -> bool:
 
 
 def _after(part: _Part, uri: str, at: set[int]) -> set[int]:
-    """Where the expression can end, for all the places where it can start."""
+    """The positions at which the expression can end, if it begins at one of the positions `at`."""
     assert part.excluded is not None
     found = set(at) if part.lead else set()
     reached = -1

@@ -17,9 +17,9 @@ LONGEST: Final = 80
 _SEARCHED: Final = 1_000
 """Characters of a text that are searched for secrets before it is cut to `LONGEST_VALUE`."""
 _CONSIDERED: Final = 200
-"""How many arguments are looked through for the shortest."""
+"""The most arguments among which the shortest are looked for."""
 _MEMBERS: Final = 5
-"""How many values of an array or object are written, and how many arguments besides those of a rule."""
+"""The most values of an array or object that are written, and the most arguments besides those of a rule."""
 _DEPTH: Final = 2
 _BETWEEN: Final = " · "
 _CUT: Final = "…"
@@ -28,8 +28,8 @@ _decoder = json.JSONDecoder()
 
 
 def begun(text: str) -> dict[str, Any]:
-    """The arguments in `text`, which is their JSON or its beginning: those that are complete, and the beginning of a
-    string that is cut off."""
+    """The arguments of a call in `text`, which is their JSON or only its beginning: all complete arguments, and the
+    beginning of a string that is cut off."""
     try:
         found = json.loads(text)
     except RecursionError:
@@ -40,8 +40,8 @@ def begun(text: str) -> dict[str, Any]:
 
 
 def settled(params: dict[str, Any]) -> dict[str, Any]:
-    """The arguments whose value, given or by default, is the one that the rule of an approval names. `params` are those
-    of the question."""
+    """The conditions of an approval's rule whose argument has exactly the value that the rule names, given or by
+    default. `params` are those of the approval's question."""
     rule, because = (params.get(part) for part in ("rule", "because"))
     if not isinstance(rule, dict) or not isinstance(because, dict):
         return {}
@@ -49,9 +49,9 @@ def settled(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def short(arguments: dict[str, Any], rule: Iterable[str] = ()) -> str:
-    """The arguments on one line: those that `rule` names, then the shortest others, as long as there is room. A string
-    stands alone, any other value behind its name. What sounds like a secret is hidden. It is foreign text, to be shown
-    as such."""
+    """The arguments on one line: those that `rule` names, then the shortest others, up to `LONGEST` characters or one
+    argument. A string is written without its name, any other value after its name. Possible secrets are hidden. The
+    result is foreign text."""
     first = [name for name in rule if name in arguments]
     words = [_word(name, arguments[name]) for name in first]
     others = [
@@ -91,7 +91,8 @@ def _members(text: str) -> dict[str, Any]:
 
 
 def _text(text: str, at: int) -> tuple[str, int]:
-    """The string that begins at `at`, and where it ends. It may be cut off, also in the middle of an escape."""
+    """The JSON string that begins at `at`, decoded, and the position of its end. It may be cut off, also in the middle
+    of an escape."""
     try:
         return _decoder.raw_decode(text, at)
     except ValueError:
@@ -147,11 +148,11 @@ def _shown(name: str, value: Any, depth: int) -> str:
 
 
 def _reads_like_another(text: str) -> bool:
-    """Whether the string, without quotes, would be taken for another JSON value, such as a number, or for nothing."""
+    """Whether the string, written without quotes, would look like another JSON value, such as a number, or be blank."""
     try:
         return not isinstance(json.loads(text[:_SEARCHED]), str)
     except (ValueError, RecursionError):
-        return not text.strip()  # nothing to be seen
+        return not text.strip()  # blank
 
 
 def _cut(text: str, most: int = LONGEST_VALUE) -> str:

@@ -1,6 +1,6 @@
 """Domain errors: few classes, each with a stable code and named data.
 
-Entry rooms map the code to a JSON-RPC error, a page or an exit code, once.
+Each package that takes requests maps the codes, in one place, to JSON-RPC errors, pages or exit codes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class TaskHubError(Exception):
-    """Base of every error a caller may be told about."""
+    """Base class of the errors whose message and data a caller may see."""
 
     code = "error"
 
@@ -20,25 +20,25 @@ class TaskHubError(Exception):
 
 
 class NotFound(TaskHubError):
-    """Missing, or somebody else's: a caller is never told which."""
+    """The object does not exist or belongs to somebody else; the caller is never told which."""
 
     code = "not_found"
 
 
 class Forbidden(TaskHubError):
-    """The role or scope does not allow it."""
+    """The caller's role or scopes do not allow the request."""
 
     code = "forbidden"
 
 
 class Refused(TaskHubError):
-    """The request contradicts the state of the thing; nothing changed."""
+    """The state of the object does not allow the request; nothing changed."""
 
     code = "refused"
 
 
 class Invalid(TaskHubError):
-    """The input is not what was asked for; nothing changed."""
+    """The input is not valid; nothing changed."""
 
     code = "invalid"
 
@@ -50,16 +50,16 @@ class KeyReused(TaskHubError):
 
 
 class LimitReached(TaskHubError):
-    """A documented limit; `retry_after` seconds may stand in `data`."""
+    """A documented limit is reached. `data` may have `retry_after`, in seconds."""
 
     code = "limit_reached"
 
 
 class Unavailable(TaskHubError):
-    """The database is away; try again."""
+    """The database cannot be reached or is too busy; the caller may try again."""
 
     code = "unavailable"
 
 
 class DiskFull(Unavailable):
-    """The database has no room for anything new; what it has can be read."""
+    """The database's disk is full: nothing can be written, but reads work."""

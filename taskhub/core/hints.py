@@ -1,12 +1,12 @@
-"""Hints: what one process tells all others over `names.HINT_CHANNEL`, and what each of them rings.
+"""The hints that processes send each other over `names.HINT_CHANNEL`, and the topics that each hint rings.
 
-A hint says "look again" and carries ids, never data. It may be lost, and then every waiter's own look
-every few seconds finds the change; so a hint that a process does not know is ignored, and an older or
-newer process beside this one does no harm.
+A hint says "look again" and carries ids, never data. It may be lost: every waiter also looks by itself
+every few seconds. So a process ignores a hint that it does not know, and processes of an older or newer
+release can run beside it.
 
-On the wire a hint is a letter and its fields. The letters stay what they are, because SQL functions
-write half of them and processes of the release before must understand them: a letter that means
-something else is a new letter.
+A hint is sent as a letter and its fields. The meaning of a letter never changes, because SQL functions
+write half of the hints, and processes of the previous release must understand them: a hint with another
+meaning gets a new letter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from operator import call
 from typing import Any, ClassVar, Final
 
 CATALOGUE: Final = "catalogue"
-"""The topic that rings when any tool, server or policy changed."""
+"""The topic that rings when any server, tool, offer or policy changed."""
 
 
 def context_topic(context_id: int) -> str:
-    """The topic that rings when any task of the context changed."""
+    """The topic that rings when any task of this client changed."""
     return f"context:{context_id}"
 
 
@@ -31,40 +31,40 @@ STANDING: Final = "standing"
 
 
 def standing_topic(context_id: int) -> str:
-    """The topic that rings when what the context may do has changed."""
+    """The topic that rings when the standing of this client may have changed."""
     return f"standing:{context_id}"
 
 
 def session_topic(public_id: str) -> str:
-    """The topic that rings when a session ended, or follows other resources."""
+    """The topic that rings when a client's session ended, or changed the resources that it follows."""
     return f"session:{public_id}"
 
 
 def relay_topic(relay_id: int) -> str:
-    """The topic that rings when a relayed request has its outcome."""
+    """The topic that rings when a relay has its outcome."""
     return f"relay:{relay_id}"
 
 
 def follow_topic(holder: str) -> str:
-    """The topic that rings when a worker follows the resources that a stream wants."""
+    """The topic that rings when a worker has begun to follow the resources that the stream `holder` wants."""
     return f"follow:{holder}"
 
 
 def resource_topic(server_id: int, uri: str) -> str:
-    """The topic that rings when a resource has changed. A digest, since an uri may hold any character."""
+    """The topic that rings when a resource has changed. It has a digest of the uri, which may hold any character."""
     return f"resource:{server_id}:{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True)
 class Hint:
-    """One piece of news. Its fields are numbers and words without spaces, in the order of the wire."""
+    """A hint. Its fields are numbers and words without spaces, in the order in which they are sent."""
 
     letter: ClassVar[str]
     everywhere: ClassVar[tuple[str, ...]] = ()
-    """Topics of the console, for the consoles of every tenant."""
+    """Topics of the console that ring in the consoles of all tenants."""
 
     def rings(self) -> tuple[str, ...]:
-        """The topics that ring in each web process: a task's public id, or one of this module."""
+        """The topics that ring in each web process: a task's public id, or a topic of this module."""
         return ()
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class TaskHint(Hint):
-    """News of a task."""
+    """A task changed."""
 
     tenant_id: int
     context_id: int
@@ -85,30 +85,30 @@ class TaskHint(Hint):
         return (self.public_id, context_topic(self.context_id))
 
     def in_tenant(self) -> tuple[str, ...]:
-        """Topics of the console, for the consoles of its tenant."""
+        """Topics of the console that ring in the consoles of the task's tenant."""
         return (f"task:{self.public_id}", "tasks")
 
 
 class TaskQueued(TaskHint):
-    """A worker may claim it."""
+    """A task is queued: a worker may claim it."""
 
     letter = "r"
 
 
 class TaskCancelled(TaskHint):
-    """Its cancellation was requested: whoever runs it stops."""
+    """Cancellation of a task was requested: the worker that runs it stops it."""
 
     letter = "x"
 
 
 class TaskChanged(TaskHint):
-    """Anything else about it."""
+    """A task changed in any other way."""
 
     letter = "t"
 
 
 class TasksWaiting(Hint):
-    """Tasks have been waiting for a worker for some time: look at all of them."""
+    """Tasks have waited for some time: every worker looks for tasks that it can claim."""
 
     letter = "w"
 
@@ -120,20 +120,20 @@ class CatalogueChanged(Hint):
     everywhere = ("servers",)
 
     def rings(self) -> tuple[str, ...]:
-        """Whoever has shown a list."""
+        """The topic of all streams that listen for changed lists."""
         return (CATALOGUE,)
 
 
 @dataclass(frozen=True)
 class ServerStale(Hint):
-    """A server is to be connected and read again."""
+    """Workers have to connect to a server and list it again."""
 
     letter = "s"
     server_id: int
 
 
 class StandingChanged(Hint):
-    """What some client or person may do has changed. Every stream looks whether it may stay."""
+    """The standing of some client or person changed: every stream checks whether it may go on."""
 
     letter = "p"
     everywhere = ("clients",)
@@ -141,20 +141,20 @@ class StandingChanged(Hint):
 
 @dataclass(frozen=True)
 class ClientStandingChanged(Hint):
-    """What one client may do has changed: its streams look whether they may stay."""
+    """The standing of one client changed: its streams check whether they may go on."""
 
     letter = "e"
     everywhere = ("clients",)
     context_id: int
 
     def rings(self) -> tuple[str, ...]:
-        """Its streams."""
+        """The topic of the client's streams."""
         return (standing_topic(self.context_id),)
 
 
 @dataclass(frozen=True)
 class SignedOut(Hint):
-    """A browser session of that person ended: their sockets look whether they may stay."""
+    """A browser session of a person ended: the WebSockets of this person check whether they may stay open."""
 
     letter = "o"
     user_id: int
@@ -162,19 +162,19 @@ class SignedOut(Hint):
 
 @dataclass(frozen=True)
 class SessionChanged(Hint):
-    """A session of a client ended, or follows other resources."""
+    """A client's session ended, or changed the resources that it follows."""
 
     letter = "n"
     public_id: str
 
     def rings(self) -> tuple[str, ...]:
-        """Its streams."""
+        """The topic of the session's streams."""
         return (session_topic(self.public_id),)
 
 
 @dataclass(frozen=True)
 class RelayWaiting(Hint):
-    """A request waits for a worker that is connected to the server."""
+    """A relay waits for a worker that is connected to the server."""
 
     letter = "q"
     server_id: int
@@ -183,39 +183,39 @@ class RelayWaiting(Hint):
 
 @dataclass(frozen=True)
 class RelayAnswered(Hint):
-    """A relayed request has its outcome."""
+    """A relay has its outcome."""
 
     letter = "a"
     relay_id: int
 
     def rings(self) -> tuple[str, ...]:
-        """Its caller."""
+        """The topic of the relay's caller."""
         return (relay_topic(self.relay_id),)
 
 
 @dataclass(frozen=True)
 class RelayDropped(Hint):
-    """The caller of a relayed request has left: whoever works on it may stop."""
+    """The caller of a relay has left: the worker that makes the request may stop."""
 
     letter = "g"
     relay_id: int
 
 
 class InterestsChanged(Hint):
-    """Streams want to hear of other resources than before."""
+    """The set of resources whose changes streams want to hear has changed."""
 
     letter = "i"
 
 
 @dataclass(frozen=True)
 class InterestFollowed(Hint):
-    """A worker follows what the stream wants."""
+    """A worker has begun to follow the resources that the stream `holder` wants."""
 
     letter = "f"
     holder: str
 
     def rings(self) -> tuple[str, ...]:
-        """The stream."""
+        """The topic of the stream."""
         return (follow_topic(self.holder),)
 
 
@@ -227,18 +227,18 @@ class ResourceChanged(Hint):
     topic: str
 
     def rings(self) -> tuple[str, ...]:
-        """Whoever follows it."""
+        """The topic of the streams that follow the resource."""
         return (self.topic,)
 
 
 class SchemaChanged(Hint):
-    """Another release has changed the database: every process looks whether it can go on."""
+    """Another release has changed the database schema: every process checks whether it can work with it."""
 
     letter = "v"
 
 
 class WorkerLeft(Hint):
-    """A worker ended properly."""
+    """A worker has shut down cleanly."""
 
     letter = "k"
     everywhere = ("workers",)
@@ -274,14 +274,13 @@ _TABLE: Final = {kind.letter: (kind, _readers(kind)) for kind in KINDS}
 
 
 def encode(*hints: Hint) -> str:
-    """The hints as the payload of one notification. The caller sends few enough: Postgres takes less than 8,000
-    bytes."""
+    """The hints as the payload of one NOTIFY. The caller must keep it below 8,000 bytes, the limit of Postgres."""
     return ";".join(map(str, hints))
 
 
 def decode(text: str) -> Hint | None:
-    """The hint, or `None` for one that this release does not know. A notification may carry several
-    (`store.listener` takes it apart)."""
+    """The hint that `text` encodes, or `None` for one that this release does not know. `text` has one hint:
+    `store.listener` splits payloads of several."""
     letter, *given = text.split(" ")
     kind, readers = _TABLE.get(letter, (None, ()))
     if kind is None or len(given) != len(readers):

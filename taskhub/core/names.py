@@ -12,7 +12,7 @@ HINT_CHANNEL: Final = "taskhub"
 """The Postgres NOTIFY channel of all hints."""
 
 HINT_SOCKET: Final = "ws/hints"
-"""Where consoles are told what changed: the socket's path."""
+"""The path of the WebSocket that tells consoles what has changed."""
 
 QUEUE: Final = "taskhub"
 """The one procrastinate queue. Fixed and short: procrastinate builds channel names from it."""
@@ -21,37 +21,37 @@ WAKE_JOB: Final = "taskhub.run"
 """The procrastinate task that wakes the workers. Its name never changes across releases."""
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
-"""In the `_meta` of every request since 2026-07-28: its presence tells that era from the one before."""
+"""A key in the `_meta` of every request since revision 2026-07-28. Requests of earlier revisions lack it."""
 
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
-"""In the `_meta` of results of that era: which server made them."""
+"""A key in the `_meta` of results since revision 2026-07-28: the server that made the result."""
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 IDEMPOTENCY_KEY: Final = "io.taskhub/idempotencyKey"
 TASK_HEADER: Final = "TaskHub-Task"
-"""The header of an answer whose caller is kept waiting for a task: the task's id."""
+"""The header of a response that keeps its caller waiting for a task: the task's id."""
 PROGRESS: Final = "io.taskhub/progress"
-"""In the `_meta` of a task that reports numbers: `{"progress": 3, "total": 5}`; no `total` when unknown."""
+"""A key in the `_meta` of a task that reports progress: `{"progress": 3, "total": 5}`, without an unknown `total`."""
 TOOL_USE: Final = "claudecode/toolUseId"
-"""In the `_meta` of a call by Claude Code: the id that the call has in its transcripts."""
+"""A key in the `_meta` of a call by Claude Code: the id that the call has in Claude Code's transcripts."""
 MODE_HINT: Final = "taskhub/task"
-"""A tool's own `_meta` hint: one of `core.states.TaskMode`."""
+"""A key in the `_meta` of a tool's definition: the mode that the tool asks for, one of `core.states.TaskMode`."""
 
 HUB_TOOL_PREFIX: Final = "taskhub_"
-"""What the names of the hub's own tools begin with, and no other tool's on our wire."""
+"""The prefix of the names of the hub's own tools. No other tool is exposed with it."""
 
 SCOPES: Final = ("tasks:call", "tasks:read", "tasks:answer", "tasks:cancel")
 
 OAUTH_ISSUER: Final = "taskhub/oauth"
-"""The issuer of contexts that come from our authorization server. A name and no address, so that clients keep their
-tasks when TaskHub moves to another address."""
+"""The issuer of clients that the built-in authorization server signed in. Not a URL, so that clients keep their tasks
+when TaskHub moves to another address."""
 
 MAX_URI: Final = 1_024
-"""Characters of a resource's uri or a template that are kept."""
+"""The longest uri of a resource, or template of uris, in characters."""
 
 MAX_EXPOSED_NAME: Final = 60
-"""Characters of a tool's or a prompt's name on our wire. The APIs of models take 64, and some programs put what they
-call the hub before it."""
+"""The longest exposed name of a tool or prompt, in characters. The APIs of models take 64, and some programs put their
+own name for the hub in front."""
 
 _DIGITS: Final = 8
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -59,12 +59,12 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """The names of tools that the API of a model takes."""
+    """The rule for tool names of one model API: `pattern` matches the names that it takes."""
 
     api: str
     pattern: re.Pattern[str]
     takes: str
-    """The pattern in words."""
+    """The pattern in words, for people."""
 
 
 MODEL_APIS: Final = (
@@ -82,15 +82,15 @@ MODEL_APIS: Final = (
 
 
 def refusing_apis(name: str) -> tuple[NameRule, ...]:
-    """The rules that a tool's name breaks."""
+    """The rules of `MODEL_APIS` that a tool's name breaks."""
     return tuple(rule for rule in MODEL_APIS if rule.pattern.fullmatch(name) is None)
 
 
 def exposed_name(server: str, name: str, *, prefix: str, taken: Container[str]) -> str:
-    """The name that clients are to see of a server's tool or prompt, none of those `taken`.
+    """The exposed name of a server's tool or prompt; never one of `taken`.
 
-    It is its own name unless that is too long, taken or the hub's, or its server has a prefix. A name that is made
-    instead is the same each time, good for every API of `MODEL_APIS`, and says whose it is: `SERVER__tool`."""
+    It is the tool's own name, unless that is too long, taken or begins like a hub tool's, or the server has a prefix.
+    A made name is the same each time, is valid for every API of `MODEL_APIS`, and names the server: `SERVER__tool`."""
     return next(found for found in _candidates(server, name, prefix) if found not in taken)
 
 
@@ -115,7 +115,7 @@ def _made(wanted: str, server: str, name: str) -> str:
 
 
 def _fit(wanted: str) -> str:
-    """With characters and a beginning that every API takes."""
+    """`wanted` with only characters, and a first character, that every API of `MODEL_APIS` takes."""
     fit = _UNFIT.sub("_", wanted)
     return fit if (fit[:1].isalpha() or fit[:1] == "_") and not fit.startswith(HUB_TOOL_PREFIX) else f"_{fit}"
 
@@ -130,7 +130,7 @@ def _with_suffix(fit: str, suffix: str) -> str:
 
 
 def why_named_so(server: str, name: str, exposed: str, *, prefix: str) -> str:
-    """Why clients see another name than the server's own, as text for people; empty where they do not."""
+    """The reason why the exposed name differs from the server's own, as a sentence for people; empty if it does not."""
     if name == exposed:
         return ""
     if exposed.endswith(_suffix(server, name)) and len(exposed) == MAX_EXPOSED_NAME:

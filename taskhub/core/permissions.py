@@ -1,7 +1,7 @@
-"""What a role may do: one table.
+"""The permissions of each role, in one table.
 
-`control` asks it before anything is changed, and pages before anything is shown. Which rows are in reach is enforced by
-the queries, which take the tenant or the context: what a person may not see answers like what does not exist.
+`control` checks it before it changes anything, and pages before they show anything. Access to rows is enforced by the
+queries, which filter by tenant or client: a row of another tenant gives the same answer as one that does not exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PERMISSIONS: Final[dict[Role, frozenset[str]]] = {
         "settings.view",
     },
 }
-"""Role: what it may do. `settings.view` covers people and limits."""
+"""The permissions of each role. `settings.view` covers the pages of people and limits."""
 
 SCOPE_NEEDS: Final[dict[str, str]] = {
     "tasks:call": "task.rerun",
@@ -38,7 +38,7 @@ SCOPE_NEEDS: Final[dict[str, str]] = {
     "tasks:answer": "question.answer",
     "tasks:cancel": "task.cancel",
 }
-"""Scope: the permission that a person needs to give it to a program, since nobody may give away what they may not do
+"""For each scope, the permission that a person needs to grant it to a program: nobody may grant more than they may do
 themselves. `tasks:call` needs `task.rerun`, which lets a person make a tool run."""
 
 

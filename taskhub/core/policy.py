@@ -1,7 +1,7 @@
-"""What an operator lays down about a tool: one record, under the names of the tool's columns.
+"""The policy that an operator sets for a tool: a record whose fields have the names of the tool's columns.
 
-Records of a tool with its policy are a `Policy` too (`ToolRecord`, `domain.catalogue.reads.ToolRow`), so a new field
-stands here, in the model, and in the console's form.
+`ToolRecord` and `domain.catalogue.reads.ToolRow` are subclasses of `Policy`, so a new field is added here, in the model
+and in the console's form, and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_JOIN_SECONDS: Final = 86_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """`None` means: as the tool itself says."""
+    """The policy of a tool. Where a field is `None`, the tool's own definition decides."""
 
     enabled: bool = True
     policy_mode: str | None = None
@@ -41,11 +41,12 @@ class Policy:
     join_seconds: int = 300
 
     def mode_for(self, hint: str | None) -> TaskMode:
-        """The mode in force, for a tool that hints at `hint`."""
+        """The mode in force for a tool whose definition asks for the mode `hint`."""
         return TaskMode(self.policy_mode or hint or TaskMode.AUTO)
 
     def repeats(self, *, harmless: bool) -> bool:
-        """Whether a call is run again when its worker was lost. `harmless`: whether the tool says that it may be."""
+        """Whether a call is run again after its worker was lost. `harmless`: whether the tool declares that this does
+        no harm."""
         return harmless if self.policy_at_least_once is None else self.policy_at_least_once
 
 
@@ -53,18 +54,18 @@ POLICY_FIELDS: Final = tuple(part.name for part in fields(Policy))
 
 
 def values_of(tool: Any) -> dict[str, Any]:
-    """The policy's fields of anything that has them: a policy, or the model."""
+    """The policy's fields of `tool`, a `Policy` or the model `Tool`, by name."""
     return {name: getattr(tool, name) for name in POLICY_FIELDS}
 
 
 def mark_of(tool: Any) -> str:
-    """A short mark of the policy of anything that has one. A form carries it back, so that two people who
-    edit at once do not overwrite each other unseen."""
+    """A short digest of the policy of `tool`, a `Policy` or the model `Tool`. A form sends it back, so that two people
+    who edit at once do not overwrite each other's changes unnoticed."""
     return hashlib.sha256(json.dumps(list(values_of(tool).values()), sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_policy(policy: Policy) -> None:
-    """Raises `Invalid` naming the field that cannot be."""
+    """Raise `Invalid`, with the name of the field in its data, if a value is not allowed."""
     if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
         raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
     if policy.question_audience is not None and policy.question_audience not in set(Audience):

@@ -1,7 +1,7 @@
 """Frozen records, the only data that rooms hand to each other.
 
 Times are timezone-aware UTC; durations carry their unit in the name; ids named `id` are
-internal, `public_id` is what the world sees. JSON payloads that are only passed on stay
+internal, `public_id` is the id that clients see. JSON payloads that are only passed on stay
 text (`*_json`), so they can be spliced into a reply without being decoded.
 """
 
@@ -17,7 +17,7 @@ from taskhub.core.states import Audience, Door, OfferKind, QuestionKind, Questio
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, for the audit: a name, the door, the peer's address."""
+    """The person, client or process that does something, as the audit log names it. `address` is the peer's."""
 
     name: str
     door: Door
@@ -29,10 +29,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The auth context a request acts for: (issuer, subject, client_id) in a tenant.
+    """The client behind a request: (issuer, subject, client_id) in a tenant, with its scopes.
 
-    `audiences` are the addresses the token was made for; empty when it holds at any address of
-    this TaskHub.
+    `audiences` are the addresses for which the token was issued; empty if it is valid at any
+    address of this TaskHub.
     """
 
     tenant_id: int
@@ -50,7 +50,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A signed-in human with the role in a tenant."""
+    """A signed-in human, with one role in one tenant."""
 
     user_id: int
     username: str
@@ -62,10 +62,10 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class ToolRecord(Policy):
-    """A tool as the catalogue and its policy describe it; `mode` and `at_least_once` are what is in force.
+    """A tool of the catalogue with its policy; `mode` and `at_least_once` are the values in force.
 
-    `exposed_name` is the name on our wire (`core.names.exposed_name`), `name` the upstream's own.
-    `definition` is the upstream's JSON, verbatim.
+    `exposed_name` is the name that clients use (`core.names.exposed_name`), `name` the server's own.
+    `definition` is the server's JSON, verbatim.
     """
 
     id: int
@@ -79,13 +79,13 @@ class ToolRecord(Policy):
     hint_mode: TaskMode | None
     at_least_once: bool
     server_away: bool = False
-    """Whether its calls wait, since the server could not be reached (`domain.catalogue.breakers`)."""
+    """Whether calls of the tool wait because the server's breaker is open (`domain.catalogue.breakers`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferRecord:
-    """A prompt, a resource or a template that clients see. `key` is the upstream's own name or uri;
-    `exposed_name` is what our wire calls it. `definition` is the upstream's JSON, verbatim."""
+    """A prompt, a resource or a template that clients see. `key` is the server's own name or uri,
+    `exposed_name` the name that clients use. `definition` is the server's JSON, verbatim."""
 
     id: int
     server_id: int
@@ -99,14 +99,14 @@ class OfferRecord:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A server behind us, and what it said it can do."""
+    """A server behind the hub, with the capabilities that it declared."""
 
     id: int
     name: str
     capabilities: dict[str, Any]
 
     def can(self, *path: str) -> bool:
-        """Whether it declared this capability; a nested flag must be true."""
+        """Whether the server declared the capability at this path: an object, or `true`."""
         found: Any = self.capabilities
         for part in path:
             found = found.get(part) if isinstance(found, dict) else None
@@ -129,9 +129,9 @@ class NewQuestion:
 
 @dataclass(frozen=True, slots=True)
 class NewTask:
-    """Everything `domain.tasks.create.create_task` needs. The last six are for the 2025 wires: the session, the JSON of
-    the request's id and of its progress token, whether the caller was given a handle, and, where the client chose the
-    task's id, that id and how long the task is kept after its end."""
+    """The input of `domain.tasks.create.create_task`. For the 2025 revisions: the session, `request_id` and
+    `progress_token` as JSON, and `handle`: whether the caller was given a handle. Where the client chose the task's id:
+    `client_task_id`, and `keep_ms`, how long the task is kept after its end."""
 
     tenant_id: int
     context_id: int
@@ -153,16 +153,16 @@ class NewTask:
     client_task_id: str | None = None
     keep_ms: int | None = None
     join_seconds: int | None = None
-    """For a plain call: how long after its end the same call still joins it. `None`: it never does."""
+    """For a plain call: seconds after the task's end in which the same call can still join it; `None` for never."""
     waiter: str | None = None
-    """A random id of the caller that waits for it (`domain.tasks.callers`); `None` where none waits in a plain call."""
+    """A random id of the plain call that waits for the task (`domain.tasks.callers`); `None` if no plain call waits."""
     join_session: int | None = None
-    """Where callers cannot be told apart, the session whose calls alone are joined."""
+    """The session whose calls alone may be joined, where callers without a token share one client; else `None`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """An open question as the wire needs it; `id` is missing where nobody needs it."""
+    """An open question, with the fields that are sent to clients. `id` is `None` where it was not read."""
 
     key: str
     kind: QuestionKind
@@ -179,7 +179,7 @@ class OpenQuestion:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """A task as every projection reads it. `result_json` lacks `resultType`."""
+    """A task, with the fields that all projections need. `result_json` is without `resultType`."""
 
     id: int
     public_id: str
@@ -207,7 +207,7 @@ class TaskRecord:
     keep_ms: int | None = None
     join_seconds: int | None = None
     left_at: datetime | None = None
-    """When the caller of a plain call stopped waiting, if it has not had the result since."""
+    """When the caller of a plain call stopped waiting; `None` if it did not, or has had the result since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """The result of a creation; `existed` when an idempotency key found an earlier task."""
+    """The result of a creation. `existed`: whether `task` is an earlier one, found by idempotency key or by joining."""
 
     task: TaskRecord
     existed: bool
@@ -235,10 +235,10 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task a worker has taken: run it under `epoch`, which fences every later write.
+    """A task that a worker has claimed. Every write of this run names `epoch`, so that a later claim shuts it out.
 
-    `answers` are those to the tool's questions so far, under the tool's own keys. `given` are answers that came with
-    the call, for questions that the client may answer, once they are asked."""
+    `answers` are the answers to the tool's questions so far, by the tool's own keys. `given` are answers that came with
+    the call, for questions that the tool may ask and the client may answer."""
 
     task_id: int
     public_id: str
@@ -258,7 +258,7 @@ class Claim:
     run_seconds: int
     given: dict[str, Any] | None = None
     waited: float = 0.0
-    """Seconds from when it could run until it was taken."""
+    """Seconds from when the task could run until a worker claimed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """A log line read back; `id` orders lines within a task."""
+    """A `LogLine` as stored; `id` orders the lines of a task."""
 
     id: int
     level: str

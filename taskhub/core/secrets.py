@@ -1,5 +1,5 @@
-"""Finds what could be a secret in the address or command of a server, which pages hide and the database has
-encrypted; and in the arguments of a call, which the short name of the call hides."""
+"""Finds possible secrets in the address or command of a server, where pages hide and the database encrypts them; and in
+the arguments of a call, whose short name hides them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 HIDDEN: Final = "•••"
 _SECRET: Final = re.compile(r"pass|secret|token|key|auth|credential|bearer|cookie|signature|\bsig\b", re.IGNORECASE)
 _UNREADABLE: Final = re.compile(r"^$|[\s'\"\\]")
-"""A word that is shown in quotes."""
+"""Finds a word that is shown in quotes: an empty one, or one with blanks, quotes or backslashes."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE: Final = re.compile(rf"(?:--env=)?{_ASSIGNMENT.pattern}", re.DOTALL)
 _SHORT: Final = 12
-"""Characters. The value of a variable is hidden whatever its name; where the name does not sound secret, texts that
-hold a shorter value are not changed: `debug` or `production` are words as well."""
+"""Characters. A command is shown without the values of its variables. A message that quotes such a value loses it only
+if the value is at least so long or the variable's name sounds secret: `debug` or `production` are words as well."""
 _HEADER: Final = re.compile(r"([A-Za-z0-9_-]+):(?!//)\s*(.+)")
 
 
 def redacted(transport: str, target: str) -> str:
-    """`target` without what could be a secret: of a URL the user and password, the fragment, and the values of
-    parameters that sound secret; of a command the values of all variables that it sets (`env NAME=value`,
-    `-e NAME=value`, `--env=NAME=value`), `NAME=value`, `--name value`, `--name=value` and `Name: value` where the name
-    sounds secret, and the same of URLs in it. Unchanged where nothing could be a secret.
+    """`target` with `HIDDEN` in place of each possible secret; unchanged if it has none.
+
+    In a URL: the user and password, the fragment, and the values of parameters whose name sounds secret. In a command:
+    the values of all variables that it sets (`env NAME=value`, `-e NAME=value`, `--env=NAME=value`); the values of
+    `NAME=value`, `--name value`, `--name=value` and `Name: value` if the name sounds secret; and the secrets of URLs.
     """
     if transport == "http":
         shown = _redacted_url(target)
@@ -36,21 +37,21 @@ def redacted(transport: str, target: str) -> str:
 
 
 def without_secrets(message: str, transport: str, target: str) -> str:
-    """`message`, which may quote `target`, whole or in parts, without its secrets."""
+    """`message` without the secrets of `target`, which it may quote as a whole or in part."""
     shown = redacted(transport, target)
     if shown == target:
         return message
     message = message.replace(target, shown)
     for secret in sorted(_secrets(transport, target), key=len, reverse=True):
-        # Shorter ones would be replaced within words; where the whole target is quoted, they are hidden already.
+        # A shorter secret could be part of any word. Where the message quotes the whole target, it is hidden already.
         if len(secret) >= 4:
             message = message.replace(secret, HIDDEN)
     return message
 
 
 def masked(name: str, text: str) -> str:
-    """The text of an argument without what could be a secret: nothing of it where `name` sounds secret; of a header
-    whose name does, without the value; else without what `redacted` hides of a command."""
+    """The text of the argument `name` without possible secrets: `HIDDEN` if `name` sounds secret; of a header whose own
+    name sounds secret, only that name; else the text as `redacted` shows a command."""
     if _SECRET.search(name):
         return HIDDEN
     if (header := _HEADER.match(text)) and _SECRET.search(header[1]):
@@ -73,7 +74,7 @@ def _redacted_url(url: str) -> str:
 
 
 def _words(command: str) -> list[tuple[str, str]]:
-    """Each word of a command, and how it is shown: the same where it holds no secret."""
+    """Pairs of each word of a command and the word as shown, which differs if it holds a secret."""
     try:
         words = shlex.split(command)
     except ValueError:

@@ -1,8 +1,8 @@
 """The task state machine as data.
 
 One table, checked by tests against the trigger in the database, the diagram in the docs
-and every mapping (badge, wire, filter). The words are ours on purpose: the protocol
-revisions disagree about "completed" and "failed" (T26-26, T25-42).
+and every mapping (badge, wire, filter). The names of the states are not the protocol's,
+because its revisions disagree about "completed" and "failed" (T26-26, T25-42).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class State(StrEnum):
-    """Where a task stands."""
+    """The state of a task."""
 
     QUEUED = "queued"
     WORKING = "working"
@@ -25,15 +25,15 @@ class State(StrEnum):
 TERMINAL: Final = frozenset({State.FINISHED, State.FAULTED, State.CANCELLED})
 
 TRANSITIONS: Final[dict[str, frozenset[tuple[State, State]]]] = {
-    # a worker takes it
+    # a worker claims the task
     "task.claimed": frozenset({(State.QUEUED, State.WORKING)}),
-    # a worker gives it back: shutdown, lost lease, unknown tool
+    # the task returns to the queue: its worker shuts down, has lost the lease or does not know the tool
     "task.released": frozenset({(State.WORKING, State.QUEUED), (State.INPUT_REQUIRED, State.QUEUED)}),
-    # the tool or the hub asks somebody
+    # the tool or the hub asks a question
     "task.asked": frozenset({(State.WORKING, State.INPUT_REQUIRED), (State.QUEUED, State.INPUT_REQUIRED)}),
-    # every open question has its answer: run again, or go on where the tool waits
+    # every question is answered: the tool is run again, or goes on if it still runs and waits
     "task.answered": frozenset({(State.INPUT_REQUIRED, State.QUEUED), (State.INPUT_REQUIRED, State.WORKING)}),
-    # a result: from the tool, or the hub's own words when an approver said no
+    # there is a result: the tool's, or the hub's own when an approver rejected the call
     "task.finished": frozenset({(State.WORKING, State.FINISHED), (State.INPUT_REQUIRED, State.FINISHED)}),
     "task.faulted": frozenset(
         {(State.QUEUED, State.FAULTED), (State.WORKING, State.FAULTED), (State.INPUT_REQUIRED, State.FAULTED)}
@@ -46,13 +46,13 @@ TRANSITIONS: Final[dict[str, frozenset[tuple[State, State]]]] = {
         }
     ),
 }
-"""Event name: the (from, to) pairs it may record."""
+"""For each event name, the pairs of states (from, to) that it may record."""
 
 PAIRS: Final = frozenset(pair for pairs in TRANSITIONS.values() for pair in pairs)
 
 
 class OfferKind(StrEnum):
-    """What a server offers besides tools."""
+    """The kind of an offer: something that a server has besides tools."""
 
     PROMPT = "prompt"
     RESOURCE = "resource"
@@ -60,7 +60,7 @@ class OfferKind(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person may do in a tenant; see `core/permissions.py`."""
+    """The role of a person in a tenant; `core/permissions.py` has its permissions."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -70,24 +70,26 @@ class Role(StrEnum):
 
 
 class TaskMode(StrEnum):
-    """Whether a tool's caller gets a task handle. A caller that cannot have one waits, or is refused by `required`."""
+    """Whether the caller of a tool gets a handle of the task. A caller that cannot have one waits for the result; with
+    `REQUIRED` it is refused."""
 
     AUTO = "auto"
-    """After a short wait."""
+    """The caller gets a handle if there is no result after a short wait."""
     ALWAYS = "always"
-    """At once."""
+    """The caller gets a handle at once."""
     NEVER = "never"
-    """Not at all: the caller waits for the result."""
+    """The caller gets no handle and waits for the result."""
     REQUIRED = "required"
-    """At once, or nothing: what the specification calls a task-required tool. Only callers with tasks see it."""
+    """The caller gets a handle at once, or an error: a task-required tool of the specification. Only clients with tasks
+    are listed it."""
 
 
 AT_ONCE: Final = frozenset({TaskMode.ALWAYS, TaskMode.REQUIRED})
-"""The modes that hand out a handle without waiting, where there can be one."""
+"""The modes in which a caller that can have a handle gets it without a wait."""
 
 
 class QuestionKind(StrEnum):
-    """What is asked."""
+    """The kind of a question."""
 
     ELICITATION = "elicitation"
     SAMPLING = "sampling"
@@ -104,7 +106,7 @@ class Audience(StrEnum):
 
 
 class QuestionState(StrEnum):
-    """Where a question stands; `open` is left once."""
+    """The state of a question. It leaves `open` once, and then never changes."""
 
     OPEN = "open"
     ANSWERED = "answered"
@@ -113,7 +115,7 @@ class QuestionState(StrEnum):
 
 
 class Door(StrEnum):
-    """How an actor came in."""
+    """The way in which an actor reached TaskHub; *channel* in the console."""
 
     WEB = "web"
     API = "api"

@@ -1,4 +1,4 @@
-"""How long calls take and wait, as workers count it: in buckets, by server."""
+"""How long calls wait and run: histograms per server, counted by workers."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from enum import StrEnum
 from typing import Final
 
 BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
-"""The upper ends of the buckets, in seconds; what took longer is in one more."""
+"""The upper bounds of the histogram's buckets, in seconds. One more bucket counts longer times."""
 
 
 class TimingKind(StrEnum):
-    """What was timed: the wait for a worker, or a call by how it ended."""
+    """The time that a histogram counts: the wait for a worker, or runs that ended in one way."""
 
     WAITED = "waited"
-    """From the moment it could run, or go on, until a worker took it."""
+    """From the moment when a task could run, or go on, until a worker claimed it."""
     FINISHED = "finished"
     ERROR = "error"
-    """The tool's own result says that it failed."""
+    """The tool's result says that it is an error (`isError`)."""
     ASKED = "asked"
-    """It goes on when somebody has answered."""
+    """The run ended with a question; the task goes on when it is answered."""
     FAULTED = "faulted"
     TIMED_OUT = "timed_out"
     CANCELLED = "cancelled"
     GIVEN_BACK = "given_back"
-    """Its worker was stopped."""
+    """The worker was stopped, and the task returned to the queue."""
     LOST = "lost"
-    """Its lease was: another worker has it."""
+    """The worker lost the task's lease; another worker may have claimed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How many took how long: `counts` by bucket, and all their seconds together in `seconds`."""
+    """A histogram of one worker: `counts` per bucket of `BOUNDS`, and `seconds`, the sum of all times."""
 
     server_id: int
     kind: TimingKind
@@ -41,7 +41,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ServerTiming:
-    """The sum of what all workers counted, for all servers of that name."""
+    """The sum of all workers' histograms, for all servers of one name."""
 
     server: str
     kind: TimingKind

@@ -1,4 +1,4 @@
-"""How servers are spoken to."""
+"""How many calls a server gets at once, by transport."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from types import MappingProxyType
 from typing import Final
 
 CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 1, "http": 20})
-"""Calls of one worker at one server at once, by transport, unless the server has a number of its own. A command is one
-process with its own state, so its calls take turns."""
+"""The most calls that one worker makes to one server at once, by transport, where the server has no number of its own.
+A command (`stdio`) is one process with its own state, so it gets one call after the other."""
 
 MOST_AT_ONCE: Final = 1_000
 """The highest number that can be set for a server."""

@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Version(StrEnum):
-    """Every published version that we or our servers may speak, oldest first."""
+    """Every published version that TaskHub can speak with clients or servers, oldest first."""
 
     MCP_2024_11_05 = "2024-11-05"
     MCP_2025_03_26 = "2025-03-26"
@@ -17,17 +17,17 @@ class Version(StrEnum):
 
 
 class Proposal(StrEnum):
-    """Proposals that are served as they stood. A task may belong to one, as to a version."""
+    """Proposals (SEPs) that are served as they were written. The revision of a task is one of these or a version."""
 
     SEP_1686 = "sep-1686"
     SEP_2557 = "sep-2557"
 
 
 STATELESS: Final = frozenset({Version.MCP_2026_07_28})
-"""Versions in which each request carries everything, its version included."""
+"""Versions without sessions: each request carries all that is needed to answer it, such as its version."""
 
 WITH_SESSIONS: Final = frozenset(Version) - STATELESS
-"""Versions that `initialize` agrees on, for a session."""
+"""Versions with sessions: `initialize` begins one and agrees on the version."""
 
 
 def is_stateless(version: str | None) -> bool:

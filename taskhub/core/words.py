@@ -1,6 +1,6 @@
-"""What the hub itself says about a task: its `statusMessage` and the message of its error. Each sentence stands
-here once. The functions in the database say theirs by these codes: `th_words` is made from this table
-(`store.functions`), and fills `%s` as Python does.
+"""The hub's own sentences about a task, for its `statusMessage` and its error's message. Each is written here only.
+Database functions get a sentence by its code from `th_words`, which `store.functions` makes from this table and which
+fills in `%s` as Python does.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ WORDS: Final = MappingProxyType({
 
 
 def words(code: str, *given: object) -> str:
-    """The sentence of this code, with `given` in its places. Raises `KeyError` for an unknown code."""
+    """The sentence of this code, with `given` for its `%s`. Raises `KeyError` for an unknown code."""
     return WORDS[code] % given
 
 
 def waiting_for_approval(group: str, counted: int, quorum: int) -> str:
-    """Who has to approve, and how many have."""
+    """The message of a task that waits for approval: the group that has to approve, and how many have done so."""
     if group:
         return words("waiting_approval_by", group, counted, quorum)
     return words("waiting_approval", counted, quorum)

@@ -1,1 +1,1 @@
-"""Settings from the environment, the URLs of all rooms, and the ASGI application that puts a web process together."""
+"""Settings from the environment, the URLs of all packages, and the ASGI application of a web process."""

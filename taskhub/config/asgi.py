@@ -55,19 +55,19 @@ from taskhub.store.functions import NewerSchemaError
 logger = logging.getLogger(__name__)
 
 RATE_SECONDS = 5.0
-"""A client that was quiet may use at once what its rates allow in this time."""
+"""The largest burst of a client: the requests and bytes that its rates allow in so many seconds."""
 MOST_WAITING = 5_000
-"""Calls of /mcp that may wait for a lane, in one process; and as many again in each kind of batch."""
+"""The most calls of /mcp that wait for a lane in one process, and the most that wait in each kind of batch."""
 PATIENCE_SECONDS = 7.0
-"""How long one of them waits for a lane."""
+"""The longest that a call of /mcp waits for a lane."""
 POLLS_SECONDS = 3.0
-"""How often it is written who polled tasks and who read results."""
+"""The interval at which the last polls of tasks, reads of results and uses of sessions are stored."""
 LAST_SECONDS = 2.0
-"""How long an ending process tries to write the last of them."""
+"""The longest that a process that ends tries to store the last polls, reads and uses."""
 
 
 def _close() -> None:
-    # Runs in the lane that ends: behind this name each thread has a connection of its own.
+    # Runs in the lane that ends: `connection` is a different one in each thread.
     connection.close()
 
 
@@ -133,12 +133,12 @@ def build_hub() -> Hub:
 class Application:
     """Owns the hub, the pages and the hint listener for the life of the process.
 
-    The sessions of a web process at the database are counted in docs/run/scaling.md: a connection for
-    each lane here, one that listens (`Feeder`), one that announces (`domain.hints.announce`)."""
+    The database connections of a web process (docs/run/scaling.md): one for each lane, one that listens for hints
+    (`Feeder`), one that sends them (`domain.hints.announce`)."""
 
     def __init__(self) -> None:
         self.hub = build_hub()
-        # Lanes of their own: pages, which may be slow, never hold up a client of /mcp.
+        # Pages have their own lanes, so that a slow page never delays a client of /mcp.
         self.page_lanes = _lanes(settings.TASKHUB_PAGE_LANES, "page")
         pages = Pages(self.page_lanes, at_once={"/healthz": healthz}, hurried={"/readyz": unanswered}, refused=_refused)
         hints = path(HINT_SOCKET, HintConsumer.as_asgi(lanes=self.page_lanes))
@@ -161,14 +161,14 @@ class Application:
         self._tasks: list[asyncio.Task[None]] = []
         self._storing = asyncio.Lock()
         self.stop: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM)
-        """Ends the process properly."""
+        """Begins a clean shutdown of the process."""
         self.outgrown = ""
-        """Why this release cannot go on with its database; empty while it can."""
+        """The reason why this release cannot work with the database's schema; empty while it can."""
         self.failed = False
-        """Whether it ended because of an error that no retry can mend; the log has it."""
+        """Whether the process ends because of an unexpected error, which is in the log."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request or a socket, and begin and end with the process."""
+        """Serve a request, a WebSocket or the lifespan of the process (ASGI)."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -189,12 +189,12 @@ class Application:
         yield "taskhub_consoles", "Browsers that this process keeps up to date", {}, lambda: HintConsumer.listening
 
     def begin_closing(self) -> None:
-        """Ask every open stream to end with its result: called before connections are drained."""
+        """Ask every open stream to end. To be called before the server waits for its connections to close."""
         self.hub.closing.set()
         self.hub.hints.ring_all()
 
     def close(self) -> None:
-        """End all lanes, and with each its connection."""
+        """End all lanes, each with its database connection."""
         self.hub.lanes.close()
         self.hub.schemas.close()
         self.page_lanes.close()
@@ -204,8 +204,8 @@ class Application:
         self.stop()
 
     async def _for_ever(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run work without which the process would be of no use. An error that it does not know ends the process, and
-        whatever supervises the process starts another, for which things may be mended."""
+        """Run `work`, without which the process is of no use. An unexpected error ends the process, so that its
+        supervisor starts another."""
         try:
             await work
         except Exception:
@@ -216,14 +216,14 @@ class Application:
     async def _store_polls(self) -> None:
         while True:
             await asyncio.sleep(POLLS_SECONDS)
-            # A batch that is under way when the process ends is neither lost nor written again.
+            # Shielded, so that a batch under way when the process ends is neither lost nor stored twice.
             await asyncio.shield(self._store_marks())
 
     async def _store_marks(self) -> None:
         async with self._storing:
             polled, self.hub.polled = self.hub.polled, {}
             seen, self.hub.seen = self.hub.seen, {}
-            # Tried once: if it fails, the next poll or read is written instead, later.
+            # Not retried after an error: the next poll or use stores a newer time.
             with contextlib.suppress(TaskHubError):
                 if polled:
                     await self.hub.lanes.run(store_polls, polled)

@@ -20,14 +20,14 @@ VARIABLES: dict[str, str] = {}
 _AUTHORITY = re.compile(r"([^/?#]*)(?:/([^?#]*))?(?:\?([^#]*))?.*", re.DOTALL)
 _WORD = re.compile(r"(?:\\.|[^\s\\])+", re.DOTALL)
 KEY_CHARACTERS = 32
-"""The least length of a key."""
+"""The least length of a key, in characters."""
 
 SESSION: Final = {
     "lock_timeout": "2s",
     "statement_timeout": "5s",
     "idle_in_transaction_session_timeout": "10s",
-    # Hot statements are prepared and look up by key: planning them anew each time costs more
-    # than running them. A plan made on an empty table must already use the indexes.
+    # Hot statements are prepared and look up by key: planning them each time would cost more
+    # than running them. A plan made on an empty table must use the indexes, too (random_page_cost).
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "1.1",
     # Before Postgres 18 a plan with a disabled sort has so high a cost that each claim would be compiled first.
@@ -35,7 +35,7 @@ SESSION: Final = {
     # See domain/hints/announce.py.
     "th.hints": "app",
 }
-"""Settings of each session at Postgres, made once it has begun (`store/session.py`)."""
+"""The Postgres settings of each database session, set right after it has connected (`store/session.py`)."""
 
 
 def text(name: str, default: str, about: str) -> str:
@@ -63,13 +63,13 @@ def secret(name: str, about: str) -> str | None:
 
 
 def source(name: str) -> str:
-    """The variable that `secret` reads: `name`, or its `_FILE` twin."""
+    """The name of the variable that `secret` reads: `name`, or its `_FILE` twin."""
     return f"{name}_FILE" if os.environ.get(f"{name}_FILE") else name
 
 
 def key(value: str, where: str) -> str:
-    """`value`, if it is long enough to sign with: whoever holds something that a short key signed can guess the key.
-    `where` says in the error message where the key is set."""
+    """`value`, if it is long enough for a signing key: a short key can be guessed from anything that it signed. Raises
+    `ImproperlyConfigured` otherwise; `where` tells in the message where the key is set."""
     if len(value) < KEY_CHARACTERS:
         raise ImproperlyConfigured(
             f"{where} has {len(value)} characters, and needs at least {KEY_CHARACTERS}: openssl rand -hex 32 makes one"
@@ -78,7 +78,7 @@ def key(value: str, where: str) -> str:
 
 
 def boolean(name: str, default: bool, about: str) -> bool:
-    """Exactly `True` or `False`."""
+    """The variable as a boolean. Raises `ImproperlyConfigured` unless it is exactly `True` or `False`."""
     value = text(name, str(default), about)
     if value not in ("True", "False"):
         raise ImproperlyConfigured(f"{name} must be True or False, not {value!r}")
@@ -86,7 +86,7 @@ def boolean(name: str, default: bool, about: str) -> bool:
 
 
 def integer(name: str, default: int, about: str, *, low: int, high: int) -> int:
-    """A whole number from `low` to `high`."""
+    """The variable as a whole number. Raises `ImproperlyConfigured` unless it is one from `low` to `high`."""
     value = text(name, str(default), about)
     if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
         raise ImproperlyConfigured(f"{name} must be a whole number from {low} to {high}, not {value!r}")
@@ -94,7 +94,7 @@ def integer(name: str, default: int, about: str, *, low: int, high: int) -> int:
 
 
 def choice(name: str, default: str, about: str, choices: tuple[str, ...]) -> str:
-    """One of `choices`."""
+    """The variable's value. Raises `ImproperlyConfigured` unless it is one of `choices`."""
     value = text(name, default, about)
     if value not in choices:
         raise ImproperlyConfigured(f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value!r}")
@@ -102,13 +102,13 @@ def choice(name: str, default: str, about: str, choices: tuple[str, ...]) -> str
 
 
 def words(name: str, default: str, about: str) -> list[str]:
-    """A comma-separated list."""
+    """The words of a comma-separated variable, without blanks around them and without empty ones."""
     return [word.strip() for word in text(name, default, about).split(",") if word.strip()]
 
 
 def origin(name: str, value: str) -> str:
-    """`value` as the address of a server, in its one spelling: scheme, host in lower case, and the port
-    where it is not the scheme's own. Raises `ImproperlyConfigured` for anything else."""
+    """`value` as an origin in normal form: scheme, host in lower case, and the port unless it is the
+    scheme's default. Raises `ImproperlyConfigured` for anything else."""
     try:
         parts = urlsplit(value)
         port = parts.port
@@ -125,7 +125,7 @@ def origin(name: str, value: str) -> str:
 
 
 def _place(text: str) -> tuple[str, str]:
-    """Host and port of one place in a URL; each may be missing."""
+    """The host and port in `text`, a `host:port` of a database URL; an empty string for one that is missing."""
     try:
         parts = urlsplit(f"//{text}")
         port = parts.port
@@ -150,15 +150,15 @@ def _asked(options: str) -> dict[str, str]:
 
 
 def database(url: str) -> dict[str, object]:
-    """Django's database settings for a `postgresql://` URL. Several hosts are tried in turn, as by libpq, and those
-    that are read-only are passed over. `SESSION` in them is ours and not Django's: the constant of that name,
-    overridden by the `options=` of the URL.
+    """Django's database settings for a `postgresql://` URL. Several hosts are tried in turn, as libpq does, and
+    read-only ones are skipped. The key `SESSION` is TaskHub's, not Django's: the constant `SESSION`, overridden by
+    `options=` in the URL.
 
     Raises `ImproperlyConfigured` for another scheme: Postgres is the only store.
     """
     scheme, _, rest = url.partition("://")
     if scheme not in ("postgres", "postgresql"):
-        other = f", not {scheme}://" if scheme.isalnum() and scheme != url else ""  # else it may be a password
+        other = f", not {scheme}://" if scheme.isalnum() and scheme != url else ""  # anything else may be a password
         raise ImproperlyConfigured(f"DATABASE_URL must start with postgresql://{other}")
     # Taken apart by hand: `urlsplit` knows of one host only.
     authority, path, query = _AUTHORITY.fullmatch(rest).groups(default="")  # type: ignore[union-attr] # any text matches
@@ -185,14 +185,13 @@ def database(url: str) -> dict[str, object]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 2 if several else 5,
-            # For a server that vanished without closing the connection: sending to it, or waiting for it, ends after
-            # these.
+            # If the server vanishes without closing the connection, sending and waiting end after these times.
             "tcp_user_timeout": 10_000,
             "keepalives_idle": 5,
             "keepalives_interval": 5,
             "keepalives_count": 2,
             "application_name": "taskhub",
-            # Django turns server-side preparation off; the hot statements ask for it one by one.
+            # Django sets this to None, which turns server-side preparation off; hot statements ask for it each.
             "prepare_threshold": 5,
             **options,
         },

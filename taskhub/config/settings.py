@@ -208,8 +208,8 @@ TEMPLATES = [
 
 ROOT_URLCONF = "taskhub.config.urls"
 ASGI_APPLICATION = "taskhub.config.asgi.application"
-# The layer drops members after `group_expiry`, and a member with a message older than `expiry`: with the defaults
-# a console that is open for days would hear no more.
+# The layer drops group members after `group_expiry`, and channels with a message older than `expiry`: with the
+# defaults, a console that is open for days would get no more messages.
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels.layers.InMemoryChannelLayer",
@@ -220,7 +220,7 @@ CHANNEL_LAYERS = {
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
-    "taskhub.domain.oauth.secrets.RandomSecretHasher",  # of the secrets of applications; never of passwords
+    "taskhub.domain.oauth.secrets.RandomSecretHasher",  # for the secrets of OAuth applications, never for passwords
 ]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
@@ -241,7 +241,7 @@ ACCOUNT_RATE_LIMITS = {
     "oauth_refused": "60/m/ip",  # refusals by the token endpoint
     "oauth_registered": "20/h/ip",
 }
-# Counts the limits, in each process for itself. With the default of 300 entries, counts would be dropped early.
+# Holds the counters of the rate limits, per process. The default of 300 entries would drop counters too early.
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 10_000}}}
 ALLAUTH_TRUSTED_PROXY_COUNT = env.integer(
     "TRUSTED_PROXIES", 0, "How many reverse proxies in front may be believed about the peer's address", low=0, high=5
@@ -266,7 +266,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 1_000
 
 OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth2_provider.Application"
-# The toolkit's defaults are older than RFC 9700: everything that the RFC advises against is off here.
+# The defaults of django-oauth-toolkit are older than RFC 9700: everything that the RFC advises against is off here.
 OAUTH2_PROVIDER = {
     "OAUTH2_SERVER_CLASS": "oauthlib.oauth2.WebApplicationServer",  # authorization code and refresh, nothing else
     "OAUTH2_VALIDATOR_CLASS": "taskhub.domain.oauth.server.Validator",

@@ -11,7 +11,7 @@ from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
 from taskhub.domain.oauth.documents import AUTHORIZE_PATH
 
-# The toolkit looks up its endpoints by these names. None of its other pages and endpoints is served.
+# django-oauth-toolkit reverses its endpoints by these names. None of its other pages and endpoints is served.
 oauth_urls = [
     path(oauth.SERVER_METADATA.lstrip("/"), oauth.server_metadata, name="oauth-server-metadata"),
     path(oauth.RESOURCE_METADATA.lstrip("/"), oauth.resource_metadata, name="oauth-resource-metadata"),
@@ -26,7 +26,7 @@ urlpatterns = [
     path("mcp", mcp_api.urls),
     *health_urls,
     path("", include((oauth_urls, "oauth2_provider"))),
-    # Of allauth's pages only those that work without mail and without sign-up.
+    # The only pages of allauth that are served: those that need neither mail nor sign-up.
     path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", account.logout, name="account_logout"),
     path("accounts/password/change/", account.password_change, name="account_change_password"),

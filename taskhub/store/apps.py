@@ -12,7 +12,7 @@ class StoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """What the tables' functions and triggers are follows the migrations."""
+        """Load the database's functions and triggers after each `migrate`."""
         from taskhub.store.functions import load_after_migrate
 
         post_migrate.connect(load_after_migrate, sender=self)

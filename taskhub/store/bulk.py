@@ -1,4 +1,4 @@
-"""For the made-up history of a demo alone: inserting tasks past their guards, and vacuuming after many rows."""
+"""Inserts the generated history of a demo: tasks past their guards, and a vacuum afterwards. For nothing else."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ from django.db import connection, transaction
 from taskhub.store.backend.base import unhurried
 
 _GUARDS: Final = ("task_guard", "task_record_new")
-"""A task is born queued and recorded now: history is neither. What is checked at the commit stays on."""
+"""The triggers that require a new task to be queued, and record its creation with the time of the insert. A generated
+history needs neither. Constraint triggers, which run at the commit, stay enabled."""
 
 _FILLED: Final = ("task", "event", "attempt", "question", "decision", "task_log", "seal")
 
 
 @contextmanager
 def tasks_as_given() -> Iterator[None]:
-    """A transaction that inserts tasks as they are given, and writes their events itself.
+    """A transaction that may insert tasks in any state, and has to write their events itself.
 
-    The guards are off for no other transaction: until the commit, when they are on again, others can read tasks but
-    not write them."""
+    Other transactions never see the guards disabled: until the commit, which enables them again, they can read tasks
+    but not write them."""
     with transaction.atomic(), connection.cursor() as cursor:
         for guard in _GUARDS:
             cursor.execute(f"ALTER TABLE task DISABLE TRIGGER {guard}")
         yield
-        # Now, not at the commit: a table with pending checks cannot be altered.
+        # Deferred checks run now and not at the commit: a table with pending ones cannot be altered.
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         for guard in _GUARDS:
             cursor.execute(f"ALTER TABLE task ENABLE TRIGGER {guard}")
 
 
 def tidy() -> None:
-    """Vacuum and analyze, as autovacuum would do later, so that plans made from now on are for all the rows."""
+    """Vacuum and analyze, as autovacuum would do later, so that new plans are made for all the rows."""
     with unhurried(connection), connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         try:

@@ -1,6 +1,6 @@
-"""Runs a statement of ours in one round trip, without the ORM. All of them pass here.
+"""Runs every statement of `statements.sql`, in one round trip and without the ORM.
 
-Runs on Django's own connection (so it joins an open transaction, and a lane keeps its
+It runs on Django's own connection (so it joins an open transaction, and a lane keeps its
 statements prepared) but without the ORM's and the cursor wrapper's work, which cost more
 than the query: four threads read 2,200 rows a second by key through the ORM, 5,600 through a cursor.
 """
@@ -27,17 +27,17 @@ _PLACE = re.compile(rb"\$(\d+)")
 
 
 def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, again: bool, prepare: bool) -> R:
-    """The result of `fetch`. Raises `psycopg.Error` as the database sent it, or `Unavailable` when the
-    connection is gone; the next call opens a new one. Without `prepare` it is planned for these values.
+    """Execute `sql` and return the result of `fetch`. Raises `psycopg.Error` as the database sent it, or `Unavailable`
+    when the connection is lost; the next call opens a new one. Without `prepare`, Postgres plans it for these values.
 
-    A connection that was closed while it was idle is replaced first. If it is lost during the statement, that is run
-    once more on a new one: if `again`, so that a restart of the database costs a reader nothing, and for a write if
-    Postgres said that it was undone. Whether any other write that was lost has committed is unknown."""
+    A connection that was closed while it was idle is replaced first. If it is lost during the statement, the statement
+    is run once more on a new one if `again` (a read, so that a restart of the database goes unnoticed), or if Postgres
+    reported that it was undone. In any other case it is unknown whether a write has committed."""
     _connect()
     try:
         return _run(sql, params, fetch, prepare)
     except Unavailable as error:
-        # A statement that took too long would take as long again, whether or not its connection is lost.
+        # Not after a timeout, with or without the loss of the connection: the statement would take as long again.
         late = connection.connection is not None or isinstance(error.__cause__, Overdue)
         if connection.in_atomic_block or late or not (again or _undone(error.__cause__)):
             raise
@@ -46,9 +46,9 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
 
 
 def _undone(error: BaseException | None) -> bool:
-    """Whether a session was told to end, before the statement came or while it ran. Postgres sends that error only if
-    nothing was committed: a commit would have been answered first. The error of a pooler names no place in the source
-    of Postgres, and proves nothing."""
+    """Whether the error proves that the statement was not committed: Postgres ended the session before the statement or
+    while it ran, as a commit would have been answered first. A pooler's error, which names no source function of
+    Postgres, proves nothing."""
     if not isinstance(error, (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)):
         return False
     return error.diag.source_function is not None
@@ -87,9 +87,10 @@ def _with_literals(statement: bytes, params: Sequence[object], cursor: Cursor) -
 
 
 def raise_for(error: Exception) -> None:
-    """Turn a lost connection into `Unavailable` and drop it; anything else is left to the caller."""
+    """Raise `Unavailable` for an error of a database that is away, full, read-only or too busy, and close a connection
+    that is lost. Returns for any other error."""
     cause = error if isinstance(error, psycopg.Error) else error.__cause__
-    # Kinds of OperationalError after which the connection is still usable.
+    # These two kinds of OperationalError leave the connection usable.
     if isinstance(cause, psycopg.errors.DiskFull):
         room.note_full()
         raise DiskFull(f"{room.FULL} Try again later.", retry_after=room.RETRY_SECONDS) from error
@@ -104,7 +105,7 @@ def raise_for(error: Exception) -> None:
         if not connection.in_atomic_block:
             connection.close()
         raise Unavailable(f"{room.ONLY_READS} Try again later.", retry_after=room.RETRY_SECONDS) from error
-    if lost or isinstance(error, InterfaceError):  # Django's own has no cause
+    if lost or isinstance(error, InterfaceError):  # one that Django raises itself has no cause
         if not connection.in_atomic_block:
             connection.close()
         silent = isinstance(cause, (Overdue, psycopg.errors.ConnectionTimeout))
@@ -121,8 +122,8 @@ def lacking(error: BaseException) -> bool:
 
 
 def explained(error: BaseException) -> BaseException:
-    """`Unavailable` for whatever Django or psycopg raise while the database is away or too busy; any
-    other error as it is."""
+    """`Unavailable` for an error of Django or psycopg that means that the database is away, full or
+    too busy; any other error as it is."""
     try:
         if isinstance(error, (psycopg.Error, DatabaseError, InterfaceError)):
             raise_for(error)

@@ -1,4 +1,4 @@
-"""Several chores in a row, of which one may fail without the others."""
+"""Runs several chores one after the other; one that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class ChoresFailed(Exception):
 
 
 def run_each(chores: Mapping[str, Callable[[], object]]) -> None:
-    """All of them in order, by name. What one raises is logged, in a line where the database is away or too busy,
-    and the next has its turn; raises `ChoresFailed` at the end."""
+    """Run all chores in the order of the mapping, which has them by name. An exception of one is logged (in one line if
+    the database is away or too busy), and the next is run. Raises `ChoresFailed` at the end if any failed."""
     failed = []
     for name, chore in chores.items():
         try:

@@ -9,9 +9,9 @@ from django.db import models
 
 
 class JsonText(models.JSONField):
-    """JSON stored as `json`, not `jsonb`: kept as it came, key order and all.
+    """JSON stored as `json`, not `jsonb`, so that the order of keys is kept.
 
-    For what others wrote and we only show or pass on (tool definitions, forms): the order of a
+    For foreign JSON that is only shown or passed on (tool definitions, forms): the order of a
     form's properties is the order of its fields. Not for searching.
     """
 
@@ -20,11 +20,11 @@ class JsonText(models.JSONField):
         return "json"
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        """psycopg has decoded `json` already; a cast may still hand over text."""
+        """The decoded value: psycopg decodes `json`, but a cast in the query may return text."""
         return json.loads(value) if isinstance(value, str) else value
 
     def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
-        """Text, so that it never passes through `jsonb` on the way."""
+        """The value as JSON text: Django's own would send `jsonb`, which loses the order of keys."""
         if value is None or hasattr(value, "as_sql"):
             return value
         return json.dumps(value, ensure_ascii=False)

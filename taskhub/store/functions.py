@@ -1,10 +1,10 @@
-"""The functions, views and triggers of the database, each as it is live now, edited in place.
+"""Loads the functions, views and triggers of the database. Their source files are edited in place, without migrations.
 
-Those of a subject stand in its folder (`domain/*/*.sql` but for its statements), guards and triggers in `store/sql`.
-`migrate` loads them once every migration is applied, in one transaction, when their text has changed.
+A subject's functions and views are in its folder (`domain/*/*.sql` but for `statements.sql`), guards and triggers in
+`store/sql`. After all migrations, `migrate` loads the files in one transaction if their text has changed.
 
-What a process calls keeps its name as long as it keeps its signature, so that processes of the release before work on
-until they are restarted. What a release that changes a signature does is in `docs/dev/release.md`.
+A function that processes call keeps its name and signature, so that processes of the previous release work until they
+are restarted. `docs/dev/release.md` says how a release changes a signature.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from taskhub.core.words import WORDS
 from taskhub.store.backend.base import unhurried
 
 VERSION: Final = 1
-"""The version of the whole schema. It counts up with every release that changes functions that processes call, or
-tables."""
+"""The version of the whole schema: one higher in each release that changes tables, or functions that processes call."""
 
 WORKS_WITH: Final = 1
-"""The oldest code that works on a database of this version: that of the release before."""
+"""The lowest `VERSION` of code that works on a database of this version: that of the previous release."""
 
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _TRIGGERS: Final = "store/sql/triggers.sql"
@@ -36,21 +35,21 @@ _STATEMENTS: Final = "statements.sql"
 _FUNCTION: Final = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)", re.MULTILINE)
 _TRIGGER: Final = re.compile(r"^CREATE (?:CONSTRAINT )?TRIGGER (\w+)", re.MULTILINE)
 _LOCK: Final = 7_225_941_807_011_217
-"""The lock of `load`: if two processes migrate at once, the second waits and finds everything done."""
+"""The key of `load`'s advisory lock: if two processes migrate at once, the second waits and finds all loaded."""
 
 
 class NewerSchemaError(Exception):
-    """The database was migrated by a release that this code does not work beside."""
+    """The database was migrated by a newer release, with which this code does not work."""
 
 
 def trigger_names() -> frozenset[str]:
-    """All triggers there should be."""
+    """The names of all triggers that the database should have."""
     return frozenset(_TRIGGER.findall(_text(_TRIGGERS)))
 
 
 def load() -> bool:
-    """Bring the database's functions and triggers to the text of the files; whether there was anything to do.
-    Does nothing while a migration is still to be applied, or where a newer release has been."""
+    """Load the files into the database if it has other functions or triggers; returns whether it had. Does nothing
+    while a migration is still to be applied, or if a newer release has migrated the database."""
     if not _fully_migrated():
         return False
     functions, triggers = _digest(_functions()), _digest(_text(_TRIGGERS))
@@ -60,7 +59,7 @@ def load() -> bool:
         version, *loaded = cursor.fetchone() or (0, "", "")
         if version > VERSION or (version, *loaded) == (VERSION, functions, triggers):
             return False
-        # Not checked yet: a function may call one that is created after it.
+        # Bodies are not checked: a function may call one that is created after it.
         cursor.execute("SET LOCAL check_function_bodies = off")
         cursor.execute("SET LOCAL statement_timeout = 0")
         cursor.execute(_functions())
@@ -77,7 +76,7 @@ def load() -> bool:
 
 
 def difference() -> str:
-    """How the database's functions differ from those of this version, in words; empty where they do not."""
+    """How the database's functions differ from those of this version, as text for people; empty if they do not."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT version, functions, triggers, live FROM schema_state")
         version, functions, triggers, live = cursor.fetchone()
@@ -94,7 +93,7 @@ def load_after_migrate(**_: Any) -> None:
 
 
 def check_newer() -> None:
-    """Raises `NewerSchemaError`, with a sentence for the operator, on a database this code does not work with."""
+    """Raise `NewerSchemaError`, with a message for the operator, if this code does not work with the database."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT to_regclass('schema_state') IS NOT NULL")
         if not cursor.fetchone()[0]:
@@ -113,7 +112,7 @@ def _fully_migrated() -> bool:
 
 
 def _live(cursor: Any) -> str:
-    """A digest of our functions as the database has them."""
+    """A digest of TaskHub's functions as they are in the database."""
     cursor.execute(
         "SELECT md5(string_agg(concat(proname, prosrc, proconfig::text, prolang), '|' ORDER BY proname)) FROM pg_proc"
         " WHERE proname = ANY (%s) AND pg_function_is_visible(oid)",
@@ -123,7 +122,7 @@ def _live(cursor: Any) -> str:
 
 
 def _drop_triggers(cursor: Any) -> None:
-    """Drop all triggers that call a function of ours, including those that no file names any more."""
+    """Drop all triggers that call a function of TaskHub, also those that are in no file any more."""
     cursor.execute(
         "SELECT format('DROP TRIGGER %%I ON %%s', t.tgname, t.tgrelid::regclass) FROM pg_trigger t"
         " JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal AND t.tgparentid = 0 AND p.proname = ANY (%s)",
@@ -140,7 +139,7 @@ def _text(name: str) -> str:
 
 @cache
 def _functions() -> str:
-    """Of all files but that of the triggers, and the hub's sentences as a function."""
+    """The SQL of all functions and views: all files but that of the triggers, and `th_words`, made from `WORDS`."""
     found = [*_PACKAGE.glob("domain/*/*.sql"), *_PACKAGE.glob("store/sql/*.sql")]
     names = sorted(file.relative_to(_PACKAGE).as_posix() for file in found if file.name != _STATEMENTS)
     return "\n".join([_words(), *(_text(name) for name in names if name != _TRIGGERS)])

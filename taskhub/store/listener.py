@@ -1,7 +1,7 @@
-"""One LISTEN connection, which reconnects by itself.
+"""A connection that hears hints by LISTEN, and reconnects by itself.
 
-Postgres drops notifications for a listener that is away, so every (re)connection is reported as a gap: the owner must
-read the database again. A hint never carries data.
+Postgres keeps no notifications for a listener that is away, so every (re)connection is reported as a gap: the caller of
+`listen` must read the database again.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from taskhub.store.session import begin_async
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""How often a silent connection is tested, to notice one that is broken without an error."""
+"""The interval at which the connection is tested, to notice one that is broken without an error."""
 _LOCK: Final = 7225
-"""The first number of the advisory locks of processes (`th_web_gone`)."""
+"""The first key of the advisory locks that living processes hold (`th_web_gone` checks them)."""
 
 
 async def listen(
     on_hint: Callable[[str], None], on_gap: Callable[[], None], *, channel: str = HINT_CHANNEL, alive: str = ""
 ) -> None:
     """Call `on_hint(hint)` for each hint (a notification may carry several), and `on_gap()`
-    after each (re)connection, for ever. While connected it holds a lock by the word `alive`, which tells others that
-    this process lives: Postgres releases it when the process is killed.
+    after each (re)connection, for ever. While connected it holds an advisory lock for the word `alive`, by which others
+    see that this process lives: Postgres releases the lock when the process is killed.
 
-    Ends only by cancellation; a database that is away is waited for (0.2 s, doubling to 5 s).
+    Ends only by cancellation. While the database is away, it tries again (after 0.2 s, doubling to 5 s).
     """
     pause, away = 0.2, False
     while True:
@@ -72,16 +72,16 @@ def _pass_on(payload: str, on_hint: Callable[[str], None]) -> None:
 
 
 async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str], None], seconds: float) -> None:
-    """Pass on what arrives within `seconds`. Raises `psycopg.Error` when the connection breaks.
+    """Pass on the hints that arrive within `seconds`. Raises `psycopg.Error` when the connection breaks.
 
     Under load a notification arrives every few milliseconds in every process. psycopg's own
-    generator costs several times as much for each as this reader of its socket.
+    generator costs several times as much for each notification as this reader of the socket.
     """
     loop = asyncio.get_running_loop()
     broken: asyncio.Future[None] = loop.create_future()
-    # A descriptor of our own for the same socket. libpq closes its own as soon as it sees the end of the
-    # connection, and the loop may hand that number to the next client at once: a reader left on it, or
-    # taken off it too late, would cut off another connection for good.
+    # A second descriptor of the same socket. libpq closes its own as soon as it sees the end of the
+    # connection, and the number may go to the next client at once: a reader still registered under it, or
+    # removed too late, would cut off that client's connection for good.
     watched = os.dup(connection.fileno())
 
     def read() -> None:
@@ -90,7 +90,7 @@ async def _hear(connection: psycopg.AsyncConnection[Any], on_hint: Callable[[str
             while (notify := connection.pgconn.notifies()) is not None:
                 _pass_on(notify.extra.decode(), on_hint)
         except Exception as error:  # noqa: BLE001 - handed to the waiting caller
-            # The end of a connection stays readable: without this the loop would call us again and again.
+            # A connection at its end stays readable: the loop would call `read` again and again.
             loop.remove_reader(watched)
             if not broken.done():
                 broken.set_exception(error)

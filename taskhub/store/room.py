@@ -1,7 +1,7 @@
-"""Whether the database accepts writes, as far as this process knows: its disk may be full, or it may be read-only.
+"""Remembers, for this process, whether the database accepts writes: its disk may be full, or it may be read-only.
 
-Postgres cannot be asked how much room it has, so a write that found none is noted here. To find out whether there is
-room again, a read is made that needs a temporary file of a megabyte (`domain.health.checks.disk_is_full`).
+Postgres does not tell how much room its disk has, so a write that found it full is noted here. To find out whether
+there is room again, a query needs a temporary file of a megabyte (`domain.health.checks.disk_is_full`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ logger = logging.getLogger(__name__)
 
 FULL: Final = "The database's disk is full: nothing new can be stored."
 RETRY_SECONDS: Final = 10
-"""The `Retry-After` of a write that was refused."""
+"""The `Retry-After` of a refused write."""
 LOOK_SECONDS: Final = 5.0
-"""The least time between two checks whether there is room again."""
+"""The least time between two checks of a full disk."""
 
 ONLY_READS: Final = "The database only reads: nothing new can be stored."
-"""A standby, or one that was told so (`default_transaction_read_only`), as providers do when a disk is full."""
+"""For a standby, or a database with `default_transaction_read_only`, which providers set when a disk is full."""
 
 _full = False
 _only_reads = False
@@ -27,7 +27,7 @@ _looked_at = float("-inf")
 
 
 def note_full() -> None:
-    """Something could not be stored."""
+    """Note that a write found the disk full."""
     global _full
     if not _full:
         logger.error("%s Reads go on.", FULL)
@@ -35,7 +35,7 @@ def note_full() -> None:
 
 
 def note_room() -> None:
-    """A megabyte could be written."""
+    """Note that the disk has room: a megabyte could be written."""
     global _full
     if _full:
         logger.warning("The database's disk has room again.")
@@ -43,7 +43,7 @@ def note_room() -> None:
 
 
 def note_only_reads() -> None:
-    """A write was refused, or a session began that would refuse it."""
+    """Note that the database is read-only: it refused a write, or reported so at the start of a session."""
     global _only_reads
     if not _only_reads:
         logger.error("%s Reads go on.", ONLY_READS)
@@ -51,7 +51,7 @@ def note_only_reads() -> None:
 
 
 def note_writes() -> None:
-    """A session began that accepts writes."""
+    """Note that the database accepts writes: it reported so at the start of a session."""
     global _only_reads
     if _only_reads:
         logger.warning("The database takes what is written again.")
@@ -59,12 +59,12 @@ def note_writes() -> None:
 
 
 def full() -> bool:
-    """Whether the disk was full when that was last noted."""
+    """Whether the disk was full according to the last note."""
     return _full
 
 
 def due() -> bool:
-    """Whether the disk was full and it is time to check again. True for one caller in `LOOK_SECONDS`."""
+    """Whether the caller should check a full disk again. True for one caller in `LOOK_SECONDS`."""
     global _looked_at
     now = time.monotonic()
     if not _full or now - _looked_at < LOOK_SECONDS:

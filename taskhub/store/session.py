@@ -1,6 +1,6 @@
-"""Our settings in each session at Postgres: set once, in one round trip, as soon as it has begun.
+"""TaskHub's Postgres settings of each session: set in one round trip, right after it has begun.
 
-Not as startup options, which PgBouncer refuses, or loses without a word where it is told to ignore them.
+They are not sent as startup options, because PgBouncer refuses those, or drops them if it is told to ignore them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def wanted() -> Mapping[str, str]:
-    """The settings by name: ours, and what `options=` in DATABASE_URL says instead (`config/env.py`)."""
+    """The settings by name: TaskHub's, overridden by `options=` in DATABASE_URL (`config/env.py`)."""
     database: dict[str, Any] = settings.DATABASES[DEFAULT_DB_ALIAS]
     session: dict[str, str] = database["SESSION"]
     return session
 
 
 def begin(raw: psycopg.Connection[Any], session: Mapping[str, str]) -> dict[str, str]:
-    """Set them, on a connection in autocommit. Returns them as Postgres spells them."""
+    """Set the settings `session` on a connection in autocommit. Returns them as Postgres spells their values."""
     found = raw.execute(*_setting(session)).fetchone()
     return dict(zip(session, found or (), strict=True))
 
 
 async def begin_async(raw: psycopg.AsyncConnection[Any]) -> None:
-    """Set what is `wanted`, on a connection that is in no transaction."""
+    """Set the settings `wanted()` on a connection that is in no transaction."""
     autocommit = raw.autocommit
     await raw.set_autocommit(True)
     await raw.execute(*_setting(wanted()))
@@ -36,7 +36,7 @@ async def begin_async(raw: psycopg.AsyncConnection[Any]) -> None:
 
 
 def begun() -> Mapping[str, str]:
-    """Our settings in this session, as Postgres spells them."""
+    """TaskHub's settings of Django's current session, as Postgres spelled them when they were set."""
     connection.ensure_connection()
     session: Mapping[str, str] = connection.connection.session
     return session
@@ -48,7 +48,7 @@ def _setting(session: Mapping[str, str]) -> tuple[bytes, list[str]]:
 
 
 def found(names: list[str]) -> dict[str, str]:
-    """The settings of this session by name; empty for one that is not known."""
+    """The current values of these settings in this session, by name; an empty string for an unknown setting."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT n.name, coalesce(current_setting(n.name, true), '') FROM unnest(%s::text[]) AS n (name)", [names]
@@ -57,8 +57,8 @@ def found(names: list[str]) -> dict[str, str]:
 
 
 def is_shared() -> bool:
-    """Whether a pooler between us and Postgres gives each transaction any free session, as PgBouncer does unless it
-    pools sessions: settings, prepared statements and `LISTEN` would then get into sessions of others."""
+    """Whether a pooler in front of Postgres gives each transaction any free session, as PgBouncer does except with
+    `pool_mode = session`. Settings, prepared statements and `LISTEN` would then end up in other sessions."""
     other = connections.create_connection(DEFAULT_DB_ALIAS)
     try:
         pids = [(_pid(connection), _pid(other)) for _ in range(3)]
@@ -69,7 +69,7 @@ def is_shared() -> bool:
 
 
 def _pid(wrapper: BaseDatabaseWrapper) -> int:
-    # Asked of the server: the driver knows only what PgBouncer told it.
+    # The server is asked, because the driver only knows the id that PgBouncer reported.
     with wrapper.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         return int(cursor.fetchone()[0])

@@ -1,22 +1,23 @@
-"""Our own SQL, by name: `statements.sql` in the folder of each subject, read once, run prepared on Django's connection.
+"""SQL statements by name: read once from the `statements.sql` of each subject, run prepared on Django's connection.
 
-Each statement stands below a header that says what it takes and what it gives:
+Each statement has a header with its parameters and its result:
 
     -- read: task_by_id(task bigint) -> TaskRecord | None
     SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
 
-`read` is tried once more when the connection was lost, `write` only if Postgres said that it undid it. Both are
-prepared, and keep one plan for any values (`plan_cache_mode` in config/env.py). `read fresh` is planned each time with
-its values in sight: for pages, and for conditions that may be left out (`:tool IS NULL OR t.tool_name = :tool`), which
-Postgres then drops.
+When the connection is lost, a `read` is run once more, a `write` only if Postgres reported that it was undone. Both are
+prepared, with one plan for any values (`plan_cache_mode` in config/env.py). A `read fresh` is planned each time for its
+values: for pages, and for optional conditions (`:tool IS NULL OR t.tool_name = :tool`), which Postgres then removes
+from the plan.
 `:task` is a parameter, sent as the type that the header gives it. `{task_columns}` is a
 fragment of the same file: text in a comment that begins `/* fragment: task_columns`. A long header goes on in lines
 that begin with `--` and four spaces or more.
 
-The result is spelled as in Python: a record or a plain type, `| None` for no row or one, `list[...]` for any
-number, `tuple[...]` for several things in one row, `None` where nothing is read, `rowcount` for how many rows were
-changed. A record's fields are the columns in this order; fields with a default may be missing at the end. Where a
-statement is used it names the same result as a type, for mypy; a test holds both against the database.
+The result is written as a Python type: a record or a plain type for one row, `| None` for one row or none, `list[...]`
+for any number of rows, `tuple[...]` for several values or records in one row, `None` where nothing is read, `rowcount`
+for the number of changed rows. A record's fields are the columns, in the same order; fields with a default may be
+missing at the end. The code that uses a statement names the same result as a type, for mypy; a test compares both with
+the database.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ _USE = re.compile(r"\{([a-z]\w*)\}")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A statement as its file has it. `sql` is what is sent: parameters as `$1::bigint`, in the header's order."""
+    """A statement as parsed from its file. `sql` is sent to Postgres, with parameters as `$1::bigint`, in the header's
+    order."""
 
     file: str
     name: str
@@ -65,8 +67,8 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that a result needs, with the type in the record; `name` is empty if the column may have any.
-    `converted`: the place that uses the statement says how it is read."""
+    """A column that a result needs, with its type in the record; `name` is empty if any name will do. `converted`: the
+    code that uses the statement passes a function that converts its values."""
 
     name: str
     type: Any
@@ -74,7 +76,7 @@ class Column:
 
 
 def parse(file: str, text: str) -> dict[str, Named]:
-    """The statements of a file, by name. Raises `ValueError` for what is not of the form."""
+    """The statements in the text of a file, by name. Raises `ValueError` for text that is not in the right form."""
     fragments: dict[str, str] = {}
     for name, body in _FRAGMENT.findall(text):
         fragments[name] = _filled(file, body.strip(), fragments)
@@ -120,7 +122,7 @@ def _without_comments(text: str) -> str:
 
 
 def files() -> list[Path]:
-    """All files of statements."""
+    """The paths of all `statements.sql`."""
     return sorted(_PACKAGE.glob("domain/*/statements.sql"))
 
 
@@ -136,17 +138,17 @@ def _load() -> dict[str, Named]:
 
 
 STATEMENTS: Final = _load()
-"""Every statement, by name."""
+"""Every statement of all files, by name."""
 
 USED: Final[dict[str, Statement[Any]]] = {}
-"""Every statement that some module uses, by name."""
+"""Every statement that an imported module uses, by name."""
 
 
 class Statement(Generic[R]):
-    """A statement where it is used: call it with its parameters by name.
+    """A statement as a function that takes its parameters by name.
 
-    Raises `TypeError` for other parameters than the header's, `Unavailable`, and `psycopg.Error` as the database
-    sent it."""
+    A call raises `TypeError` for other parameters than the header's, `Unavailable` if the database cannot answer, and
+    `psycopg.Error` as the database sent it."""
 
     __slots__ = ("_again", "_fetch", "_params", "_prepare", "_sql", "columns", "named")
 
@@ -164,7 +166,7 @@ class Statement(Generic[R]):
         self._again, self._prepare = named.kind != "write", named.kind != "read fresh"
 
     def __call__(self, **values: object) -> R:
-        """Run it with these parameters. Raises `Unavailable` where the database cannot be asked."""
+        """Run the statement with these parameters and return its result."""
         try:
             params = [values[name] for name in self._params]
         except KeyError as missing:
@@ -175,21 +177,21 @@ class Statement(Generic[R]):
 
 
 def none(name: str) -> Statement[None]:
-    """A statement whose rows, if it has any, are not read."""
+    """A statement without a result: its rows, if there are any, are not read."""
     return Statement(name, "None", (), lambda cursor: None)
 
 
 def rowcount(name: str) -> Statement[int]:
-    """A statement that gives the number of rows it changed."""
+    """A statement that returns the number of rows that it changed."""
     return Statement(name, "rowcount", (), lambda cursor: cursor.rowcount)
 
 
 def one(
     name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
 ) -> Statement[T]:
-    """A statement that always gives one row. `row` is a record, a plain type for a single column, or a tuple of
-    these. `convert` tells how to read single columns; enums, JSON and arrays are read as the record's types tell.
-    `without` are the record's last fields, which have defaults, if they are no columns."""
+    """A statement that always returns one row. `row` is a record, a plain type for a single column, or a tuple of
+    these. `convert` has functions for the values of some columns, by column; enums, JSON and arrays are converted by
+    the types in the record. `without` lists the last fields of the record, with defaults, that are not columns."""
     columns, make = _shape(row, without, convert)
 
     def fetch(cursor: Cursor) -> T:
@@ -202,7 +204,7 @@ def one(
 def maybe(
     name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
 ) -> Statement[T | None]:
-    """A statement that gives a row or none; see `one`. A single column that is NULL is `None` too."""
+    """A statement that returns one row, or `None` for no row; see `one`. A single column that is NULL is `None` too."""
     columns, make = _shape(row, without, convert)
     plain_type = get_origin(row) is not tuple and not _is_record(row)
 
@@ -216,7 +218,7 @@ def maybe(
 def many(
     name: str, row: type[T], /, *, without: Sequence[str] = (), convert: Mapping[str, Convert] = NOTHING
 ) -> Statement[list[T]]:
-    """A statement that gives any number of rows; see `one`."""
+    """A statement that returns a list of any number of rows; see `one`."""
     columns, make = _shape(row, without, convert)
     return Statement(
         name, f"list[{_spelled(row)}]", columns, lambda cursor: [make(found) for found in cursor.fetchall()]
@@ -224,7 +226,7 @@ def many(
 
 
 def from_json(value: Any) -> Any:
-    """What a JSON column holds: the driver decodes some types and hands others over as text."""
+    """The decoded value of a JSON column: the driver decodes it or returns text, depending on the column's type."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -237,7 +239,7 @@ def _spelled(row: Any) -> str:
 def _shape(
     row: type[T], without: Sequence[str], convert: Mapping[str, Convert]
 ) -> tuple[list[Column], Callable[[Any], T]]:
-    """The columns that make up `row`, and how it is made of them."""
+    """The columns of `row`, and a function that makes a `row` from their values."""
     columns, build = _parts(row, without, convert)
     if strange := convert.keys() - {column.name for column in columns}:
         raise TypeError(f"{_spelled(row)} has no {', '.join(strange)}")
@@ -306,7 +308,7 @@ def _or_none(hint: Any) -> bool:
 
 
 def plain(hint: Any) -> Any:
-    """A type without `| None`."""
+    """The type `hint` without `| None`."""
     if not _or_none(hint):
         return hint
     (only,) = (part for part in get_args(hint) if part is not type(None))
@@ -314,7 +316,7 @@ def plain(hint: Any) -> Any:
 
 
 def _converter(hint: Any) -> Convert | None:
-    """How a column of this type is read, if not as the driver has it."""
+    """The function that converts the driver's value of a column of this type; `None` if none is needed."""
     hint = plain(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return {member.value: member for member in hint}.__getitem__
@@ -325,7 +327,7 @@ def _converter(hint: Any) -> Convert | None:
 
 
 def _records(record: Any) -> Convert:
-    """Reads a JSON array of objects as a tuple of records, and NULL as an empty one."""
+    """A function that converts a JSON array of objects to a tuple of records, and NULL to an empty tuple."""
     todo = [(name, change) for name, hint in get_type_hints(record).items() if (change := _converter(hint))]
 
     def read(value: Any) -> tuple[Any, ...]:

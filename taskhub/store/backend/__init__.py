@@ -1,1 +1,1 @@
-"""Django's Postgres, whose connections have a deadline for each statement."""
+"""A database backend: Django's Postgres with a deadline for each statement, enforced by the client."""

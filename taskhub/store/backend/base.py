@@ -1,9 +1,8 @@
-"""Our connections to Postgres: the module that Django looks for behind `ENGINE`.
+"""TaskHub's connections to Postgres: the module that Django imports for `ENGINE`.
 
-Each statement has a deadline in the client. `statement_timeout` runs in the server: one that is frozen never fires it,
-and neither TCP nor a unix socket can tell it from a server that is computing. A statement that is not answered within
-the deadline ends here, with its connection. Whether it was carried out is then unknown, as with any connection that
-breaks.
+The client sets a deadline for each statement. `statement_timeout` alone does not do: the server enforces it, and a
+frozen server never does, while the socket looks as with a server that computes. At the deadline the client closes the
+connection. Whether the statement was executed is then unknown, as with any connection that breaks.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from taskhub.store.session import begin
 R = TypeVar("R")
 
 LEAST_SECONDS: Final = 2
-"""The least time to make a connection: psycopg rounds anything less up to this."""
+"""The least `connect_timeout`: psycopg rounds lower values up to this."""
 MORE_SECONDS = 2.0
-"""How much later than `statement_timeout` the deadline is: a server that is only slow refuses the statement itself, and
-the connection stays."""
+"""Seconds from `statement_timeout` to the deadline, so that a server that is only slow cancels the statement itself and
+keeps the connection."""
 _TIMEOUT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?\s*")
 _UNITS = {"us": 1e-6, None: 0.001, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
@@ -50,7 +49,7 @@ class Overdue(psycopg.OperationalError):
 
 
 def unanswered() -> float:
-    """When the database last left a statement or an attempt to connect without an answer, by `time.monotonic`."""
+    """The `time.monotonic` at which the database last left a statement, or an attempt to connect, without an answer."""
     return _unanswered
 
 
@@ -61,23 +60,24 @@ def note_unanswered() -> None:
 
 
 class Punctual(psycopg.Connection[Any]):
-    """A connection each of whose statements is answered within `seconds`, or raises `Overdue`."""
+    """A connection whose statements raise `Overdue` if there is no answer within `seconds`; `None` for no limit."""
 
     seconds: float | None = None
     overdue = False
-    """Whether it was closed because a statement was not answered in time."""
+    """Whether the connection was closed because a statement was not answered in time."""
     session: Mapping[str, str] = MappingProxyType({})
-    """Our settings in this session, as Postgres spells them."""
+    """TaskHub's settings of this session, by name, as Postgres spells their values."""
     own_adapters: AdaptersMap
-    """Django's, but times are read by psycopg, in C, in the zone of the session, which Django sets to UTC. Django's own
-    loader sets the zone of each in Python."""
+    """Django's adapters, with psycopg's own loader of times, in C; they are in the session's zone, which Django sets to
+    UTC. Django's loader replaces the zone of each time in Python."""
     waits_for_disk = True
-    """Whether its commits do. Only the thread that announces hints turns it off (`domain/hints/announce.py`)."""
+    """Whether commits wait for the disk (`synchronous_commit`). Only the thread that sends hints turns it off
+    (`domain/hints/announce.py`)."""
 
     def ended(self) -> bool:
-        """Whether the server has closed it while it was idle: `pg_terminate_backend`, a restart, a pooler or a
-        firewall in between. It costs no round trip: an idle session is sent nothing, so if there is something to read,
-        the session has ended, or it is a notice that a new connection does not need."""
+        """Whether the connection was closed while it was idle: by `pg_terminate_backend`, a restart, a pooler or a
+        firewall. Takes no round trip: Postgres sends nothing to an idle session, so if the socket is readable, the
+        session has ended, or there is a notice, for which a new connection does no harm."""
         if self.closed:
             return not self.overdue
         if self.pgconn.transaction_status != TransactionStatus.IDLE:
@@ -87,7 +87,7 @@ class Punctual(psycopg.Connection[Any]):
         return bool(waiting.poll(0))
 
     def wait(self, gen: PQGen[R], interval: float = 0.1, timeout: float | None = None) -> R:
-        """See `psycopg.Connection.wait`: every statement passes here."""
+        """See `psycopg.Connection.wait`, which every statement calls. Raises `Overdue` at the deadline."""
         if timeout is not None or self.seconds is None:
             return super().wait(gen, interval, timeout)
         try:
@@ -95,12 +95,12 @@ class Punctual(psycopg.Connection[Any]):
         except psycopg.errors._WaitTimeout as error:
             self.overdue = True
             note_unanswered()
-            self.pgconn.finish()  # a late answer would be taken for that of the next statement
+            self.pgconn.finish()  # else a late answer would be read as the answer to the next statement
             raise Overdue(f"no answer within {self.seconds:g} s") from error
 
 
 class Cursor(psycopg.RawCursor[tuple[Any, ...]]):
-    """A cursor of a `Punctual` connection for statements of ours."""
+    """A cursor of a `Punctual` connection, for statements that do not go through Django."""
 
     @property
     def adapters(self) -> AdaptersMap:
@@ -113,7 +113,7 @@ _TIMES: Any = psycopg.adapters.get_loader(psycopg.adapters.types["timestamptz"].
 
 
 def deadline(statement_timeout: str) -> float | None:
-    """The deadline in seconds for a connection with this setting; `None` if the server has no limit either."""
+    """The deadline in seconds for a connection with this `statement_timeout`; `None` if that is off."""
     found = _TIMEOUT.fullmatch(statement_timeout)
     if found is None or not float(found[1]):
         return None
@@ -122,7 +122,7 @@ def deadline(statement_timeout: str) -> float | None:
 
 @contextmanager
 def unhurried(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
-    """No deadline for the statements in this block, on the open connection: for work that also lifts
+    """In the block, the statements of the open connection have no deadline: for work that also turns off
     `statement_timeout`."""
     wrapper.ensure_connection()
     connection: Punctual = wrapper.connection
@@ -134,12 +134,12 @@ def unhurried(wrapper: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's own, with connections of the class `Punctual`, with our settings, and which replaces a connection that
-    was closed while it was idle."""
+    """Django's wrapper with `Punctual` connections, which have TaskHub's settings (`SESSION`). It replaces a connection
+    that was closed while it was idle."""
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Punctual:
-        """A connection with the settings of `SESSION`. Django's pool and isolation levels are left out: our settings
-        have no way to ask for them."""
+        """A connection with the settings of `SESSION`. Django's options for a pool and an isolation level are not
+        supported, because TaskHub's settings cannot ask for them."""
         session: dict[str, str] = self.settings_dict["SESSION"]
         self.isolation_level = IsolationLevel.READ_COMMITTED
         given = {**conn_params, "connect_timeout": _patience(conn_params.get("connect_timeout"))}
@@ -160,19 +160,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return made
 
     def ensure_connection(self) -> None:
-        """As Django's own, which assumes that an open connection is usable. Every statement begins here."""
+        """Connect, if there is no open connection. Django calls this before every statement, and would still use a
+        connection that was closed while idle."""
         raw: Punctual | None = self.connection
         if raw is not None and self.autocommit and not self.in_atomic_block and raw.ended():
             self.close()
         super().ensure_connection()
 
     def get_autocommit(self) -> bool:
-        """As Django's own, without making a connection first: Django calls this before each request, where a failure to
-        connect would not be handled."""
+        """Django's value, without connecting first: Django calls this before each request, where a failure to connect
+        would not be handled."""
         return self.autocommit if self.connection is not None else super().get_autocommit()
 
     def is_usable(self) -> bool:
-        """As Django's own, but raises when the database does not answer: a new connection would not help."""
+        """Whether the connection works. Raises `OperationalError` if the database does not answer, because a new
+        connection would not help."""
         raw: Punctual = self.connection
         usable = super().is_usable()
         if raw.overdue:
@@ -181,16 +183,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
 
 def _note_writes(made: Punctual) -> None:
-    """Note whether this session accepts writes, which Postgres reports at the start of each."""
+    """Note whether this session accepts writes, which Postgres reports at the start of a session."""
     reported = {made.pgconn.parameter_status(name) for name in (b"default_transaction_read_only", b"in_hot_standby")}
     if b"on" in reported:
         room.note_only_reads()
-    elif None not in reported:  # a pooler may not pass it on
+    elif None not in reported:  # a pooler may not pass these parameters on
         room.note_writes()
 
 
 def _patience(given: Any) -> Any:
-    """The seconds to make a connection: as set, but no more than the caller has left."""
+    """The `connect_timeout` in seconds: as set, but at most the time until the caller stops waiting."""
     left = seconds_left()
     if left == math.inf:
         return given

@@ -1,4 +1,4 @@
-"""The tables. Thin on purpose: columns, constraints, indexes; rules live in SQL and in `domain`."""
+"""The tables: columns, constraints and indexes only. Rules are in SQL functions and in `domain`."""
 
 from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.oauth import Application, Consent, TokenFamily

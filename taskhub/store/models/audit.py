@@ -8,10 +8,10 @@ from taskhub.store.models.people import Tenant
 
 
 class Event(models.Model):
-    """Something that happened. Append-only: UPDATE, DELETE and TRUNCATE are refused.
+    """An entry of the audit log. Append-only: triggers refuse UPDATE, DELETE and TRUNCATE.
 
-    `xid` is the transaction that wrote it, so the sealer can tell what is final.
-    No foreign key to `task`: events outlive purged tasks.
+    `xid` is the transaction that wrote the event: events of transactions that have ended can be sealed.
+    There is no foreign key to `task`, because events outlive purged tasks.
     """
 
     tenant = models.ForeignKey(Tenant, models.DO_NOTHING, null=True, db_constraint=False, db_index=False)
@@ -44,10 +44,10 @@ class Event(models.Model):
 
 
 class Seal(models.Model):
-    """A signed statement about all events of the transactions `from_xid` to `to_xid` (exclusive).
+    """A signed statement about all events of the transactions from `from_xid` to before `to_xid`.
 
-    `event_ids` and `leaves` (32 bytes each, same order) let verification name the first bad
-    event; the signature covers the Merkle root over the leaves and the previous seal.
+    `event_ids` and `leaves` (32 bytes per event, in the same order) let verification name the first
+    bad event. The signature covers the Merkle root of the leaves and the previous seal.
     """
 
     from_xid = models.BigIntegerField()

@@ -1,5 +1,5 @@
-"""What the authorization server remembers besides the toolkit's own tables: which programs a tenant
-knows, and what its people allowed them."""
+"""Tables of the authorization server beside those of django-oauth-toolkit: the programs that a tenant
+knows, and what its people allow them."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -9,8 +9,8 @@ from django.db.models.functions import Now
 
 
 class Application(models.Model):
-    """A program as a tenant knows it. The toolkit's row says how it signs people in; one that is
-    known by its metadata document, or registered itself, is shared by the tenants that met it."""
+    """A program that a tenant knows. `registration` is django-oauth-toolkit's row, which says how it signs people in.
+    Tenants share the row of a program that is known by its metadata document, or registered itself."""
 
     tenant = models.ForeignKey("store.Tenant", models.CASCADE)
     registration = models.ForeignKey("oauth2_provider.Application", models.CASCADE, related_name="known_as")
@@ -28,14 +28,14 @@ class Application(models.Model):
 
 
 class Consent(models.Model):
-    """What a person allows an application to do for them. Without it no token of theirs is good."""
+    """The scopes that a person allows an application. Without this row, no token of the person for it is valid."""
 
     application = models.ForeignKey(Application, models.CASCADE, related_name="consents")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     scopes = ArrayField(models.CharField(max_length=64))
     targets = ArrayField(models.CharField(max_length=300), default=list)
-    """Hosts it has led this person back to. At another one the person is asked anew: a program that is
-    known by its document may change where it leads to whenever it likes."""
+    """Hosts to which the application has redirected this person. For any other host the person is asked again, because
+    a program that is known by its metadata document can change its redirect URIs at any time."""
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())
 
@@ -51,8 +51,8 @@ class Consent(models.Model):
 
 
 class TokenFamily(models.Model):
-    """One time a program signed a person in: the code it brought, and what it may carry. All its tokens,
-    however often refreshed, are of one family in the toolkit's tables."""
+    """One sign-in of a person by a program: the authorization code that was redeemed, and the scopes. All tokens of the
+    sign-in, however often refreshed, have this `family` (`token_family`) in django-oauth-toolkit's tables."""
 
     family = models.UUIDField(unique=True)
     registration = models.ForeignKey("oauth2_provider.Application", models.CASCADE, related_name="families")

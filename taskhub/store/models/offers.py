@@ -1,4 +1,4 @@
-"""What servers offer besides tools, and what passes between web processes and workers about it."""
+"""Offers (prompts, resources, templates) of servers; relays and interests, by which web processes ask workers."""
 
 from django.db import models
 from django.db.models import Q
@@ -36,9 +36,9 @@ class Offer(models.Model):
 
 
 class Relay(models.Model):
-    """A request that a web process wants a worker to make at a server, and its outcome. It lives for
-    seconds and is not logged: a crash loses it, and its caller gets an error. The id is made by
-    whoever asks, so that it can listen for the outcome before there is one."""
+    """A request that a worker makes to a server for a web process, and its outcome. The row lives for
+    seconds, in an UNLOGGED table: a crash of the database loses it, and the caller gets an error. The
+    web process makes the id, so that it can listen for the outcome before it inserts the row."""
 
     id = models.BigIntegerField(primary_key=True)
     context = models.ForeignKey(AuthContext, models.CASCADE)
@@ -78,8 +78,8 @@ class Relay(models.Model):
 
 
 class Interest(models.Model):
-    """Somebody's stream wants to hear when a resource changes. It expires unless it is renewed; not
-    logged either, because a stream that lost it renews it."""
+    """The wish of a client's stream (`holder`) to hear when a resource changes. It expires unless the
+    stream renews it. The table is UNLOGGED: the next renewal restores a row that a crash lost."""
 
     holder = models.CharField(max_length=64)
     server = models.ForeignKey(Server, models.CASCADE, related_name="+")

@@ -1,4 +1,4 @@
-"""Who there is: tenants, people's roles and browsers, auth contexts and their tokens."""
+"""Tenants, people's roles and browser sessions, clients (auth contexts) and their tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE_RANGE_MS = (1_000, 3_600_000)
 
 
 class Tenant(models.Model):
-    """A wall: nothing crosses it."""
+    """A tenant. No data of one tenant is ever visible to another."""
 
     slug = models.SlugField(max_length=64, unique=True)
     name = models.CharField(max_length=128)
@@ -28,14 +28,14 @@ class Tenant(models.Model):
 
 
 class Membership(models.Model):
-    """A person's one role in a tenant, and the groups that approve together."""
+    """A person's one role in a tenant, and the person's groups of approvers."""
 
     tenant = models.ForeignKey(Tenant, models.CASCADE)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)
     role = models.CharField(max_length=16)
     groups = ArrayField(models.CharField(max_length=64), default=list, db_default=[], blank=True)
     password_due = models.BooleanField(default=False, db_default=False)
-    """Whether somebody else knows the password: nothing is shown before it was changed."""
+    """Whether somebody else set the password: the person sees nothing before it is changed."""
 
     class Meta:
         db_table = "membership"
@@ -52,8 +52,8 @@ class Membership(models.Model):
 
 
 class SignIn(AbstractBaseSession):
-    """A browser's session: Django's, whose key is a SHA-256 of what the cookie holds. `user` is who signed in
-    there; triggers delete the row when that person may not stay."""
+    """A browser's Django session. Its key is the SHA-256 of the cookie's value. `user` is the person who signed in;
+    triggers delete the row when this person loses access."""
 
     session_key = models.CharField(max_length=64, primary_key=True, db_column="digest")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True)
@@ -69,12 +69,12 @@ class SignIn(AbstractBaseSession):
 
     @classmethod
     def alive(cls, digest: str) -> models.QuerySet[SignIn]:
-        """The row, unless it is over."""
+        """The session with this key as a queryset, empty if there is none or it has expired."""
         return cls.objects.filter(session_key=digest, expire_date__gt=timezone.now())
 
 
 class AuthContext(models.Model):
-    """A caller of the API: (issuer, subject, client_id) in a tenant. Tasks belong to it."""
+    """A client: (issuer, subject, client_id) in a tenant. Its tasks belong to it."""
 
     tenant = models.ForeignKey(Tenant, models.CASCADE)
     issuer = models.CharField(max_length=255, db_default="")
@@ -106,7 +106,7 @@ class AuthContext(models.Model):
 
 
 class LearnedPatience(models.Model):
-    """How long a program of a client waits for a call: learned from callers of it that left."""
+    """How long a client's program waits for the result of a call, learned from calls that the program left."""
 
     context = models.ForeignKey(AuthContext, models.CASCADE, related_name="+", db_index=False)
     program = models.CharField(max_length=128)
@@ -127,7 +127,7 @@ class LearnedPatience(models.Model):
 
 
 class AccessToken(models.Model):
-    """A bearer token of a context. Only its SHA-256 is stored; the token is shown once."""
+    """A bearer token of a client. Only its SHA-256 is stored; the token itself is shown once."""
 
     context = models.ForeignKey(AuthContext, models.CASCADE, related_name="tokens")
     digest = models.BinaryField(max_length=32)

@@ -1,4 +1,4 @@
-"""The MCP servers behind us and what they offer."""
+"""The MCP servers behind the hub, and their tools."""
 
 from django.db import models
 from django.db.models import Q
@@ -16,7 +16,7 @@ class Server(models.Model):
     name = models.CharField(max_length=64)
     transport = models.CharField(max_length=8)
     target = models.TextField()
-    """As it may be shown; what holds a secret is whole in `sealed_target` alone."""
+    """The address or command without secrets, for display. If it has any, `sealed_target` has the whole, encrypted."""
     sealed_target = models.BinaryField(null=True)
     credentials = models.BinaryField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
@@ -64,7 +64,7 @@ class Server(models.Model):
 
 
 class Tool(models.Model):
-    """A tool of a server: its definition verbatim, and the operator's policy beside it."""
+    """A tool of a server: its definition, verbatim, and the policy that an operator set for it."""
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="tools")
     name = models.CharField(max_length=128)

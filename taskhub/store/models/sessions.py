@@ -1,4 +1,4 @@
-"""What the 2025 wires keep between requests: sessions, their streams, and what the server asks."""
+"""State of the 2025 revisions between requests: sessions, their streams, and the server's requests to clients."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -10,7 +10,7 @@ from taskhub.store.models.people import AuthContext, Tenant
 
 
 class Session(models.Model):
-    """What `initialize` agreed on, for one auth context. Any web process can serve it."""
+    """What a client and the hub agreed on at `initialize`. Any web process can serve the session."""
 
     public_id = models.CharField(max_length=64)
     tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False)
@@ -40,10 +40,10 @@ class Session(models.Model):
 
 
 class Stream(models.Model):
-    """A `text/event-stream` answer that can be taken up again. Only its place is kept: what it
-    carries is read from the task and from `Outbound`, so nothing is stored twice.
+    """A resumable `text/event-stream` response. Its events are not stored: they are made from the
+    task and from `Outbound`.
 
-    `attach` counts who serves it: the newest attachment is the only one that may send.
+    `attach` counts its attachments, each by a process that serves it; only the newest may send.
     """
 
     session = models.ForeignKey(Session, models.CASCADE)
@@ -76,9 +76,9 @@ class Stream(models.Model):
 
 
 class Outbound(models.Model):
-    """A request of the server to a client: a question, a step on the way to its answer, or (`page`) to open the
-    page where people answer it. It goes to one stream at a time, and is sent again elsewhere under the same id when
-    that stream is gone. One to open a page stays `accepted` until the client was told that the question is closed."""
+    """A request of the hub to a client: a question, a step to its answer, or (`page`) a request to open the page where
+    people answer it. It is sent on one stream at a time; when that stream has ended, it is sent again on another, under
+    the same id. A request to open a page stays `accepted` until the client is told that the question is closed."""
 
     task = models.ForeignKey("store.Task", models.CASCADE)
     question = models.ForeignKey("store.Question", models.CASCADE, db_index=False)

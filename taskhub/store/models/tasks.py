@@ -1,4 +1,4 @@
-"""The task and what hangs on it. Written only by the SQL functions of `domain/tasks` and `domain/questions`."""
+"""Tasks and the rows that belong to them. Only the SQL of `domain/tasks` and `domain/questions` writes them."""
 
 from django.db import models
 from django.db.models import Q
@@ -75,7 +75,7 @@ class Task(models.Model):
     class Meta:
         db_table = "task"
         constraints = [
-            # A constraint, not unique=True: that would add a second index for LIKE.
+            # A constraint instead of `unique=True`, for which Django would add a second index, for LIKE.
             models.UniqueConstraint(fields=["public_id"], name="task_public_id_unique"),
             models.CheckConstraint(condition=Q(state__in=STATES), name="task_state_known"),
             models.CheckConstraint(
@@ -110,8 +110,8 @@ class Task(models.Model):
                 name="task_idempotency_key_unique",
             ),
         ]
-        # None has what changes while a task runs (lease_until, updated_at, progress, message): such a change then
-        # writes a row and no entry of any index.
+        # No index has a column that changes while a task runs (lease_until, updated_at, progress, message), so that
+        # such a change writes a row and no index entry (a HOT update).
         indexes = [
             models.Index(fields=["runnable_at", "id"], condition=Q(state="queued"), name="task_runnable"),
             models.Index(
@@ -165,7 +165,7 @@ class Task(models.Model):
 
 
 class Question(models.Model):
-    """Something a task waits for. Its key is unique for the task's life (T26-30)."""
+    """A question whose answer a task waits for. No other question of the task ever has the same key (T26-30)."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="questions", db_index=False)
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False)
@@ -222,7 +222,7 @@ class Question(models.Model):
 
 
 class Decision(models.Model):
-    """Who said what to a question, and through which door."""
+    """The verdict of one person or client on a question, and the door through which it came."""
 
     question = models.ForeignKey(Question, models.CASCADE, related_name="decisions")
     actor = models.CharField(max_length=255)
@@ -272,7 +272,7 @@ class Attempt(models.Model):
 
 
 class TaskLog(models.Model):
-    """What a tool said while it ran: log lines and progress, in order."""
+    """A log line or progress note of a tool that ran. The id gives the order."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="lines")
     level = models.CharField(max_length=16)
@@ -289,10 +289,10 @@ class TaskLog(models.Model):
 
 
 class ResultRead(models.Model):
-    """How often a client was given what came of a task, and when first and last."""
+    """How often a client was given the outcome of a task, and when first and last."""
 
     pk = models.CompositePrimaryKey("task_id", "context_id")
-    # Constrained by the migration: it goes with its task, which keeps its client.
+    # The migration adds the foreign key to the task, with ON DELETE CASCADE. The task protects its client.
     task = models.ForeignKey(Task, models.CASCADE, db_index=False, db_constraint=False)
     context = models.ForeignKey(AuthContext, models.CASCADE, db_index=False, db_constraint=False)
     first_at = models.DateTimeField()

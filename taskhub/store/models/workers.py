@@ -1,4 +1,4 @@
-"""The workers that are, or were, and what they counted."""
+"""Workers, running and stopped, and the times of calls that they counted."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -10,7 +10,7 @@ from taskhub.store.models.servers import Server
 
 
 class Worker(models.Model):
-    """A worker process. Alive while `heartbeat_at` is recent."""
+    """A worker process. It is alive while `heartbeat_at` is recent."""
 
     name = models.CharField(max_length=128, unique=True)
     host = models.CharField(max_length=255)
@@ -30,8 +30,8 @@ class Worker(models.Model):
 
 
 class Timing(models.Model):
-    """How long calls of a server took that came to one end, or waited: all workers add theirs. Unlogged: written
-    every few seconds, and no loss if a crash of the database empties it."""
+    """A histogram of one kind of times for a server (`core.timings`), to which all workers add. The table is UNLOGGED:
+    it is written every few seconds, and may be lost in a crash of the database."""
 
     server = models.ForeignKey(Server, models.CASCADE)
     kind = models.CharField(max_length=16)

@@ -1,9 +1,9 @@
--- The guards: changes that no statement may make, whoever sends it. SQLSTATEs:
+-- The guards: trigger functions that refuse changes, whatever program makes them. Their SQLSTATEs:
 --   TH001 immutable column   TH002 terminal task      TH003 illegal transition
 --   TH004 lease epoch        TH005 cancel request     TH006 closed question
 --   TH007 input_required <> open question             TH008 append-only table
 --   TH009 the last admin of a tenant
--- The pairs repeat taskhub.core.states.PAIRS; a test compares the two.
+-- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT nullif(current_setting('th.who', true), '')::jsonb ->> part
@@ -60,13 +60,13 @@ BEGIN
             RAISE EXCEPTION 'a task with a cancel request is not claimed' USING ERRCODE = 'TH005';
         END IF;
     END IF;
-    -- Whatever its outcome, its owner has at least an hour to read it.
+    -- Whatever the outcome, the client has at least an hour to read it.
     IF NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.expires_at < NEW.ended_at + interval '1 hour' THEN
         NEW.expires_at := NEW.ended_at + interval '1 hour';
         NEW.ttl_ms := least(2592000000, (extract(epoch FROM NEW.expires_at - NEW.created_at) * 1000)::bigint);
     END IF;
-    -- Polling marks and extensions of the ttl are not news to a client. One more question is, but no column shows it:
-    -- the function that asks raises the version.
+    -- The version is raised for changes that a client should see: not for polls, nor for a longer time to live. A
+    -- further question changes no column of the task, so the function that asks it raises the version itself.
     IF (OLD.ended_at IS NULL AND NEW.version = OLD.version + 1)
        OR (NEW.state, NEW.message, NEW.progress, NEW.total, NEW.cancel_requested_at, NEW.lease_epoch)
        IS DISTINCT FROM
@@ -79,8 +79,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- A question is closed only once; its params, and what is shown with it, never change. Whom it is for changes only from
--- the client to people.
+-- A closed question never changes. Of an open one, the params and the tool's definition never change, and the audience
+-- changes only from the client to people.
 CREATE OR REPLACE FUNCTION question_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.state <> 'open' OR
@@ -96,8 +96,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- input_required if and only if a question is open, at commit. Locking the task is what
--- makes it hold: without it two answers to two questions each see the other still open.
+-- At commit, a task is input_required if and only if it has an open question. The task is locked, because
+-- otherwise two answers to its two last questions would each see the other question still open.
 CREATE OR REPLACE FUNCTION input_required_check() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     subject bigint;
@@ -140,7 +140,7 @@ BEGIN
     RETURN OLD;
 END $$;
 
--- A live task is never deleted; purge removes ended ones.
+-- A live task is never deleted; the purge deletes ended ones.
 CREATE OR REPLACE FUNCTION task_delete_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.ended_at IS NULL THEN
@@ -159,8 +159,8 @@ END $$;
 -- A tenant with an admin who may sign in keeps one, however the change is made: in the console, a shell or by hand.
 CREATE OR REPLACE FUNCTION keep_an_admin(wanted bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    -- One at a time in each tenant: of two admins who lock each other out, the second is refused. An UPDATE and not
-    -- just a lock, so that a transaction with an older view of the rows fails.
+    -- Locks the tenant, so that of two admins who disable each other, the second is refused. An UPDATE and not just
+    -- a lock, so that a REPEATABLE READ transaction with an older snapshot fails.
     UPDATE tenant SET name = name WHERE id = wanted;
     IF NOT EXISTS (SELECT 1 FROM membership m JOIN auth_user u ON u.id = m.user_id AND u.is_active
                    WHERE m.tenant_id = wanted AND m.role = 'admin') THEN
@@ -170,7 +170,7 @@ END $$;
 
 CREATE OR REPLACE FUNCTION membership_keeps_admin() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    -- A disabled admin did not count before either.
+    -- A disabled admin never counted.
     IF EXISTS (SELECT 1 FROM auth_user WHERE id = OLD.user_id AND is_active) THEN
         PERFORM keep_an_admin(OLD.tenant_id);
     END IF;

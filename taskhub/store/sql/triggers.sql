@@ -1,4 +1,4 @@
--- Which function guards or records which table. All of our triggers are dropped before this is loaded.
+-- The triggers of all tables. Before this file is loaded, all triggers that call a function of TaskHub are dropped.
 
 CREATE TRIGGER task_guard BEFORE INSERT OR UPDATE ON task FOR EACH ROW EXECUTE FUNCTION task_guard();
 

@@ -1,1 +1,1 @@
-"""The commands of `manage.py`, and what `up` is made of: supervisor, web server, embedded Postgres, first run."""
+"""The commands of `manage.py`, and the parts of `up`: supervisor, web server, embedded Postgres, first run."""

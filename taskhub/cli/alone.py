@@ -1,4 +1,4 @@
-"""One `up` for each data directory: when a second one ended, it would stop the first one's Postgres."""
+"""Allows only one `up` per data directory: a second one would, at its end, stop the Postgres of the first."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from django.core.management.base import CommandError
 
 @contextmanager
 def alone_in(data_dir: Path, url: str) -> Iterator[None]:
-    """Hold the right to run `up` in this directory, at this address, for as long as the block lasts; a process that is
-    killed loses it. Raises `CommandError` naming the `up` that has it."""
+    """Hold the lock of the data directory in the block, with this process and `url` noted in it. A process that is
+    killed loses the lock. Raises `CommandError`, naming the `up` that holds it, if there is one."""
     with os.fdopen(os.open(data_dir / "up.lock", os.O_RDWR | os.O_CREAT, 0o600), "r+") as lock:
         _take(lock, data_dir)
         lock.write(f"{os.getpid()}\n{url}\n")
@@ -25,10 +25,10 @@ def alone_in(data_dir: Path, url: str) -> Iterator[None]:
 
 
 def refuse_second(data_dir: Path) -> None:
-    """Raises `CommandError` as `alone_in` does, but takes nothing and makes no file."""
+    """Raise `CommandError` if an `up` holds the lock of `alone_in`. Takes no lock and makes no file."""
     try:
         lock = (data_dir / "up.lock").open("r+")
-    except OSError:  # none runs; or the file is not ours to read, which is told when the directory is written to
+    except OSError:  # no `up` runs; or the file cannot be opened, which is reported at the first write to the directory
         return
     with lock:
         _take(lock, data_dir)

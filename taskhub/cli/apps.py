@@ -1,4 +1,4 @@
-"""Installed so that Django finds the management commands; it has no models."""
+"""The Django app of the management commands; it has no models."""
 
 from django.apps import AppConfig
 

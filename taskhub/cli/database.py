@@ -1,4 +1,4 @@
-"""The database for a command that runs beside `up`, or without it."""
+"""Database access for commands that run while `up` runs, or without it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from taskhub.store.functions import NewerSchemaError, check_newer
 
 
 def refuse_newer() -> None:
-    """Raises `CommandError` if a newer release has migrated the database so that this one cannot work with it. No error
-    while the database is away: programs that start wait for it."""
+    """Raise `CommandError` if a newer release has migrated the database so that this one cannot work with it. Does not
+    raise while the database is away, because processes wait for it when they start."""
     try:
         check_newer()
     except NewerSchemaError as error:
@@ -35,9 +35,9 @@ def refuse_newer() -> None:
 
 @contextmanager
 def need_database(*, failed: int = 1) -> Iterator[None]:
-    """A reachable database; the embedded one is started for as long as the block lasts if `up` does not run it. Raises
-    `CommandError` in one line, also when the block cannot go on because the database went away or is full. The command
-    then ends with the exit code `failed`."""
+    """Give the block a reachable database: if `up` does not run, the embedded Postgres is started and stopped again. If
+    the database cannot be reached, goes away or is full, `CommandError` is raised with one line and the exit code
+    `failed`."""
     try:
         with _database():
             yield
@@ -88,7 +88,7 @@ def _database() -> Iterator[None]:
 
 
 def _unreachable(error: OperationalError) -> str:
-    """Why there was no connection: the server's own reason if it answered and refused, such as a wrong password."""
+    """Why there is no connection, as text for people; the server's own reason if it refused, such as a bad password."""
     said = str(error).strip().splitlines()[0]
     _, fatal, why = said.partition("FATAL:")
     return f"The database refuses us: {why.strip()}" if fatal else f"The database is away: {said}"

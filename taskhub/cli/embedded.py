@@ -1,4 +1,4 @@
-"""The embedded Postgres: a real server out of a wheel, in the data directory."""
+"""The embedded Postgres: a server from a Python wheel, with its database in the data directory."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ shared_buffers = 128MB
 log_min_messages = warning
 """
 START_SECONDS = 60
-"""How long a start may take: after a crash Postgres first replays what was not written yet."""
+"""The longest that a start may take: after a crash Postgres first replays its WAL."""
 HELD_SECONDS: Final = 20.0
-"""How long to wait for the process of a killed server: the system may take seconds to end it."""
+"""How long a start waits for the end of a killed server's processes, which may take the system seconds."""
 
 
 class Embedded:
-    """One server over `data_dir/pg`. Started as root it runs as a user of its own."""
+    """A Postgres server with its database in `data_dir/pg`. If root starts it, it runs as another user."""
 
     def __init__(self, data_dir: Path) -> None:
         self.data_dir = data_dir
@@ -45,11 +45,11 @@ class Embedded:
         self._server = get_server(self.database, cleanup_mode=None, start=False)
 
     def start(self, waits: Callable[[str], object] = lambda why: None) -> str:
-        """Start it, or find it running; returns the URL of TaskHub's own database, where TaskHub
-        is an ordinary user without superuser rights.
+        """Start the server, if it does not run yet. Returns the URL of TaskHub's database, with a user
+        who is no superuser.
 
-        `waits` is called again and again with the process that the start waits for; an error that it raises ends the
-        start. Raises `LockHeld` if that process stays.
+        While the start waits for the end of another process, `waits` is called again and again with its description; an
+        exception of `waits` ends the start. Raises `LockHeld` if that process does not end.
         """
         fresh = not (self.database / "PG_VERSION").exists()
         self._server.ensure_pgdata_inited()
@@ -59,7 +59,7 @@ class Embedded:
         owner = self.database.stat().st_uid
         place = self.directory() if self.running() else None
         if place is not None and not is_private(place, owner):
-            self.stop()  # an older TaskHub left it running with its socket where other users reach it
+            self.stop()  # an older TaskHub left the server running with a socket that other users can reach
             place = None
         if place is None:
             place = self._launch(owner, waits)
@@ -80,8 +80,8 @@ class Embedded:
         until = time.monotonic() + HELD_SECONDS
         while True:
             self._wait_for_lock(place, owner, until, waits)
-            # pg_ctl builds a shell command from these and does not quote paths well: `place` has plain characters only,
-            # the others are relative.
+            # pg_ctl builds a shell command from its arguments and does not quote paths well: `place` has plain
+            # characters only, the other paths are relative.
             try:
                 self._ctl("-w", "-t", str(START_SECONDS), "-o", f'-h "" -k {place}', "-l", "log", "start")
             except subprocess.CalledProcessError:
@@ -98,7 +98,7 @@ class Embedded:
             time.sleep(0.1)
 
     def directory(self) -> Path | None:
-        """The directory of the running server's socket, as a connection's host; `None` if none runs."""
+        """The directory of the server's socket, to be used as `host` of a connection; `None` if no server runs."""
         lines = self._lines()
         return Path(lines[4]) if len(lines) > 4 else None
 
@@ -106,13 +106,13 @@ class Embedded:
         """Whether the postmaster is alive."""
         try:
             found = psutil.Process(int(self._lines()[0]))
-            # By name too: after a crash of the machine the number may belong to any process.
+            # The name is checked too: after a crash of the machine, any process may have this id.
             return bool(found.status() != psutil.STATUS_ZOMBIE and found.name() == "postgres")
         except (ValueError, IndexError, psutil.Error):
             return False
 
     def stop(self) -> None:
-        """Fast shutdown; nothing committed is lost."""
+        """Stop the server by a fast shutdown; if that takes too long, kill it. Nothing committed is lost."""
         if self.running():
             pid, place = int(self._lines()[0]), self.directory()
             try:
@@ -126,7 +126,7 @@ class Embedded:
                     place.rmdir()
 
     def _lines(self) -> list[str]:
-        """What the running server wrote about itself; empty for a stopped one."""
+        """The lines of `postmaster.pid`, which a running server writes; empty if it is stopped."""
         try:
             return (self.database / "postmaster.pid").read_text().splitlines()
         except OSError:

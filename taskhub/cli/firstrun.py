@@ -1,4 +1,4 @@
-"""What a first start makes: a tenant, people, tokens, and the demo."""
+"""Makes the data of a first start: a tenant, people, tokens, and the demo server."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from taskhub.domain.catalogue.sync import preset_approval
 from taskhub.domain.people.writes import has_people
 
 FIRST_START = "first start"
-"""What the audit log calls whoever runs `up`."""
+"""The name of the actor in the audit log for changes that `up` makes."""
 DEMO_TARGET = "taskhub.demo.server:server"
 
 
 def credentials_file(data_dir: Path) -> Path:
-    """Where the sign-ins of the first start are kept, for the owner's eyes only."""
+    """The path of the file with the passwords and tokens of the first start, which only its owner can read."""
     return data_dir / "credentials.json"
 
 
 def read_credentials(data_dir: Path) -> dict[str, object]:
-    """The file's contents; empty if there is none."""
+    """The contents of `credentials.json`; empty if it is missing or unreadable."""
     try:
         found: dict[str, object] = json.loads(credentials_file(data_dir).read_text())
     except (OSError, ValueError):
@@ -38,9 +38,9 @@ def read_credentials(data_dir: Path) -> dict[str, object]:
 
 
 def make_people(data_dir: Path, url: str) -> dict[str, object]:
-    """One person per role and tokens of two agents, written to `credentials.json` (mode 0600). When the file exists,
-    only its URL is kept right. Where it is gone but people exist, it gets new tokens and no sign-ins: passwords cannot
-    be read back."""
+    """Make one person per role and tokens for two agents, and write them to `credentials.json` (mode 0600). If the file
+    exists, only its URL is updated. If it is gone but there are people, it gets new tokens and no passwords, because
+    those cannot be recovered. Returns the contents of the file."""
     path = credentials_file(data_dir)
     known = read_credentials(data_dir)
     if known:
@@ -50,7 +50,7 @@ def make_people(data_dir: Path, url: str) -> dict[str, object]:
         return known
     caller = of_shell(FIRST_START)
     users: dict[str, dict[str, str]] = {}
-    # All or nothing: a start that dies half-way leaves no people whose passwords nobody knows.
+    # One transaction, so that a start that dies half-way leaves no people whose passwords nobody knows.
     with transaction.atomic():
         if not has_people(caller.tenant_id):
             users = _add_people(caller)
@@ -70,7 +70,7 @@ def _add_people(caller: Caller) -> dict[str, dict[str, str]]:
 
 
 def _write(path: Path, content: dict[str, object]) -> None:
-    # Created with its mode, so that there is no moment at which others can read it.
+    # The file is created with its final mode, so that others can never read it.
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -80,7 +80,7 @@ def _write(path: Path, content: dict[str, object]) -> None:
 
 
 def add_demo() -> None:
-    """The demo server, with its one rule: a deployment to production needs an operator's approval."""
+    """Add the demo server, with a rule: a deployment to production needs an approval by the group `ops`."""
     demo = ServerSpec(name="demo", transport="python", target=DEMO_TARGET, named=True)
     server = set_server(of_shell(FIRST_START), demo)
     preset_approval(server, "deploy", when={"environment": "production"}, group="ops", quorum=1)

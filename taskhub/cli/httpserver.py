@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with the limits it lacks: how long the request line and headers may take to arrive, and how
-large they may become while they do. The guard sees a request only once its headers are complete: it has finer limits
-for them, and limits the body."""
+"""uvicorn's HTTP protocol with two limits that it lacks: the time in which request line and headers have to arrive, and
+their size before they are complete. `api.guard` sees a request only once its headers are complete: it has finer limits
+for headers, and limits the body."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from taskhub.protocol.envelope import refusal
 
 HEADER_SECONDS = 10.0
 MAX_HEAD: Final = 65_536
-"""Bytes of request line and headers, or of trailers, which may follow a body."""
+"""The most bytes of request line and headers, or of the trailers after a body."""
 
 _HELD_MOST: Final = 16_384
-"""Bytes that are held back to be joined with what follows. More is sent at once, since joining copies it."""
+"""The most bytes of a write that are held back to be joined with the next write. More are sent at once, since joining
+copies them."""
 
 _WHY: Final = refusal("Too many or too large headers")
 _TOO_LARGE: Final = b"\r\n".join(
@@ -32,9 +33,9 @@ _TOO_LARGE: Final = b"\r\n".join(
 
 
 class _Joined:
-    """A transport that sends the head of an answer together with the body that follows at once. uvicorn writes
-    them one after the other, and each write is a system call and a packet of its own: a tenth of a `tasks/get`.
-    A head that no body follows is sent before the loop waits for anything else."""
+    """A transport that joins the head of a response and its body to one write. uvicorn writes them one after the
+    other, each with a system call and a packet: a tenth of the cost of a `tasks/get`. A head without a body is
+    sent in the next turn of the loop."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
@@ -73,54 +74,55 @@ class BoundedHttp(HttpToolsProtocol):
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
     _head = 0
-    """Bytes since the last complete head, and since the last piece of a body: those of a head that is not complete.
-    Counted by the piece that arrives: a call for each header would cost every request."""
+    """Bytes of the incomplete head: all bytes since the last complete head or piece of a body. Counted per piece that
+    arrives, because a call for each header would slow down every request."""
 
     @property
     def asking(self) -> bool:
-        """Whether headers are awaited or arriving. Not for a connection that waits for a further request."""
+        """Whether the connection still has to send its first headers, or is sending later ones. False for an idle one
+        that has had a request."""
         return self._deadline is not None
 
     def connection_made(self, transport: Any) -> None:
-        """A new connection must send its first headers in time."""
+        """Start the time limit for the first headers of a new connection."""
         self._whole: Any = transport
-        # uvicorn uses only those methods of its transport that this one has.
+        # `_Joined` has all the methods of a transport that uvicorn uses.
         super().connection_made(_Joined(transport, self.loop))  # type: ignore[arg-type]
         self._start_clock()
 
     def handle_websocket_upgrade(self) -> None:
-        """A WebSocket writes its frames whole, and half-closes: it gets the transport itself."""
+        """Give a WebSocket the real transport: it writes whole frames, and half-closes."""
         self.transport = self._whole
         super().handle_websocket_upgrade()
 
     def data_received(self, data: bytes) -> None:
-        """Beyond the limit the connection is closed: nothing more is kept or read."""
+        """Close the connection if its head is larger than `MAX_HEAD`, so that nothing more is kept or read."""
         self._head += len(data)
         super().data_received(data)
         if self._head > MAX_HEAD and not self.transport.is_closing():
-            if self.cycle is None or self.cycle.response_complete:  # else it would end up within the answer
+            if self.cycle is None or self.cycle.response_complete:  # else the 431 would be part of another response
                 self.transport.write(_TOO_LARGE)
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """The guard limits the body, not this class."""
+        """Reset the count of the head: `api.guard` limits the body."""
         self._head = 0
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """A later request on the same connection: the clock starts with its first byte."""
+        """Start the time limit for the headers of a later request on the connection, at its first byte."""
         super().on_message_begin()
         if self._deadline is None:
             self._start_clock()
 
     def on_headers_complete(self) -> None:
-        """The headers are complete: their clock stops."""
+        """End the time limit: the headers are complete."""
         self._deadline = None
         self._head = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The clock of the connection stops with it."""
+        """Cancel the timer of the connection."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -128,7 +130,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         self._deadline = self.loop.time() + HEADER_SECONDS
-        # One timer serves many requests: one for each costs more to set and cancel than to read their headers.
+        # One timer for many requests: setting and cancelling one for each would cost more than reading the headers.
         if self._watch is None:
             self._watch = self.loop.call_at(self._deadline, self._look)
 

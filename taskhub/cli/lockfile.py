@@ -1,5 +1,5 @@
-"""Which process keeps Postgres from starting over a directory: what is left of a killed server does, until the system
-has ended it."""
+"""Finds the process that keeps Postgres from starting in a directory, such as one of a killed server that has not ended
+yet."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import psutil
 
 
 class LockHeld(Exception):
-    """A process that does not end is in the way; the message names it."""
+    """A process that does not end keeps Postgres from starting; the message names it."""
 
 
 def holder(database: Path, place: Path, owner: int) -> str | None:
-    """Which process keeps a Postgres of the user `owner` from starting over `database` with its socket in `place`, as
-    text for people; `None` for none. It is the process whose id stands in a lock file, a zombie too, if `owner` runs
-    it; or a process that is left of a server that was killed."""
+    """The process that keeps a Postgres of the user `owner` from starting in `database` with its socket in `place`, as
+    text for people; `None` if there is none. It is a process of `owner`, perhaps a zombie, whose id is in a lock file,
+    or a remaining process of a killed server."""
     for file in (database / "postmaster.pid", *sorted(place.glob(".s.PGSQL.*.lock"))):
         with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):
             process = psutil.Process(int(file.read_text().splitlines()[0]))

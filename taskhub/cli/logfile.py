@@ -1,4 +1,4 @@
-"""The file in the data directory that `up` and its parts log to, kept from growing without end."""
+"""The log file of `up` and its parts, in the data directory, with a limit of its size."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import Final
 from taskhub.lib.signs import spelled
 
 MAX_BYTES: Final = 20 * 2**20
-"""Beyond it the file begins anew; its former content is kept beside it, once."""
+"""The size beyond which the file is moved to `taskhub.log.1`, replacing that, and begun again."""
 TOLD_LINES: Final = 10
-"""How many of a part's last lines are shown when the part ends by itself."""
+"""How many of the last lines of a part are printed when it ends by itself."""
 _TOLD_BYTES: Final = 8_192
 
 
 class LogFile:
-    """`taskhub.log` in `data_dir`, readable by its owner only. Parts write to its descriptor themselves, so that they
-    never wait for `up`, and lose no line when `up` is killed."""
+    """`taskhub.log` in `data_dir`, readable by its owner only. The parts of `up` inherit its descriptor and write to it
+    themselves, so that they never wait for `up`, and lose no line when `up` is killed."""
 
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / "taskhub.log"
         self.before = data_dir / "taskhub.log.1"
-        # With O_APPEND each write goes to the end that the file has at that moment, also after it was emptied.
+        # With O_APPEND each write goes to the end of the file, also after the file was truncated.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self.stream = os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace")
 
     def close(self) -> None:
-        """Close our side; parts that still run go on writing."""
+        """Close the file in this process; parts that still run go on writing."""
         self.stream.close()
 
     def size(self) -> int:
-        """How many bytes it has."""
+        """The size of the file in bytes."""
         return os.fstat(self.stream.fileno()).st_size
 
     def keep_small(self) -> None:
-        """Begin anew where the file has grown too large. It is copied and emptied, since the parts hold it open: lines
-        that are written at this very moment may be lost."""
+        """Copy a file larger than `MAX_BYTES` to `taskhub.log.1` and truncate it; it cannot be renamed, since the parts
+        hold it open. Lines that are written meanwhile may be lost."""
         size = self.size()
         if size <= MAX_BYTES:
             return
@@ -59,7 +59,7 @@ class LogFile:
         os.ftruncate(self.stream.fileno(), 0)
 
     def last_lines(self, since: int) -> list[str]:
-        """The last lines from this byte on, as a terminal can show them."""
+        """The last lines, at most `TOLD_LINES`, after byte `since`, safe to print on a terminal."""
         size = self.size()
         begin = max(since if since <= size else 0, size - _TOLD_BYTES)
         with self.path.open("rb") as file:
@@ -69,7 +69,7 @@ class LogFile:
 
     @contextlib.contextmanager
     def instead_of_stderr(self) -> Iterator[None]:
-        """What this process itself logs goes to the file, for as long as the block lasts."""
+        """In the block, send the log of this process to the file instead of standard error."""
         handlers = [one for one in logging.getLogger().handlers if isinstance(one, logging.StreamHandler)]
         streams = [one.setStream(self.stream) for one in handlers]
         try:

@@ -1,4 +1,4 @@
-"""The MCP client behind `manage.py call`: just enough of 2026-07-28 with the tasks extension."""
+"""The MCP client of `manage.py call`: the part of revision 2026-07-28 and the tasks extension that it needs."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from taskhub.core.versions import Version
 
 VERSION = Version.MCP_2026_07_28
 UNAVAILABLE: Final = 50300
-"""The code of a hub's error while its database is away."""
+"""The JSON-RPC error code of a hub whose database is away."""
 
 Heard = Callable[[dict[str, Any]], None]
 
 
 class Away(CommandError):
-    """The hub cannot be asked now, and may or may not have got the request. `answered` if the hub said so itself."""
+    """The hub cannot answer now, and may or may not have received the request. `answered`: whether the hub itself
+    answered that."""
 
     answered = False
 
 
 class Nobody(Away):
-    """Nothing listens at the address."""
+    """No process listens at the address."""
 
 
 class Client:
-    """One connection to a hub. Every method raises `CommandError`, in one line, for whatever goes wrong; `Away` where
-    asking again may help."""
+    """One connection to a hub. Every method raises `CommandError` with one line for any error, and `Away` for an error
+    after which the request may be repeated."""
 
     def __init__(self, url: str, token: str | None, authorities: Path | None = None) -> None:
-        """`authorities` is a file of certificates to trust instead of the system's, as `SSL_CERT_FILE` is."""
+        """`authorities` is a file of CA certificates that are trusted instead of the system's, like `SSL_CERT_FILE`."""
         self.url = url
         self.contact: float | None = None
-        """When the hub was last heard, by the monotonic clock."""
+        """The `time.monotonic` of the hub's last answer or event; `None` before the first."""
         headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}
         if token:
             if not token.isascii() or not token.isprintable():
@@ -59,7 +60,7 @@ class Client:
         self.http.close()
 
     def tool(self, name: str) -> dict[str, Any]:
-        """The tool's definition, from whichever page of the list has it."""
+        """The definition of the tool `name`, from `tools/list`, all pages of which are read if needed."""
         names: list[str] = []
         cursor: dict[str, Any] = {}
         while True:
@@ -82,9 +83,8 @@ class Client:
         waiting: Callable[[str | None], None],
         heard: Heard,
     ) -> dict[str, Any]:
-        """The tool's result or a task handle; calling again with the same `key` finds the same task. `waiting` is
-        called with the task's id, if known, once the hub keeps us waiting on a stream; `heard` with each notification
-        on it."""
+        """The tool's result or a task handle; calling again with the same `key` finds the same task. If the hub answers
+        with a stream, `waiting` is called once with the task's id, if known, and `heard` with each notification."""
         params = {"name": tool["name"], "arguments": arguments, "_meta": {IDEMPOTENCY_KEY: key}}
         headers = dict(_mirrored(tool.get("inputSchema", {}), arguments))
         return self.request("tools/call", params, tool["name"], headers=headers, waiting=waiting, heard=heard)
@@ -99,7 +99,7 @@ class Client:
         waiting: Callable[[str | None], None] = lambda task_id: None,
         heard: Heard = lambda _: None,
     ) -> dict[str, Any]:
-        """The result of one request."""
+        """Send one request and return its result. `waiting` and `heard` are as for `call`."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": VERSION,
             "io.modelcontextprotocol/clientInfo": {"name": "taskhub-call", "version": settings.VERSION},
@@ -126,7 +126,7 @@ class Client:
             raise CommandError(f"Cannot reach {self.url}: {error}") from None
 
     def _last(self, lines: Iterator[str], heard: Heard) -> Any:
-        """The answer on a stream; `heard` gets what comes before it."""
+        """The response on a stream; `heard` gets the notifications before it."""
         for line in lines:
             self.contact = time.monotonic()
             if line.startswith("data: "):
@@ -183,7 +183,7 @@ def _result(message: Any, status: int) -> dict[str, Any]:
 
 
 def _mirrored(schema: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The arguments that the schema wants in headers as well (B26-25, B26-26)."""
+    """Pairs of header and value for the arguments that the schema wants in headers as well (B26-25, B26-26)."""
     for name, rule in schema.get("properties", {}).items():
         value = arguments.get(name)
         if not isinstance(rule, dict) or value is None:
@@ -195,6 +195,6 @@ def _mirrored(schema: dict[str, Any], arguments: dict[str, Any]) -> Iterator[tup
 
 
 def _header(value: str) -> str:
-    """A value for a header: encoded where it would not arrive unchanged (B26-24)."""
+    """`value` for a header: base64-encoded if it would not arrive unchanged (B26-24)."""
     plain = value.isascii() and value.isprintable() and value == value.strip() and not value.startswith("=?base64?")
     return value if plain else f"=?base64?{base64.b64encode(value.encode()).decode()}?="

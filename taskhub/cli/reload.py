@@ -1,4 +1,4 @@
-"""For development: `up` restarts its parts when their sources change."""
+"""`up --reload`, for development: parts are restarted when their source files change."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FOLDERS: Final = ("taskhub", "templates", "static")
 
 
 def follow_changes(changed: Callable[[str, bool], None]) -> None:
-    """Call `changed`, from now on, with each changed file and whether web and workers both run it, as they do Python
-    and statements. All other files concern the web server. Functions and tables need a migration, which
-    only a new start makes."""
+    """Call `changed`, from a thread, with each changed file, and whether both web and workers use it (Python and
+    statements) or only the web server (all other files). Changed functions and tables need a migration, which
+    only a new start of `up` makes."""
     try:
         from watchfiles import DefaultFilter, watch
     except ImportError:

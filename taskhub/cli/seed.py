@@ -1,5 +1,5 @@
-"""Demo data: real calls of the demo server's tools, run by the real worker, that tell a story: an
-agent at work, a deployment waiting for approval, a survey waiting for an answer, a failure."""
+"""Demo data: real calls of the demo server's tools, run by a worker: an agent at work, a deployment that
+waits for approval, a survey that waits for an answer, a failure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STORY: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("agent-b", "fail", {"kind": "protocol_error"}),
     ("agent-b", "countdown", {"seconds": 300, "steps": 60}),
 )
-"""(client, tool, arguments). The last one is cancelled while it runs."""
+"""The calls, as (client, tool, arguments). The last one is cancelled while it runs."""
 
 WAIT_SECONDS = 20.0
 
 
 def seed() -> int:
-    """Create the story's tasks; existing ones are left alone. Returns how many tasks the story has. Raises `Refused` if
-    the demo server's tools are not listed within 20 seconds (no worker)."""
+    """Create the tasks of `STORY` that do not exist yet, and return how many it has. Raises `Refused` if the demo
+    server's tools are not listed within `WAIT_SECONDS`, for example because no worker runs."""
     tenant = default_tenant()
     wanted = {tool for _, tool, _ in STORY}
     deadline = time.monotonic() + WAIT_SECONDS

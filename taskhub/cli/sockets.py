@@ -1,4 +1,4 @@
-"""The directory of the embedded Postgres's socket: whoever can open the socket is the database's superuser."""
+"""A private directory for the socket of the embedded Postgres: any user who can open the socket is its superuser."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 MAX_BYTES: Final = 90
-"""The longest path for the directory: systems allow 104 or 108 bytes, including the socket's name."""
+"""The longest path of the directory: systems allow 104 or 108 bytes for the path of a socket, with its name."""
 _PLAIN: Final = re.compile(r"/[A-Za-z0-9._/+-]*")
-"""Paths without special meaning in a shell, a list of directories or a URL, unlike those with a comma or a quote."""
+"""Paths without characters that are special in a shell, a list of directories or a URL, such as commas or quotes."""
 
 
 class NotPrivate(Exception):
-    """There is no directory for the socket that only its owner can enter; the message says why."""
+    """There is no directory for the socket that only its owner can enter. The message gives the reason."""
 
 
 def place_for(database: Path) -> Path:
-    """Where the socket of the server over `database` belongs: in that directory, which the server has for itself; or,
-    where its path is unfit, in a short directory whose name is derived from `database`."""
+    """The directory for the socket of the server of `database`: `database` itself, which is private; or, if its path is
+    too long or has special characters, a short one with a name derived from `database`. Raises `NotPrivate`."""
     if _fits(database):
         return database
     name = f"taskhub-{hashlib.sha256(os.fsencode(database)).hexdigest()[:16]}"
@@ -34,8 +34,8 @@ def place_for(database: Path) -> Path:
 
 
 def make_private(path: Path, owner: int) -> None:
-    """Make the directory `path` for the user `owner`, who alone may enter it, or use it if it is that already. Raises
-    `NotPrivate` for anything else of that name, links included."""
+    """Make the directory `path`, which only the user `owner` may enter. A directory that is so already is accepted.
+    Raises `NotPrivate` for anything else of that name, such as a symbolic link."""
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     try:
@@ -66,12 +66,12 @@ def _fits(path: Path) -> bool:
 
 
 def _bases() -> Iterator[Path]:
-    """Directories of this machine for files that live as long as a process."""
+    """Directories of this machine for the runtime files of processes, best first."""
     if os.geteuid() == 0:
         yield Path("/run")
     elif own := os.environ.get("XDG_RUNTIME_DIR"):
         yield Path(own)
-    yield Path("/tmp")  # noqa: S108 - what is made there is checked
+    yield Path("/tmp")  # noqa: S108 - the directory that is made there is checked
 
 
 def _nobody_else_moves_things_in(base: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Static files, collected once per change. `python -m taskhub.cli.static` does so for an image, while it is built."""
+"""Collects static files when they have changed. `python -m taskhub.cli.static` does so when an image is built."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from django.core.management import call_command
 
 
 def collect_if_changed() -> None:
-    """Run `collectstatic`, unless the files are those of the last run. Processes that start together take turns, since
-    they would remove each other's files."""
-    # By content, not by time: images of containers round the times of files, or drop them.
+    """Run `collectstatic`, unless the files are the same as at the last run. Processes that start together do it one
+    after the other, since they would remove each other's files."""
+    # Compares contents, not times: container images round the times of files, or drop them.
     fingerprint = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list([]):

@@ -1,4 +1,4 @@
-"""What `up` prints while it starts: a line for each step, then what went wrong or where the hub is."""
+"""The lines that `up` prints while it starts, one for each step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Steps:
-    """`write` puts text on the terminal as it is."""
+    """Prints steps by `write`, a function that puts text on the terminal unchanged."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -18,7 +18,7 @@ class Steps:
 
     @contextlib.contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Print what is done now, and on the same line that it is done, unless the block raises."""
+        """Print `text` before the block, and `done` on the same line after it, unless the block raises."""
         self._write(f"  {text} … ")
         self._open = True
         try:
@@ -30,12 +30,12 @@ class Steps:
         self._open = False
 
     def interrupt(self) -> None:
-        """End an unfinished line, before something else is printed."""
+        """End an unfinished line. To be called before anything else is printed."""
         if self._open:
             self._write("\n")
             self._open = False
 
 
 def runner() -> str:
-    """How commands are run here, as a person would type it."""
+    """The beginning of a command line by which a person runs `manage.py` on this machine."""
     return "uv run manage.py" if shutil.which("uv") else f"{Path(sys.executable).name} manage.py"

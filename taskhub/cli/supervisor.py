@@ -1,5 +1,4 @@
-"""Runs web, workers and the embedded Postgres together: restarts a part that dies or hangs, and ends all of them as
-one."""
+"""Runs web, workers and the embedded Postgres: restarts a part that dies or hangs, and ends all of them together."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ STOP_SECONDS = 6.5
 
 @dataclass
 class Part:
-    """One child process. `starts` holds the times of its recent starts, `silent` the id of its process if that gives no
-    sign of life any more."""
+    """A child process that is restarted when it ends. `starts` has the `time.monotonic` of its recent starts, `silent`
+    the id of a process that hangs, and `lacking` the sign of life that is missing."""
 
     name: str
     command: list[str]
@@ -33,24 +32,24 @@ class Part:
     silent: int | None = None
     lacking: str = ""
     logged: int = 0
-    """The position in the log at which its present process began."""
+    """The size of the log file, in bytes, when the present process was started."""
 
     def pid(self) -> int | None:
-        """Its process at this moment."""
+        """The id of the present process; `None` if there is none."""
         process = self.process
         return None if process is None else process.pid
 
     def fell_silent(self, pid: int, lacking: str) -> None:
-        """This process gives no sign of life any more."""
+        """Note that the process `pid` hangs, and which sign of life is `lacking`."""
         self.silent, self.lacking = pid, lacking
 
 
 class Stopped(Exception):
-    """A signal asked for the end while the parts are still starting."""
+    """SIGINT or SIGTERM came while the parts were still starting."""
 
 
 class Supervisor:
-    """Begin with `heed_signals`, and end with `stop`, also when SIGINT or SIGTERM asked for it."""
+    """Runs the parts and the database. Call `heed_signals` first, and `stop` at the end, also after a signal."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.database: Embedded | None = None
@@ -63,47 +62,47 @@ class Supervisor:
         self._waited_for = ""
 
     def heed_signals(self) -> None:
-        """From here on SIGINT and SIGTERM only set `stopping`, which `go_on` and `watch` look at."""
+        """Let SIGINT and SIGTERM only set `stopping`, which `go_on` and `watch` check."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
     def go_on(self) -> None:
-        """To be called between two steps of the start. Raises `Stopped` if it is to end."""
+        """Raise `Stopped` after SIGINT or SIGTERM. To be called between two steps of the start."""
         if self.stopping:
             raise Stopped
 
     def waits(self, why: str) -> None:
-        """To be called while the database's start waits: prints the reason, once, and raises as `go_on` does."""
+        """Print, once, the reason `why` the database's start waits, and raise `Stopped` as `go_on` does."""
         self.go_on()
         if why != self._waited_for:
             self.say(f"waiting for Postgres: {why}")
             self._waited_for = why
 
     def add(self, name: str, vitals: Vitals, *arguments: str) -> None:
-        """Add a part that runs `manage.py ARGUMENTS`; `vitals` tell whether it hangs."""
+        """Add a part that runs `manage.py ARGUMENTS`; `vitals` checks whether it hangs."""
         self.parts.append(Part(name, [sys.executable, sys.argv[0], *arguments], vitals))
 
     def start(self) -> None:
-        """Start every part, and watch whether it hangs."""
+        """Start every part, and a thread for each that checks whether it hangs."""
         for part in self.parts:
             self._start(part)
             watch(part.vitals, part.pid, part.fell_silent)
 
     def watch(self) -> None:
-        """Restart parts that die or hang, until stopped."""
+        """Restart parts that die or hang, until SIGINT or SIGTERM."""
         while not self.stopping:
             self.check()
             time.sleep(0.25)
 
     def changed(self, file: str, everywhere: bool) -> None:
-        """This file has changed, which the web server runs on, or every part if `everywhere`: such parts are restarted
-        at the next check. From any thread."""
+        """Restart, at the next check, the parts that use the changed `file`: all of them if `everywhere`, else the web
+        server. Thread-safe."""
         for part in self.parts:
             if everywhere or part.name == "web":
                 self._changed[part.name] = file
 
     def check(self) -> None:
-        """Restart what has ended, and end what hangs, Postgres included."""
+        """Start a Postgres or a part that has ended, and kill and restart a part that hangs."""
         self._reload()
         if self.log is not None:
             self.log.keep_small()
@@ -113,7 +112,7 @@ class Supervisor:
                 self.database.start(self.waits)
             except Stopped:
                 return
-            except Exception as error:  # noqa: BLE001 - tried again at the next look
+            except Exception as error:  # noqa: BLE001 - tried again at the next check
                 self.say(f"Postgres did not start: {error}")
                 time.sleep(1.0)
         for part in self.parts:
@@ -125,13 +124,13 @@ class Supervisor:
             elif (code := part.process.poll()) is not None:
                 self._again(part, f"ended ({f'signal {-code}' if code < 0 else f'exit code {code}'})")
             elif part.silent == part.process.pid:
-                # The process may be stopped, or hold its interpreter for ever: no other signal would reach it.
+                # SIGKILL, because a stopped process, or one that never releases the GIL, handles no other signal.
                 part.process.kill()
                 part.process.wait()
                 self._again(part, f"hung ({part.lacking}) and was killed")
 
     def _reload(self) -> None:
-        """End parts whose files changed, as `stop` does, and start them anew; earlier deaths no longer count."""
+        """End parts whose files changed, so that `check` starts them again; their earlier deaths do not count."""
         stale = {part.name: self._changed.pop(part.name) for part in self.parts if part.name in self._changed}
         if not stale or self.stopping:
             return
@@ -150,13 +149,13 @@ class Supervisor:
         part.not_before = time.monotonic() + pause
 
     def tell_log(self, since: int) -> None:
-        """Print the end of the log from this byte on, for people who see only the terminal."""
+        """Print the last lines of the log after byte `since`, for people who see only the terminal."""
         if self.log is not None:
             lines = self.log.last_lines(since)
             self.say("\n".join([f"the end of {self.log.path}:", *(f"  {line}" for line in lines or ["nothing"])]))
 
     def stop(self) -> None:
-        """End every part within the grace period, then the database."""
+        """End every part within `STOP_SECONDS`, then the database."""
         self.stopping = True
         _end([part.process for part in self.parts if part.process is not None])
         if self.database is not None:
@@ -165,7 +164,7 @@ class Supervisor:
     def _start(self, part: Part) -> None:
         part.starts.append(time.monotonic())
         environment = {**os.environ, "TASKHUB_SUPERVISOR": str(os.getpid())}
-        # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the parts in order.
+        # In a session of its own, so that Ctrl-C reaches only the supervisor, which then stops the parts in order.
         log = None if self.log is None else self.log.stream
         part.logged = 0 if self.log is None else self.log.size()
         part.process = subprocess.Popen(  # noqa: S603 - our own command
@@ -177,7 +176,7 @@ class Supervisor:
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End all of these processes, killing those that take longer than the grace period."""
+    """End all of these processes, and kill those that take longer than `STOP_SECONDS`."""
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
         process.terminate()

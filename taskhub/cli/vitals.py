@@ -1,7 +1,7 @@
-"""Whether a part of `up` works: a process that hangs has not ended, so waiting for its end does not show it.
+"""Checks whether a part of `up` hangs, which cannot be seen from its process: that has not ended.
 
-Looks are counted here, not time: looks without a sign of life where there could have been one. So a machine that slept,
-or a database that was away, does not count as silence.
+A part hangs after a number of checks in a row at which a sign of life was possible but missing. Checks are counted, not
+time, so that a machine that slept, or a database that was away, does not count against the part.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from taskhub.store.call import explained
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks ("looks") of a part."""
 SILENT_LOOKS: Final = 6
-"""Looks in a row at which a worker's heartbeat, which comes every 5 s, had not moved."""
+"""The number of looks in a row without a new heartbeat, which comes every 5 s, after which a worker hangs."""
 STARTING_LOOKS: Final = 60
-"""Looks without any sign since the process started: about 5 minutes, enough for the slowest machine."""
+"""The number of looks in a row without a sign of life after which a process hangs that has never given one: about 5
+minutes, enough for the slowest machine to start it."""
 PROBE_SECONDS = 5.0
-"""How long a web process may take to answer `/healthz`, which waits for nothing."""
+"""The longest that a web process may take to answer `/healthz`, which needs no database."""
 FAILED_PROBES: Final = 3
-"""Failed probes in a row."""
+"""The number of failed probes in a row after which a web process hangs."""
 
 
 class Sign(Enum):
-    """Whether a part gave a sign of life at a look."""
+    """The result of a look: whether the part gave a sign of life."""
 
     LIFE = "it does something"
     NONE = "nothing, where there could have been a sign"
@@ -43,8 +44,8 @@ class Sign(Enum):
 
 
 class Silence:
-    """Counts the looks at one process without a sign of life. Before the first sign `STARTING_LOOKS` are allowed: a
-    process needs time to start, but one that hangs in its start must be ended."""
+    """Counts the looks in a row at one process without a sign of life. `most` of them mean that it hangs; before the
+    first sign `STARTING_LOOKS`, because a process needs time to start."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -53,18 +54,18 @@ class Silence:
 
     @property
     def heard(self) -> bool:
-        """Whether there was ever a sign."""
+        """Whether there was ever a sign of life."""
         return self._heard
 
     def add(self, sign: Sign) -> bool:
-        """Add a look. Returns whether the process counts as hanging."""
+        """Count a look with this result. Returns whether the process hangs."""
         self._heard = self._heard or sign is Sign.LIFE
         self._missed = self._missed + 1 if sign is Sign.NONE else 0
         return self._missed >= (self._most if self._heard else STARTING_LOOKS)
 
 
 class Beats:
-    """The heartbeat of a worker on this machine."""
+    """Looks at the heartbeat, in the database, of a worker on this machine."""
 
     most = SILENT_LOOKS
     lacking = f"no heartbeat for {SILENT_LOOKS * LOOK_SECONDS:.0f} s"
@@ -74,19 +75,19 @@ class Beats:
         self._throttle = Throttle(60.0)
 
     def look(self, pid: int) -> Sign:
-        """Whether the heartbeat moved since the last look. After an error all counting begins anew: the worker has to
-        get back to the database as well."""
+        """Whether there is a new heartbeat since the last look. After a database error, earlier heartbeats are
+        forgotten, because the worker has to reconnect as well."""
         try:
             beat = heartbeat_of(f"{socket.gethostname()}:{pid}")
-        except Exception as error:  # noqa: BLE001 - no error here says anything about the worker
+        except Exception as error:  # noqa: BLE001 - an error here says nothing about the worker
             if not isinstance(explained(error), Unavailable) and self._throttle():
                 logger.warning("nobody can tell whether the workers do something: %s", error)
             self._last.clear()
             return Sign.UNKNOWN
         before = self._last.get(pid)
         if beat is None:
-            return Sign.NONE if before is None else Sign.UNKNOWN  # the worker has not begun to beat, or is ending
-        if before is None:  # perhaps that of an earlier process with this number
+            return Sign.NONE if before is None else Sign.UNKNOWN  # the worker has sent no heartbeat yet, or is ending
+        if before is None:  # perhaps the heartbeat of an earlier process with this id
             self._last[pid] = beat
             return Sign.NONE
         self._last[pid] = beat
@@ -94,7 +95,7 @@ class Beats:
 
 
 class Answers:
-    """The answers of the web process at `host` and `port`, which accepts the `Host` header `known_as`."""
+    """Looks at `/healthz` of the web process at `host` and `port`, which accepts the `Host` header `known_as`."""
 
     most = FAILED_PROBES
     lacking = f"no answer from /healthz, {FAILED_PROBES} times"
@@ -103,8 +104,8 @@ class Answers:
         self._host, self._port, self._known_as = host, port, known_as
 
     def look(self, pid: int) -> Sign:
-        """Whether `/healthz` answers."""
-        # No urllib: it would ask a proxy of the environment.
+        """Whether `/healthz` answers 200 within `PROBE_SECONDS`."""
+        # Not urllib, which would use a proxy that the environment names.
         asking = http.client.HTTPConnection(self._host.strip("[]"), self._port, timeout=PROBE_SECONDS)
         try:
             asking.request("GET", "/healthz", headers={"Host": self._known_as, "Connection": "close"})
@@ -119,8 +120,8 @@ Vitals = Beats | Answers
 
 
 def watch(vitals: Vitals, pid_of: Callable[[], int | None], silent: Callable[[int, str], None]) -> None:
-    """Look at a part for ever, in a thread of its own. `silent` is called with the process that gives no sign of life
-    and with what is lacking, at every look until another process is there."""
+    """Start a thread that looks at a part for ever. If its process hangs, `silent` is called with the process's id and
+    the missing sign of life, at every look until there is another process."""
 
     def look() -> None:
         pause = threading.Event()

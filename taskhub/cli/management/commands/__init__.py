@@ -1,1 +1,1 @@
-"""A module for each command of `manage.py`, but for `worker`, which is in the worker's room."""
+"""A module for each command of `manage.py`, except `worker`, which is in `taskhub/worker`."""

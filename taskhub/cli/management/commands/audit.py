@@ -35,7 +35,7 @@ from taskhub.domain.audit.verify import (
 T = TypeVar("T")
 REPORT_SECONDS = 1.0
 LONG_SECONDS = 5.0
-"""A verification that takes longer is announced before it begins."""
+"""A verification that is estimated to take longer is announced before it begins."""
 
 NOT_READ = 2
 NOT_ALL_READ = 3
@@ -44,9 +44,9 @@ ACTOR = Actor(name="manage.py", door=Door.CLI)
 
 
 class Command(BaseCommand):
-    """Exit 0 when every event fits its seal, or everything due is archived; 1 with the first bad event, or the reason;
-    2 when the database is away or full, so that the log could not be verified; 3 when no fault was found, but not
-    everything was read although no part was asked for."""
+    """Exit codes: 0 if every event that was read fits its seal, or everything due is archived; 1 with the first bad
+    event, or the reason of an error; 2 if the log could not be verified, because the database is away or full; 3 if no
+    fault was found, but not everything was read and `--since-mark` was not given."""
 
     help = "Compare the audit log with its seals, or write its oldest part to a file that proves itself."
     requires_system_checks: list[str] = []
@@ -125,7 +125,7 @@ class Command(BaseCommand):
             self.stdout.write(f"No part of the log ended before {before:%Y-%m-%d}.")
 
     def _verify_archives(self, paths: Sequence[Path]) -> None:
-        """Verify each archive by itself, and that each continues the one before."""
+        """Verify each archive, and that each one continues the one before it. Needs no database."""
         key = signing_key().public_key()
         found = []
         for path in paths:
@@ -156,7 +156,7 @@ class Command(BaseCommand):
         self.stdout.write(_moved(verdict, moved))
 
     def _verify_log(self, *, full: bool, since_mark: bool) -> None:
-        """Seal what is new, then verify all, or what was asked for."""
+        """Seal new events, then verify the log: all of it, or only what was sealed since the last mark."""
         with need_database(failed=NOT_READ):
             found = seal_state()
             while seal_events():
@@ -181,7 +181,7 @@ class Command(BaseCommand):
             sys.exit(NOT_ALL_READ)
 
     def _watched(self, work: Callable[[Report], T]) -> T:
-        """Run `work`; where somebody sits at a terminal, with its progress in one line that is overwritten."""
+        """Run `work` and return its result. On a terminal, show its progress in one line, which is overwritten."""
         if not self.stderr.isatty():
             return work(lambda events, seals, part: None)
         begun = told = time.monotonic()

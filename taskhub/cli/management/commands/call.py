@@ -26,20 +26,20 @@ from taskhub.core.names import PROGRESS
 from taskhub.core.words import WORDS
 
 WAITING = tuple(WORDS[code].partition(",")[0].partition(" by ")[0] for code in ("waiting_approval", "waiting_operator"))
-"""How the hub's status messages begin while a task waits for people."""
+"""The beginnings of the hub's status messages for tasks that wait for people."""
 EXIT = {"completed": 0, "failed": 2, "cancelled": 3}
 
 
 SILENT_SECONDS = 3.0
-"""How long an inline call may be silent before the address of the inbox is shown."""
+"""Seconds that a call without a task may be silent before the address of the inbox is shown."""
 AWAY_SECONDS: Final = 60.0
-"""How long a hub that is away is asked again, from its last sign of life on."""
+"""How long a hub that is away is asked again, counted from its last answer."""
 PAUSES: Final = (0.25, 0.5, 1.0, 2.0, 5.0)
-"""Between two tries; the last is repeated."""
+"""Seconds between two tries; the last pause is repeated."""
 
 
 class Display:
-    """What a task is doing: a line for each change, and in a terminal a bar below them."""
+    """Shows the state of a task: a line for each change, and on a terminal a progress bar below them."""
 
     def __init__(self, console: Console, hub: str) -> None:
         self._console = console
@@ -65,7 +65,7 @@ class Display:
         self._bar.stop()
 
     def show(self, task: dict[str, Any]) -> None:
-        """Show the task, as `tasks/get` answered it."""
+        """Show the task, which is a result of `tasks/get`."""
         text = task.get("statusMessage") or task["status"]
         if text.startswith(WAITING):
             text += f"  ->  {self._hub}/inbox/"
@@ -82,17 +82,17 @@ class Display:
 
 
 def _number(value: float) -> str:
-    return f"{value:.12g}"  # plain `g` makes 2.16e+06 of two million
+    return f"{value:.12g}"  # plain `g` would write two million as 2e+06
 
 
 def _say(console: Console, text: str) -> None:
-    """One line, as it is. A tool's control characters stay out of the terminal."""
+    """Print one line without markup. Characters that are not printable, such as a tool's escapes, become blanks."""
     clean = "".join(letter if letter.isprintable() else " " for letter in text)
     console.print(clean, markup=False, soft_wrap=True)
 
 
 class Follower:
-    """Asks the hub again while it is away, once it has answered."""
+    """Sends requests, and repeats them while the hub is away, provided that it has answered before."""
 
     def __init__(self, client: Client, console: Console) -> None:
         self._client = client
@@ -101,8 +101,8 @@ class Follower:
         self.task_id: str | None = None
 
     def ask(self, request: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The result of `request`, which may be called more than once. Raises `CommandError`, saying where to look the
-        task up, when the hub gave no sign of life for `AWAY_SECONDS`."""
+        """The result of `request`, which may be called more than once. Raises `CommandError`, with the address at which
+        to look up the task, if the hub has not answered for `AWAY_SECONDS`."""
         self._asked, tries = True, 0
         while True:
             try:
@@ -124,7 +124,7 @@ class Follower:
                 return found
 
     def cancel(self) -> None:
-        """Cancel the task, after Ctrl-C. Tried once: somebody who presses it wants an end."""
+        """Cancel the task after Ctrl-C. Tried only once, because the user wants the command to end."""
         if self.task_id is None:
             goes_on = f"; if the call has begun, it goes on: {_hub(self._client)}/tasks/" if self._asked else ""
             _say(self._console, f"  stopped{goes_on}")
@@ -137,7 +137,7 @@ class Follower:
         _say(self._console, "  cancel requested; the task's page shows when it has stopped")
 
     def lookup(self) -> str:
-        """Where to look up what became of the call."""
+        """A sentence that says where to look up the outcome of the call."""
         hub = _hub(self._client)
         if self.task_id is None:
             return f"Whether the call has begun, {hub}/tasks/ tells."
@@ -145,18 +145,18 @@ class Follower:
 
 
 def _hub(client: Client) -> str:
-    """The hub's address without its endpoint."""
+    """The hub's address without the path of its MCP endpoint."""
     return client.url.partition("/mcp")[0]
 
 
 class Command(BaseCommand):
-    """Exit 0 finished, 1 the tool reported an error, 2 failed, 3 cancelled."""
+    """Exit codes: 0 finished, 1 the tool reported an error, 2 failed, 3 cancelled."""
 
     help = "Call a tool and watch its task. Values: key=value, key=@file for a file's text, key:=JSON."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What can be said on the command line."""
+        """The arguments of the command."""
         parser.add_argument("tool")
         parser.add_argument("arguments", nargs="*", metavar="key=value")
         parser.add_argument("--token", help="bearer token; default $TASKHUB_TOKEN, then agent-a of the data directory")
@@ -167,7 +167,7 @@ class Command(BaseCommand):
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Call, watch, print, exit."""
+        """Call the tool, watch its task, print the result and exit."""
         known: dict[str, Any] = read_credentials(settings.DATA_DIR)
         token = options["token"] or os.environ.get("TASKHUB_TOKEN") or known.get("tokens", {}).get("agent-a")
         url = endpoint(options["url"] or known.get("url") or settings.PUBLIC_URL or "http://127.0.0.1:8000")
@@ -183,10 +183,10 @@ class Command(BaseCommand):
             except KeyboardInterrupt:
                 follower.cancel()
                 sys.exit(3)
-            except Nobody as error:  # at the first request only: later ones are followed
+            except Nobody as error:  # of the first request only: `Follower` repeats later ones
                 how = f"Is a hub running there? `{runner()} up` starts one; --url names another."
                 raise CommandError(f"{error}. {how}") from None
-            except Away as error:  # Django prints the name of the class
+            except Away as error:  # Django would print the name of the class `Away`
                 raise CommandError(str(error), returncode=error.returncode) from None
         self._print(result)
         sys.exit(1 if result.get("isError") else 0)
@@ -241,12 +241,12 @@ class Command(BaseCommand):
 
 
 def endpoint(url: str) -> str:
-    """The address as it is; with `/mcp` where it names no path."""
+    """The address `url`, with `/mcp` added if it has no path."""
     return url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
 
 
 def parsed_arguments(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """`key=value` words, typed by the tool's schema. Raises `CommandError` for a word that does not fit it."""
+    """The arguments in `words` (`key=value`), with types by the tool's schema. Raises `CommandError` for a bad word."""
     found: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -1,4 +1,4 @@
-"""`manage.py doctor`: is this installation fit?"""
+"""`manage.py doctor`: check this installation."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from taskhub.domain.health.doctor import checks
 
 
 class Command(BaseCommand):
-    """One line per check; exit 1 if any failed."""
+    """Prints one line per check; exit code 1 if any failed."""
 
     help = "Check database, migrations, guards, durability settings, workers and servers."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Nothing but the data directory."""
+        """The data directory."""
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py person list|add|disable|enable|remove|password`: people, where the console is not at hand."""
+"""`manage.py person list|add|disable|enable|remove|password`: manage people without the console."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGES: Final = {
 
 
 class Command(BaseCommand):
-    """Prints a generated password and nothing else; it is shown once."""
+    """`add` and `password` print a generated password and nothing else; it is shown only this once."""
 
     help = "People who may sign in to the console."
     requires_system_checks: list[str] = []
@@ -43,7 +43,7 @@ class Command(BaseCommand):
             verb.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it, and print what came of it."""
+        """Run the subcommand and print its result."""
         with need_database():
             try:
                 for line in self._lines(of_shell(), options):

@@ -1,4 +1,4 @@
-"""`manage.py seed`: the demo's tasks, or a made-up history."""
+"""`manage.py seed`: add the demo's tasks, or a generated history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REPORT_SECONDS = 5.0
 
 
 class Command(BaseCommand):
-    """Without `--tasks` safe to run again: existing tasks stay as they are. With it, each run adds tasks."""
+    """Without `--tasks`, a second run leaves existing demo tasks as they are. With it, each run adds tasks."""
 
     help = (
         "Add the demo server and call its tools, so that every page has something to show. With --tasks, generate a"
@@ -30,12 +30,12 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """How many, and the data directory."""
+        """The number of tasks, and the data directory."""
         parser.add_argument("--tasks", type=_number, metavar="N", help=f"generate N tasks, up to {MOST:,}")
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Add the demo and its tasks, or a made-up history."""
+        """Add the demo server and its tasks, or a generated history."""
         with need_database():
             try:
                 if options["tasks"] is not None:

@@ -17,7 +17,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 
 
 class Command(BaseCommand):
-    """As `up --server`, but starts nothing: workers that run connect to it."""
+    """Adds a server like `up --server`, but starts no process: running workers connect to it."""
 
     help = "Add an MCP server, or change its address or command."
     requires_system_checks: list[str] = []
@@ -42,5 +42,5 @@ class Command(BaseCommand):
             name = server_name(server_id)
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
-        else:  # the same address was connected under another name
+        else:  # the address was connected before, under another name
             self.stdout.write(f"That is connected already, as {name}.")

@@ -21,7 +21,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """`create CLIENT [--scopes …] [--days N]`."""
+        """The subcommand `create CLIENT [--scopes …] [--days N]`."""
         verbs = parser.add_subparsers(dest="verb", required=True)
         create = verbs.add_parser("create", help="create a token; it is shown once")
         create.add_argument("client", help="the client's name; created on first use")

@@ -1,4 +1,4 @@
-"""`manage.py up`: everything on, one command."""
+"""`manage.py up`: run all of TaskHub by one command."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ MOST_WORKERS = 64
 
 
 class Command(BaseCommand):
-    """Database, migrations, first-run data, web and worker; stops all of it cleanly."""
+    """Starts the database, migrates it, adds the data of a first start, and runs web and workers. Stops all cleanly."""
 
     help = "Run TaskHub: an embedded Postgres unless DATABASE_URL is set, the web server and a worker."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """What can be said on the command line."""
+        """The arguments of the command."""
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on (default 8000)")
         parser.add_argument("--data-dir", help="where database, keys and credentials live (default .taskhub)")
@@ -66,7 +66,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Start, say so, watch, stop."""
+        """Start everything, watch it, and stop it at a signal."""
         host, port = options["host"], options["port"]
         if not 1 <= port <= 65_535:
             raise CommandError(f"--port is a number from 1 to 65535, not {port}.")
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             except Stopped:
                 pass
             except Exception:
-                if not supervisor.stopping:  # Ctrl-C also reaches programs that a step of the start runs
+                if not supervisor.stopping:  # Ctrl-C also ends programs that a step runs, so the step fails
                     raise
             finally:
                 supervisor.stop()
@@ -150,7 +150,7 @@ class Command(BaseCommand):
             raise CommandError(f"--server: {error.message}") from None
 
     def _connect(self, specs: list[ServerSpec]) -> None:
-        """Connect all of the servers or none."""
+        """Add all of the servers, or none if one is refused."""
         try:
             with transaction.atomic():
                 for spec in specs:
@@ -171,7 +171,7 @@ class Command(BaseCommand):
     def _data_dir(self) -> Path:
         data_dir: Path = settings.DATA_DIR
         try:
-            # 0711: Postgres may run as another user and must pass through; secrets have 0600 files.
+            # 0711: Postgres may run as another user and must be able to enter; files with secrets have 0600.
             data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
             probe = data_dir / ".writable"
             probe.write_text("")
@@ -209,7 +209,7 @@ class Command(BaseCommand):
 
     def _migrate(self) -> None:
         refuse_newer()
-        # DDL may take its time; requests may not.
+        # Migrations may take longer than the timeout of requests.
         with connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
         with unhurried(connection):
@@ -224,7 +224,8 @@ class Command(BaseCommand):
             connections.close_all()
 
     def _wait_until_ready(self, supervisor: Supervisor, host: str, port: int, workers: int) -> bool:
-        """Whether to go on. What is not ready in time is printed, and may become ready later."""
+        """Wait until web and workers are ready, or print after `READY_SECONDS` that they are not, since they may become
+        ready later. Returns `False` if everything is to be stopped."""
         deadline = time.monotonic() + READY_SECONDS
         base = f"http://{_reachable(host)}:{port}"
         steps = {
@@ -249,7 +250,7 @@ class Command(BaseCommand):
         lines = ["", f"  TaskHub is ready:  {url}", ""]
         if credentials.get(
             "users"
-        ):  # at the first start only: others may see the output of later ones, and people change their passwords
+        ):  # at the first start only: later, others may see the output, and passwords may have changed
             lines.append("  Sign in as")
             for role, user in credentials.get("users", {}).items():
                 lines.append(f"    {role:<9} {user['username']} / {user['password']}")
@@ -284,12 +285,12 @@ def _answers(address: str) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """An address at which this machine reaches a server that listens on `host`."""
+    """A host for URLs at which this machine reaches a server that listens on `host`."""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return "127.0.0.1" if host == "0.0.0.0" else "[::1]"  # noqa: S104
     return f"[{host}]" if ":" in host else host
 
 
 def _own_host() -> str:
-    """A `Host` header that this server accepts."""
+    """A value of the `Host` header that this server accepts."""
     return next((name for name in settings.ALLOWED_HOSTS if "*" not in name and name[0] != "."), "localhost")

@@ -28,17 +28,17 @@ from taskhub.lib.ending import end_within, follow_supervisor, still_going
 logger = logging.getLogger(__name__)
 
 HANDOVER_SECONDS: Final = 0.5
-"""Once this process ends: how long a new connection has to send its request."""
+"""How long, during shutdown, a connection that was just accepted has to send its request."""
 END_SECONDS: Final = 15.0
-"""The longest that the end of a web process takes: open requests get four of it, the lanes the rest."""
+"""The longest that the shutdown of a web process takes: open requests get 4 s of it, the lanes the rest."""
 
 
 class Server(uvicorn.Server):
-    """Ends open streams with their result before connections are drained, and answers every connection that it
-    accepted: a proxy may not send a request again elsewhere, so it would be lost. Logs its start and its end."""
+    """At shutdown, ends open streams first, and answers every connection that the system has accepted: a proxy might
+    not repeat a request at another process, so it would be lost. Logs its start and its end."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called once; afterwards it serves, unless the application did not start."""
+        """Called once, before it serves. Logs the start, if the application started."""
         await super().startup(sockets=sockets)
         if self.started:
             where = f"http://{self.config.host}:{self.config.port}"
@@ -58,14 +58,14 @@ class Server(uvicorn.Server):
         logger.info("web %s stopped", self.name)
 
     async def _stop_listening(self) -> None:
-        """Close the listening sockets once their queues are empty: the system resets connections that still wait in
-        them."""
+        """Accept the connections that still wait in the queues of the listening sockets, then close these: the system
+        would reset connections in the queue."""
         loop = asyncio.get_running_loop()
         listening = [socket.socket(fileno=os.dup(one.fileno())) for server in self.servers for one in server.sockets]
         for server in self.servers:
             for one in server.sockets:
                 loop.remove_reader(one.fileno())
-        for _ in range(2):  # connections that asyncio has accepted get their transports
+        for _ in range(2):  # lets asyncio make transports for connections that it has accepted
             await asyncio.sleep(0)
         for server in self.servers:
             server.close()
@@ -83,19 +83,19 @@ class Server(uvicorn.Server):
         return BoundedHttp(self.config, self.server_state, self.lifespan.state)
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second, in the loop that serves."""
+        """Called by uvicorn ten times a second, in the event loop that serves."""
         if counter % 50 == 0:
             self.on_beat()
         return await super().on_tick(counter)
 
     def stop(self) -> None:
-        """End as on SIGTERM, without the signal."""
+        """Begin the same shutdown as SIGTERM."""
         self.should_exit = True
 
     on_beat: Callable[[], None] = staticmethod(lambda: None)
     """Called every five seconds while it serves."""
     on_shutdown: Callable[[], None] = staticmethod(lambda: None)
-    """Called when the end begins."""
+    """Called when the shutdown begins."""
     owner: Any
     name = f"{socket.gethostname()}:{os.getpid()}"
 
@@ -107,14 +107,14 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The address only; everything else is in the environment."""
+        """The address and the data directory; all other settings are in the environment."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument("--data-dir", help="as for `up`")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        # Lanes wake up with an answer while the loop computes. With the default of 5 ms each would wait that long for
-        # the interpreter (measured: p99 of tasks/get 80 ms; 21 ms with this).
+        # A lane that has its answer may find the event loop computing. With the default of 5 ms it would wait that long
+        # for the GIL (measured: p99 of tasks/get 80 ms; 21 ms with this).
         sys.setswitchinterval(0.0005)
         follow_supervisor()
         raise_open_files()
@@ -123,7 +123,7 @@ class Command(BaseCommand):
         from django.utils.module_loading import import_string
 
         application = import_string(settings.ASGI_APPLICATION)
-        gc.freeze()  # objects made so far stay: the garbage collector need not look at them under load
+        gc.freeze()  # objects made so far live as long as the process: the garbage collector skips them
         server = Server(
             uvicorn.Config(
                 application,
@@ -139,7 +139,7 @@ class Command(BaseCommand):
                 server_header=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=4,
-                proxy_headers=False,  # the guard reads them, counting the proxies it may believe
+                proxy_headers=False,  # `api.guard` reads these headers, counting the trusted proxies
             )
         )
         server.owner = application

@@ -1,7 +1,8 @@
 """The MCP servers behind the hub, through the official SDK.
 
-`pool` keeps connections, `call` makes one call and turns what comes back into plain records, `catalogue` lists and
-watches. What servers send is bounded (`bounds`) and sieved (`sieve`) before the SDK reads it.
+`pool` keeps connections, `call` makes one call and turns the answer into plain records, `catalogue` lists what a server
+offers and watches for changes. Messages of servers are bounded (`bounds`) and sieved (`sieve`) before the SDK reads
+them.
 
-Not here: what is stored of a server (`domain.catalogue`), and who may call it.
+The records of servers in the database are in `domain.catalogue`.
 """

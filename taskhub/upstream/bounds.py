@@ -1,7 +1,6 @@
-"""How much a server behind us may send over HTTP: counted on arrival, before anything is decoded.
+"""Bounds the size of HTTP responses of servers: bytes are counted on arrival, before anything is decoded.
 
-Every request asks for an uncompressed answer. A compressed one is not read all the same: 150 KB of it can be a
-gigabyte.
+Every request asks for an uncompressed response. A compressed one is refused, because 150 KB of it can be a gigabyte.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from typing import Final
 import httpx2
 
 MAX_ANSWER: Final = 16 * 1_048_576
-"""Bytes of an answer in JSON, and of one event in a stream: twice the largest result, for escapes and spacing."""
+"""The most bytes of a JSON response, or of one event in a stream: twice the largest result, for escapes and spaces."""
 
 PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 async def bounded(response: httpx2.Response) -> None:
-    """A hook for each response, before its body is read. Beyond the bounds it raises an error that the SDK reports for
-    the request; any other would end the connection without a message."""
+    """A response hook of httpx2, called before the body is read. Reading a body beyond the bounds then raises an error
+    that the SDK reports for the request; other errors would end the connection without a message."""
     encoding = response.headers.get("content-encoding", "")
     coded = {word.strip().lower() for word in encoding.split(",")} - {"", "identity"}
     assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -36,7 +35,7 @@ class _Bounded(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, *, events: bool, refused: str) -> None:
         self._stream = stream
         self._refused = refused
-        # A stream of events may be as long as its call; httpx2 bounds each of them.
+        # A stream of events is as long as its call; httpx2 bounds each event.
         self._most = None if events else MAX_ANSWER
         self._error = httpx2.SSEError if events else httpx2.StreamError
 

@@ -1,4 +1,4 @@
-"""One tool call at an upstream server, translated into plain records."""
+"""Makes one tool call at a server, and translates the answer into plain records."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 
 MAX_RESULT = 8 * 1_048_576
 MAX_ERROR_MESSAGE = 4_000
-"""Characters."""
+"""The most characters of an error's message."""
 MAX_ERROR_DATA = 65_536
 MAX_CODE = 2**31 - 1
 MAX_OPEN = 16
 MAX_KEY = 256
-"""Characters of the key of a tool's question."""
+"""The most characters of the key of a tool's question."""
 MAX_PAGES = 1_000
 MAX_TRIES = 3
-"""Tries of a call that did not run, because its server had forgotten the session."""
+"""The most tries of a call that the server refuses to run because it no longer knows the session."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
-"""Seconds before each further call of a tool that only asks to be called again."""
+"""Seconds before each further call of a tool that answers with a `requestState` and no question."""
 
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(types.InputResponse)
@@ -57,7 +57,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A JSON-RPC error. `unreached` when the call never got to the server; `problem` says why."""
+    """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
+    `problem` says why."""
 
     error: dict[str, Any]
     unreached: bool = False
@@ -66,7 +67,7 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The tool wants answers and will be called again with them and `state`."""
+    """The tool asked questions. It is to be called again with the answers and `state` (its `requestState`)."""
 
     questions: tuple[NewQuestion, ...]
     state: str | None
@@ -79,7 +80,7 @@ Mirrored = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What a call carries besides the arguments."""
+    """The answers and the `requestState` that a call sends besides the arguments."""
 
     answers: dict[str, Any] | None
     state: str | None
@@ -87,7 +88,7 @@ class _Round:
 
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """The tool wants to be called again with `state`, and asks nothing."""
+    """The tool asks no question, but wants to be called again with `state`."""
 
     state: str
 
@@ -95,17 +96,17 @@ class _Again:
 async def call_tool(
     pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
 ) -> CallOutcome:
-    """Call the tool once; again, after a pause, while it only asks to be called again (B26-60). Never raises for what
-    the server does: any answer or failure becomes an outcome. `say` gets log lines and progress as they come; `ask`
-    answers a request that an older server makes in the middle of the call. `begin` is called when there is a connection
-    for the call, which runs only if it returns `True`."""
+    """Call the tool, and return the outcome. A tool that only asks to be called again is called again after a pause
+    (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. `say` gets log
+    lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
+    called when there is a connection for the call; if it returns `False`, the call is not made."""
     roots = isinstance(claim.client_capabilities.get("roots"), dict)
     bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)), begin=begin, roots=roots)
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
     for pause in PAUSES:
         if not isinstance(outcome, _Again):
             break
-        await asyncio.sleep(pause)  # without a connection: a command may serve others meanwhile
+        await asyncio.sleep(pause)  # no connection is held meanwhile: a command can serve other calls
         outcome = await _round(pool, claim, _Round(None, outcome.state), bound, say)
     if isinstance(outcome, _Again):
         return _broken(f"the tool asked for nothing but another call, {len(PAUSES) + 1} times")
@@ -127,7 +128,7 @@ async def _round(
             finally:
                 refused, unconnected = connection.refused_call, connection.unconnected
     except MCPError as error:
-        # A server that was restarted does not know earlier sessions, and has not run the call.
+        # A server that was restarted knows no earlier session, so it has refused the call without running it.
         if refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         if why := failure(error):
@@ -148,8 +149,8 @@ async def _round(
 async def _answer(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
-    """What the server answers, errors and nonsense included: they are no reason to drop the connection, and with it a
-    command and all its memory. Raises only when the connection cannot be used any more."""
+    """The outcome of one request. Errors and invalid answers become outcomes too, since they are no reason to drop the
+    connection, and with it a command with all its memory. Raises only if the connection cannot be used any more."""
     mirrored = pool.mirrored
     try:
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
@@ -174,7 +175,7 @@ async def _call(
         say(LogLine("progress", message or "", progress=progress, total=total))
 
     assert connection.client is not None
-    # The SDK types both more narrowly than the wire; it validates them when it builds the request.
+    # `Any`, because the SDK's types for both are narrower than the protocol's. It validates the request that it builds.
     answers: Any = given.answers if connection.modern else None
     meta: Any = claim.trace or None
     session = connection.client.session
@@ -189,7 +190,7 @@ async def _call(
     )
 
     async def call() -> dict[str, Any]:
-        # No time limit here: the worker counts the running time, and stops its clock while people answer.
+        # Without a timeout: the worker limits the running time, and does not count the time while people answer.
         return (await session.send_request(request, Verbatim, progress_callback=note)).root
 
     try:
@@ -197,7 +198,7 @@ async def _call(
     except MCPError as error:
         if error.error.code != types.HEADER_MISMATCH:
             raise
-        # The watcher's list is out of date. The call was refused before it ran, so it may be made again.
+        # The watcher's list of tools is out of date. The server refused the call before it ran, so it can be repeated.
         await _learn_headers(connection, mirrored)
         return await call()
 
@@ -222,13 +223,13 @@ async def _finished(
 
 
 async def _misfit_of_output(pool: Pool, connection: Connection, tool: str, body: dict[str, Any]) -> Checked:
-    """What in the result does not fit the tool's output schema. A result that cannot be checked, for whatever reason,
-    is accepted: the tool has run, and may not run twice."""
+    """Check the result against the tool's output schema. A result that cannot be checked is accepted, because the tool
+    has run and must not run twice."""
     known = tool in pool.outputs
     if not known:
         await _learn_outputs(pool, connection, tool)
     checked = await _checked(pool, tool, body)
-    if checked.problem and known:  # the tool may have another schema by now
+    if checked.problem and known:  # the schema may have changed since it was read
         await _learn_outputs(pool, connection, tool)
         checked = await _checked(pool, tool, body)
     return checked
@@ -253,14 +254,14 @@ async def _learn_outputs(pool: Pool, connection: Connection, tool: str) -> None:
     try:
         tools = await list_tools(connection.client.session, declared=True, modern=connection.modern)
     except (MCPError, ValidationError) as error:
-        logger.info("output schemas could not be learnt: %s", reason(error))  # which must not cost the result
+        logger.info("output schemas could not be learnt: %s", reason(error))  # the result is kept all the same
         return
     pool.outputs = {tool: None, **outputs(tools)}
 
 
 async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
-    """List the tools on this connection: the SDK mirrors arguments into headers (B26-26) only for tools that it listed
-    there."""
+    """List the tools on this connection, because the SDK sends arguments in headers (B26-26) only for tools that it has
+    listed on the same connection."""
     assert connection.client is not None
     cursor = None
     try:
@@ -273,12 +274,13 @@ async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
     except (MCPError, ValidationError) as error:
         if gone(error):
             raise
-        logger.info("the headers of tools could not be learnt: %s", reason(error))  # a server that needs them refuses
+        # Not an error of the call: a server that needs the headers refuses it.
+        logger.info("the headers of tools could not be learnt: %s", reason(error))
     connection.learnt = mirrored
 
 
 def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The answers that the SDK accepts. The others are left out, so that the tool asks again (B26-65)."""
+    """The answers that the SDK accepts, by key. Others are left out, so that the tool asks again (B26-65)."""
     if not answers:
         return answers
     found = {}
@@ -299,7 +301,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
         if len(upstream_key) > MAX_KEY or jsonx.has_nul(upstream_key):
             return _broken(f"the tool asked under a key that holds U+0000 or is longer than {MAX_KEY} characters")
         key = _key(upstream_key, claim)
-        while key in keys:  # a key of the tool's may be the digest of another
+        while key in keys:  # a short key of the tool may equal the digest of a long one
             key += "~"
         keys.add(key)
         kind = BY_METHOD[request["method"]]
@@ -323,14 +325,15 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
 
 
 def _key(upstream_key: str, claim: Claim) -> str:
-    """A key that is unique for the task's life (T26-30), although a tool may use the same key twice, or one of ours."""
+    """The question's key, which must be unique in the task (T26-30): the tool's own key, changed if it is long, was
+    used before, or begins like a key of the hub's."""
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
     ours = key.startswith(("approval", "live-"))
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 
 def waiting_message(questions: list[NewQuestion]) -> str:
-    """What is being waited for, in words for callers and operators."""
+    """The status message of a task that waits for answers to these questions."""
     if all(question.audience is Audience.OPERATOR for question in questions):
         return words("waiting_operator")
     if len(questions) == 1:
@@ -339,7 +342,7 @@ def waiting_message(questions: list[NewQuestion]) -> str:
 
 
 def _passed_on(target: Target, error: MCPError) -> Faulted:
-    """The server's own error, bounded in size and code, without text that only the hub and the server may know."""
+    """The server's own error, with bounded size and code, and without the server's secrets."""
     if said := refusal(error):
         return _broken(said.words())
     code, message = error.error.code, target.shown(error.error.message)

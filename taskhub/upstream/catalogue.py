@@ -1,4 +1,4 @@
-"""What a server offers: listed through the SDK, vetted, and handed to the store."""
+"""Lists through the SDK what a server offers, vets it, and watches it for changes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from taskhub.upstream.sieve import UNFIT
 MAX_TOOLS = 1_000
 MAX_SCHEMA_BYTES = 65_536
 MAX_REJECTED_NAME = 94
-"""Characters kept of the name of a rejected tool; with its server's name in front it still fits the column."""
+"""The most characters of the name of a rejected tool: with its server's name in front it still fits the column."""
 
 _NAME = re.compile(r"^[A-Za-z0-9_.-]{1,128}$")
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One listing of a server. `unread` names the lists that it declares and that could not be read, and why."""
+    """The result of listing a server. `unread` has the lists that it declares and that could not be read, each with the
+    reason."""
 
     protocol: str
     info: dict[str, Any]
@@ -48,11 +49,11 @@ class Snapshot:
 
 
 SNAPSHOT_SECONDS = 60.0
-"""The longest that listing all that a server offers may take."""
+"""The longest that one listing of a server may take."""
 
 LOOK_SECONDS = 0.2
 """The least time between two listings: a server may announce changes faster than it can be listed, and a command
-serves nobody else meanwhile."""
+serves no calls while it is listed."""
 
 FIRST_PAUSE = 0.5
 """Seconds before a lost server is tried again; then twice as long each time, up to `LONGEST_PAUSE`."""
@@ -61,10 +62,10 @@ LONGEST_PAUSE = 30.0
 
 
 class Watcher:
-    """Lists what a server offers when it is connected and whenever the server says that something changed,
-    on whichever connection; tells when it is gone; follows resources. A command has one process: it is
-    listed through the connection of the calls, in turn with them. Any other server has a connection for
-    this alone. Runs until cancelled; `on_*` are called in the server's own loop."""
+    """Lists a server when it is connected, and again when it announces a change on any connection; reports
+    when it cannot be reached; follows resources. A command is listed through the connection that calls use,
+    between calls, because it is one process. For any other server the watcher has its own connection. Runs
+    until cancelled; the `on_*` functions are called in the server's event loop."""
 
     def __init__(
         self,
@@ -82,22 +83,22 @@ class Watcher:
         self._on_followed = on_followed
         self._on_updated = on_updated
         self.following: frozenset[str] = frozenset()
-        """The resources whose changes the server has agreed to announce, on the present connection."""
+        """The uris of the resources whose changes the server has agreed to announce on the present connection."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wanted: frozenset[str] = frozenset()
         self._followed: set[str] = set()
-        """Resources that were followed at any time, on this connection or an earlier one."""
+        """The wanted resources that the server has agreed to announce on this connection or an earlier one."""
         self._follower: Follower | None = None
         self._pause = FIRST_PAUSE
 
     def refresh(self) -> None:
-        """List again soon. Safe from any thread."""
+        """List the server again soon. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.changed.set)
 
     def follow(self, uris: frozenset[str]) -> None:
-        """Hear of changes of these resources, and of no others. Calling it again tries again where the server has not
-        agreed. Safe from any thread."""
+        """Follow changes of exactly these resources. A further call tries again those to which the server has not
+        agreed. Thread-safe."""
         if self._loop is None:
             self._wanted = uris
         elif uris != self._wanted or not uris <= self.following:
@@ -111,7 +112,8 @@ class Watcher:
             self._follower.look_again()
 
     async def run(self) -> None:
-        """Connect, list, wait for changes; where that fails, try again after a pause that grows up to 30 s."""
+        """Connect, list, and wait for changes, for ever. After a failure, try again after a pause, which grows up to
+        `LONGEST_PAUSE`."""
         self._loop = asyncio.get_running_loop()
         self._pool.on_lists_changed = self.changed.set
         self._pool.on_updated = self._updated
@@ -130,13 +132,13 @@ class Watcher:
             try:
                 async with asyncio.timeout(self._pause):
                     await self.changed.wait()
-                self._pause = FIRST_PAUSE  # a listing was asked for
+                self._pause = FIRST_PAUSE  # `refresh` asked for a listing
             except TimeoutError:
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     @asynccontextmanager
     async def _own(self) -> AsyncIterator[Connection]:
-        """A connection that no call uses."""
+        """A connection that only the watcher uses."""
         connection = Connection(self._pool.target, ABLE)
         connection.on_lists_changed = self.changed.set
         connection.on_updated = self._updated
@@ -148,7 +150,7 @@ class Watcher:
 
     @asynccontextmanager
     async def _turn(self, own: Connection | None) -> AsyncIterator[Connection]:
-        """The connection to list through, with nobody else using it."""
+        """The connection to list through, which no call uses meanwhile: `own`, or one borrowed from the pool."""
         if own is not None:
             yield own
             return
@@ -156,7 +158,7 @@ class Watcher:
             yield connection
 
     async def _watch(self, own: Connection | None) -> None:
-        """List and follow until the connection ends, or calls go through another."""
+        """List and follow until the connection ends, or the pool lends another one."""
         watched: Connection | None = None
         following: asyncio.Task[None] | None = None
         lost = set(self._followed)
@@ -175,19 +177,19 @@ class Watcher:
                     self._pool.mirrored = mirrored(snapshot)
                 self._pool.outputs = outputs(snapshot.tools)
                 self._on_snapshot(snapshot)
-                self._pause = FIRST_PAUSE  # only now: a server may connect, and end when it is asked for its lists
+                self._pause = FIRST_PAUSE  # not before: a server may accept a connection, and end when it is listed
                 if lost:
-                    # No connection could announce what changed in between.
+                    # There was no connection on which changes could be announced, so any of them may have changed.
                     self._on_updated(frozenset(lost))
                     lost.clear()
                 await asyncio.sleep(LOOK_SECONDS)
-                # A server that cannot announce changes is looked at once a minute.
+                # A server that cannot announce changes is listed once a minute.
                 try:
                     async with asyncio.timeout(60):
                         await self._changed_or_dead(watched)
                 except TimeoutError:
                     pass
-            if not watched.dismissed:  # dismissed: a cancelled call takes its connection along, and nothing is wrong
+            if not watched.dismissed:  # dismissed: closed by this worker, as after a cancelled call
                 self._on_problem("the connection was lost")
         finally:
             self._follower = None
@@ -220,15 +222,15 @@ class Watcher:
             self._on_updated(frozenset(found))
 
     def _missed(self) -> None:
-        """The server stopped announcing for a moment: anything may have changed."""
+        """List again, and report all followed resources as changed: announcements may have been missed."""
         self.changed.set()
         if self._followed:
             self._on_updated(frozenset(self._followed))
 
 
 async def take_snapshot(connection: Connection) -> Snapshot:
-    """Everything the server offers, all pages. A list that fails is noted in `unread`; only the end of the connection
-    raises."""
+    """List everything that the server offers, all pages. A list that fails is noted in `unread`. Raises if the
+    connection ends."""
     client = connection.client
     assert client is not None
     capabilities = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -240,7 +242,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
             try:
                 offers += await list_offers(client.session, kind)
             except (MCPError, ValidationError) as error:
-                # Templates are as old as the protocol, but many servers with resources do not know the method.
+                # Not noted: many servers with resources do not know `resources/templates/list`.
                 if not (kind is OfferKind.TEMPLATE and isinstance(error, MCPError)):
                     unread[kind] = connection.target.reason(error)
     try:
@@ -261,7 +263,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
 
 
 def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """The tools, each with its digest, that want arguments in headers as well (B26-26)."""
+    """The tools that want arguments in headers as well (B26-26), as pairs of name and digest."""
     return frozenset(
         (tool.name, tool.digest)
         for tool in snapshot.tools
@@ -270,12 +272,12 @@ def mirrored(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def outputs(tools: Iterable[Listed]) -> dict[str, Any]:
-    """Their output schemas by name, `None` for a tool without one."""
+    """The tools' output schemas by name, `None` for a tool without one."""
     return {tool.name: tool.definition.get("outputSchema") for tool in tools if not tool.rejected}
 
 
 async def list_tools(session: ClientSession, *, declared: bool, modern: bool) -> tuple[Listed, ...]:
-    """All tools of the server, vetted; none where the server refuses and has not `declared` any."""
+    """All tools of the server, vetted. Empty if the server refuses the list and has not `declared` tools."""
     found: dict[str, Listed] = {}
     read, cursor = 0, None
     while True:
@@ -285,7 +287,7 @@ async def list_tools(session: ClientSession, *, declared: bool, modern: bool) ->
         except MCPError:
             if declared:
                 raise
-            return ()  # a server of prompts or resources only
+            return ()  # the server has prompts or resources only
         fit = [(definition, "") for definition in page["tools"]]
         for definition, unfit in [*fit, *page.get(UNFIT, ())][: MAX_TOOLS - read]:
             _add(found, vetted(definition, modern=modern, unfit=unfit))
@@ -296,7 +298,8 @@ async def list_tools(session: ClientSession, *, declared: bool, modern: bool) ->
 
 
 def _add(found: dict[str, Listed], tool: Listed) -> None:
-    """Add a tool. Of two tools with one name, which a call could not tell apart, the second is rejected."""
+    """Add a tool. If a different tool of the same name was listed before, the second is rejected, because a call could
+    not tell them apart."""
     first = found.setdefault(tool.name, tool)
     if first.digest != tool.digest:
         again = replace(tool, name=_shortened(tool.name, tool.digest), rejected="another tool has this name")
@@ -304,14 +307,14 @@ def _add(found: dict[str, Listed], tool: Listed) -> None:
 
 
 def vetted(definition: Any, *, modern: bool = False, unfit: str = "") -> Listed:
-    """A tool as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has against it. A
-    tool of a `modern` server whose headers cannot be sent is rejected (B26-25); older servers do not use these
-    headers."""
+    """A tool's record for the database. Its `rejected` says why clients never see it; `unfit` is the SDK's reason to
+    reject it. A tool of a `modern` server whose arguments cannot be sent in headers is rejected (B26-25); older servers
+    do not use these headers."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     name = str(definition.get("name", ""))
     hint = _member(definition, "_meta").get(MODE_HINT)
     annotations = _member(definition, "annotations")
-    # `execution.taskSupport` says whether we may call this server with a task, not what we offer.
+    # Not from `execution.taskSupport`, which says whether the hub may call this server with a task of the server's.
     mode = TaskMode(hint) if hint in list(TaskMode) else None
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     rejected = _fault(name, definition) or unfit or (_header_fault(definition) if modern else "")
@@ -332,7 +335,7 @@ def _member(definition: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _shortened(name: str, digest: str) -> str:
-    """A name that fits the column, and that no tool can have."""
+    """The name of a rejected tool: it fits the column, and no valid tool can have it."""
     return f"{name[: MAX_REJECTED_NAME - 18]}… {digest[:16]}"
 
 

@@ -1,8 +1,8 @@
-"""One live connection to an upstream server, through the official SDK's client.
+"""One live connection to a server, through the official SDK's client.
 
-A connection is an actor: the SDK's client must be entered and left in one task, so a task of its
-own holds it open while others call through it. It serves one call at a time, so that a question,
-a log line or a failure can only belong to that call, and one failing call takes no other down.
+The SDK's client must be entered and left in the same asyncio task, so each connection has its own
+task, which holds the client open while other tasks call through it. It serves one call at a time, so
+that a question, a log line or a failure belongs to that call, and cannot affect another.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from taskhub.upstream.unreadable import Waiting
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
 MAX_LOGGER = 100
-"""Characters of a logger's name that are put before its line."""
+"""The most characters of a logger's name that are put in front of its line."""
 
 _GONE = (types.CONNECTION_CLOSED, "Connection closed")
-"""The SDK's own error. Servers use the same code for errors of their own."""
+"""Code and message of the SDK's error for a lost connection. Servers use the same code for errors of their own."""
 
 _STREAM_LOST = "SSE stream "
-"""How the SDK's message begins, with the code of a closed connection, when the stream of an answer ended."""
+"""The beginning of the SDK's message, with the same code, when the stream of a response ended early."""
 
 _STREAM_FAILED = f"{_STREAM_LOST}failed: "
 
@@ -61,32 +61,32 @@ R = TypeVar("R", bound=BaseModel)
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
 Mode = Literal["auto", "legacy"]
-"""`auto` asks a server for its revisions first; `legacy` begins with `initialize`, as before 2026."""
+"""`auto`: first ask a server for its revisions. `legacy`: begin with `initialize`, as in revisions before 2026."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a server is, and how to connect to it."""
+    """The transport of a server, and its address, command or module, with what is needed to connect."""
 
     transport: str
     target: str = field(repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Sent with every request to an HTTP server."""
+    """Headers for every request to an HTTP server."""
     name: str = field(default="", compare=False)
     """The server's name, for the log."""
     unusable: str = ""
-    """Why it must not be connected to, as text for people; empty where it may."""
+    """The reason why the server must not be connected, as text for people; empty if it may be."""
 
     def reason(self, error: BaseException) -> str:
         """The error in one line, without the server's secrets."""
         return self.shown(reason(error))
 
     def secrets(self) -> list[str]:
-        """The secrets in its headers: of an `Authorization`, what follows the scheme."""
+        """The secrets in `headers`: each value, without a scheme such as `Bearer` in front."""
         return [value.partition(" ")[2] or value for _, value in self.headers]
 
     def shown(self, text: str) -> str:
-        """`text`, which may quote the server's address or what was sent to it, without secrets."""
+        """`text`, which may quote the server's address or headers, without secrets."""
         for secret in filter(None, self.secrets()):
             text = text.replace(secret, HIDDEN)
         return without_secrets(text, self.transport, self.target)
@@ -94,11 +94,11 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What this connection declares. Elicitation always: people answer it in the console. Sampling and roots only when
-    the caller declared them, so that a tool which needs the caller's model learns that there is none."""
+    """The client capabilities that a connection declares to the server. Elicitation always, because people answer it in
+    the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no model."""
 
     sampling: frozenset[str] | None = None
-    """Which of its parts, `tools` and `context`; `None` when the caller has no model."""
+    """The declared parts of sampling, of `tools` and `context`; `None` if sampling is not declared."""
     roots: bool = False
 
     @classmethod
@@ -111,22 +111,22 @@ class Profile:
 
 @dataclass(slots=True)
 class Bound:
-    """The one call that a connection serves at the moment."""
+    """The call that a connection serves at the moment, with functions for the messages that belong to it."""
 
     ask: Ask
     say: Say
     begin: Callable[[], bool] = lambda: True
-    """Called when the call has its connection. Returns whether it is still wanted."""
+    """Called when there is a connection for the call. Returns whether the call is still wanted."""
     roots: bool = False
-    """Whether its caller has roots. Where it has none they are refused, since people could only guess them."""
+    """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
 
 
 class _Ended(Unavailable):
-    """A command ended before it was connected."""
+    """The process of a command ended before the connection was made."""
 
 
 class Connection:
-    """Open with `start`, end with `stop`. `client` is usable in between."""
+    """A connection to a server. Open it with `start`, and end it with `stop`; `client` is usable in between."""
 
     def __init__(self, target: Target, profile: Profile) -> None:
         self.target = target
@@ -140,24 +140,24 @@ class Connection:
         self.forgotten = False
         """Whether the server no longer knows the session."""
         self.refused_call = False
-        """Whether the server refused a call for that reason, so that the call never ran."""
+        """Whether the server refused a call because it no longer knows the session, so that the call never ran."""
         self.unconnected = ""
-        """Why its last message could not be sent, over HTTP: nothing listened there."""
+        """Why the last HTTP request could not be sent: no connection could be made. Empty if it was sent."""
         self.dismissed = False
-        """Whether it was ended by us. A connection that is neither alive nor dismissed was lost."""
+        """Whether `stop` ended the connection. One that is neither alive nor dismissed was lost."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
-        """The tools whose mirrored arguments its client knows (`Pool.mirrored`)."""
+        """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Connect and negotiate. Raises `Unavailable` with the reason in words."""
+        """Connect and negotiate. Raises `Unavailable` with the reason as text for people."""
         if self.target.unusable:
             raise Unavailable(self.target.unusable)
         try:
             await self._open("auto")
         except _Ended:
-            # Servers on early SDKs end at any request before `initialize`, such as the one for their revisions. A
-            # command that ended for another reason will end again.
+            # Servers with an early SDK exit at any request before `initialize`, such as that for their revisions, so
+            # the second try begins with `initialize`. A command that ended for another reason ends again.
             self._stop = asyncio.Event()
             await self._open("legacy")
 
@@ -171,12 +171,12 @@ class Connection:
             await self._break_off(self._task)
             raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
         except asyncio.CancelledError:
-            # Nothing else refers to it yet, so a command would be left running.
+            # No pool knows the connection yet, so nobody else would end the command.
             await self._break_off(self._task)
             raise
 
     async def stop(self) -> None:
-        """Close; never raises."""
+        """Close the connection. Never raises."""
         self.dismissed = self.dismissed or self.alive
         self._stop.set()
         if self._task is not None:
@@ -185,13 +185,13 @@ class Connection:
                 await self._break_off(self._task)
 
     async def _break_off(self, task: asyncio.Task[None]) -> None:
-        """Cancel the task and wait for its end: the SDK may have to kill the command, which takes a moment."""
+        """Cancel the task and wait for its end, because the SDK may take a moment to kill a command."""
         task.cancel()
         await asyncio.wait({task}, timeout=CLOSE_SECONDS)
 
     @property
     def alive(self) -> bool:
-        """Whether calls can go through."""
+        """Whether calls can be made through the connection."""
         return self.client is not None and not self._stop.is_set() and not self.forgotten
 
     @property
@@ -239,21 +239,21 @@ class Connection:
     async def _sample(
         self, context: Any, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResultWithTools | types.ErrorData:
-        # Its content may be a list; this shape of the SDK also accepts what the other one does.
+        # The SDK's `...WithTools` accepts a list as content, and all that `CreateMessageResult` accepts.
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         if self.bound is None:
-            # Many servers ask as soon as they are connected. No call runs, so there are none; an error would make each
-            # such server log a line at every start.
+            # Many servers ask for roots as soon as they are connected. No call runs then, so there are none. With an
+            # error instead, each such server would log a line at every start.
             return types.ListRootsResult(roots=[])
         if not self.bound.roots:
             return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 
     async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
-        """Handle a request that an older server makes in the middle of a call: people or the client answer it while the
-        call waits."""
+        """Answer a request that an older server makes during a call: people or the client answer it while the call
+        waits."""
         if self.bound is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -273,15 +273,15 @@ class Connection:
     def _server(self) -> Any:
         if self.target.transport == "python":
             return _imported(self.target.target)
-        # Whichever side ends first: the connection of a command that died is of no use.
+        # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
         return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare)
 
     def _cannot_send(self, problem: str) -> None:
         self.unconnected = problem
 
     def _declare(self, message: Any) -> None:
-        """Take roots out of a request's capabilities where this call's caller has none: a connection that serves all
-        callers declares roots. Older servers were told once, for all calls."""
+        """Remove roots from the capabilities in a request if the caller of the call has none, because a connection that
+        serves all callers declares roots. Older servers get the capabilities once, at `initialize`, for all calls."""
         if self.bound is None or self.bound.roots or not isinstance(message, types.JSONRPCRequest):
             return
         params = message.params or {}
@@ -292,8 +292,8 @@ class Connection:
             message.params = {**params, "_meta": {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}}
 
     def _forget(self, refused: str) -> None:
-        """The server no longer knows the session (B25-06: a new one is wanted), and has refused a message of the method
-        `refused` for that. Calls that run may still end."""
+        """Note that the server no longer knows the session (B25-06: a new one is needed), and that it refused a message
+        of the method `refused` for that reason. Running calls may still get their answers."""
         self.forgotten = True
         self.refused_call = self.refused_call or refused == "tools/call"
 
@@ -303,7 +303,7 @@ def _sampling(profile: Profile) -> types.SamplingCapability:
 
 
 def _said(logger: str | None, data: Any) -> str:
-    """A log line with its logger in front: text as it is, anything else as JSON."""
+    """A log line with the logger's name in front; data that is not text is written as JSON."""
     text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
     return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
 
@@ -333,12 +333,12 @@ async def _transport(
                     command=command,
                     args=arguments,
                     env=environment,
-                    # One byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
+                    # With "strict", one byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
                     encoding_error_handler="replace",
                 )
                 opening = stdio_client(given, stack.enter_context(logged(target.name or command, target.shown)))
             case "http":
-                # A tool may be silent for as long as it may run, which the worker counts.
+                # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(
                     transport=_Sending(on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
@@ -355,7 +355,8 @@ async def _transport(
 
 
 class _Sending(httpx2.AsyncHTTPTransport):
-    """Reports messages that were never sent, of which the SDK only says that the connection is closed."""
+    """An HTTP transport that reports a POST for which no connection could be made: the SDK's error only says that the
+    connection is closed."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         super().__init__()
@@ -371,22 +372,22 @@ class _Sending(httpx2.AsyncHTTPTransport):
 
 
 def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Calls `tell` when the server no longer knows the session: with the method of the message that it refused for that
-    reason, or an empty text where it may have handled the message all the same.
+    """A response hook that calls `tell` if the server no longer knows the session: with the method of the message that
+    the server refused for that reason, or an empty string if it may have handled the message.
 
-    The status should be 404 (B25-06); some servers send 400. A body with the id of the request is an answer to it,
-    though some servers send even that for an unknown session.
+    The status should be 404 (B25-06), but some servers send 400. A body with the id of the request is an answer to the
+    request, but some servers send that for an unknown session too.
     """
 
     async def look(response: httpx2.Response) -> None:
         request, status = response.request, response.status_code
-        # A server without a stream of its own may say 404 to GET.
+        # Not for GET: a server that offers no stream of its own may answer it with 404.
         if status not in (400, 404) or request.method != "POST" or "mcp-session-id" not in request.headers:
             return
         asked = _object(request.content)
         try:
             told = _object(await response.aread())
-        except httpx2.StreamError:  # beyond the bounds: the SDK will not read it either
+        except httpx2.StreamError:  # larger than the bounds, so the SDK does not read it either
             told = {}
         answered = asked.get("id") is not None and told.get("id") == asked["id"]
         if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
@@ -411,7 +412,7 @@ def _code(message: dict[str, Any]) -> Any:
 
 
 class _Stream:
-    """A stream of the SDK whose messages are watched."""
+    """A wrapper of one of the SDK's streams, for classes that watch its messages."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting) -> None:
         self._stream = stream
@@ -430,8 +431,8 @@ class _Stream:
 
 
 class _Read(_Stream):
-    """Incoming messages, sieved, with errors in place of replies that cannot be read. Calls `on_end` when its reader
-    leaves it, for whatever reason."""
+    """The stream of incoming messages: lists are sieved, and errors replace replies that cannot be read. Calls `on_end`
+    when the SDK leaves the stream."""
 
     def __init__(
         self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: HttpRefusals
@@ -459,7 +460,7 @@ class _Read(_Stream):
 
 
 class _Written(_Stream):
-    """Outgoing messages, after `declare` has adapted them to the caller."""
+    """The stream of outgoing messages, which `declare` adapts to the caller first."""
 
     def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, declare: Callable[[Any], None]) -> None:
         super().__init__(stream, sieve, waiting)
@@ -473,8 +474,7 @@ class _Written(_Stream):
 
 
 def gone(error: BaseException) -> bool:
-    """Whether the error says that the connection is gone. After any other error of a request the connection is as good
-    as before."""
+    """Whether the error means that the connection is lost. After any other error of a request it can still be used."""
     if not isinstance(error, MCPError):
         return False
     if refused := refusal(error):
@@ -484,25 +484,25 @@ def gone(error: BaseException) -> bool:
 
 
 def lost(error: MCPError) -> bool:
-    """Whether it says that the connection ended during the request, so that the outcome is unknown."""
+    """Whether the error means that the connection ended during the request, so that the outcome is unknown."""
     return error.error.code == types.CONNECTION_CLOSED and gone(error) and not failure(error)
 
 
 def failure(error: MCPError) -> str:
-    """Why the stream of the answer was given up, if it says so; else empty."""
+    """The reason why the SDK gave up the stream of the response, if the error has one; else an empty string."""
     message = error.error.message
     return message.removeprefix(_STREAM_FAILED) if gone(error) and message.startswith(_STREAM_FAILED) else ""
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The error that exception groups, however many, are about."""
+    """The first error inside nested exception groups; any other error itself."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
 
 
 def reason(error: BaseException) -> str:
-    """The error in one line."""
+    """The error as one line of text."""
     error = innermost(error)
     if refused := refusal(error):
         return refused.words()

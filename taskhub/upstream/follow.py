@@ -1,6 +1,6 @@
-"""Hears what a server announces on one connection: changed lists, and changes of followed resources. At a server of
-2026 it opens a stream for that; at an older one it subscribes to each resource. The announcements themselves arrive
-through the connection (`on_lists_changed`, `on_updated`)."""
+"""Makes a server announce changes on one connection: of its lists, and of followed resources. A server of 2026 does so
+on a stream, which this module keeps open; at an older one it subscribes to each resource. The announcements arrive at
+the connection (`on_lists_changed`, `on_updated`)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from taskhub.upstream.connection import Connection
 logger = logging.getLogger(__name__)
 
 ACK_SECONDS = 10.0
-"""The time within which a server must have agreed to a subscription."""
+"""The time within which a server has to confirm a subscription."""
 
 REOPEN_SECONDS = 1.0
 """Seconds before a stream that the server ended is opened again."""
 
 
 class Follower:
-    """`run` until cancelled. `wanted` returns the resources to follow; `look_again` says that they changed.
-    `on_followed` gets those that the server has agreed to, also when it agrees again."""
+    """Follows resources on one connection while `run` runs. `wanted` returns the uris to follow; call `look_again` when
+    they have changed. `on_followed` gets the uris that the server has agreed to, again after each reconnection;
+    `on_missed` is called when announcements may have been missed."""
 
     def __init__(
         self,
@@ -42,18 +43,19 @@ class Follower:
         self._again = asyncio.Event()
 
     def look_again(self) -> None:
-        """Other resources are wanted."""
+        """Tell that `wanted` returns other resources."""
         self._again.set()
 
     async def run(self) -> None:
-        """Follow for as long as the connection lives."""
+        """Follow until the connection ends."""
         if self._connection.modern:
             await self._listen()
         else:
             await self._subscribe()
 
     async def _listen(self) -> None:
-        """Keep one stream open. The next opens before the last is closed, so no announcement is lost in between."""
+        """Keep one stream open. For other resources, a new stream is opened before the old one is closed, so that no
+        announcement is lost."""
         current: asyncio.Task[None] | None = None
         ended, pause = False, REOPEN_SECONDS
         try:
@@ -74,7 +76,7 @@ class Follower:
                 else:
                     fresh.cancel()
                     if current is None and not ended:
-                        return  # not every server offers the stream; its lists are read once a minute
+                        return  # the server offers no such stream: `Watcher` lists it once a minute
                 if current is not None:
                     await self._until_over(current)
                 if current is None or current.done():
@@ -143,5 +145,5 @@ class Follower:
 
 
 def covering(uri: str, followed: Collection[str]) -> set[str]:
-    """The followed resources that an update of this one is about: itself, and those that contain it."""
+    """The followed uris that a change of `uri` concerns: `uri` itself, and those of which it is a sub-resource."""
     return {one for one in followed if uri == one or uri.startswith(one.rstrip("/") + "/")}

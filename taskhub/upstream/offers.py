@@ -1,4 +1,4 @@
-"""The prompts, resources and templates a server lists: verbatim, vetted, each once."""
+"""Lists the prompts, resources and templates of a server: verbatim, vetted, each once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taskhub.lib import jsonx
 from taskhub.upstream.sieve import UNFIT
 
 MAX_OFFERS = 1_000
-"""Of each kind, for one server."""
+"""The most offers of each kind that one server can have."""
 
 MAX_BYTES = 65_536
 MAX_NAME = 128
@@ -27,7 +27,7 @@ DECLARED_BY: Final = {
     OfferKind.RESOURCE: "resources",
     OfferKind.TEMPLATE: "resources",
 }
-"""The capability with which a server declares the list."""
+"""For each kind, the capability with which a server declares the list."""
 
 _MEMBER: Final = {
     OfferKind.PROMPT: ("prompts", "name"),
@@ -38,12 +38,12 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class Verbatim(RootModel[dict[str, Any]]):
-    """A result as it came. The SDK has checked it against its revision; the SDK's own models would drop unknown
+    """A result as the server sent it. The SDK has validated it for its revision; its own models would drop unknown
     members."""
 
 
 async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOffer]:
-    """All pages of one list, `MAX_OFFERS` at most. Raises `MCPError` or `ValidationError` as the SDK."""
+    """The offers in all pages of one list, at most `MAX_OFFERS`. Raises `MCPError` or `ValidationError`, as the SDK."""
     found: dict[str, ListedOffer] = {}
     cursor = None
     member, name = _MEMBER[kind]
@@ -52,7 +52,7 @@ async def list_offers(session: ClientSession, kind: OfferKind) -> list[ListedOff
         fit = [(definition, "") for definition in page.get(member, ())]
         for definition, unfit in [*fit, *page.get(UNFIT, ())]:
             item = vetted_offer(kind, definition, name, unfit)
-            # A name can be listed once; a second use could not be told from the first.
+            # A second offer of one name is dropped: clients could not tell the two apart.
             found.setdefault(item.key, item)
         cursor = page.get("nextCursor")
         if cursor is None or len(found) >= MAX_OFFERS:
@@ -71,8 +71,8 @@ def _request(kind: OfferKind, cursor: str | None) -> Any:
 
 
 def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -> ListedOffer:
-    """An offer as it will be stored; `rejected` says why clients never see it, `unfit` what the SDK has
-    against it."""
+    """An offer's record for the database. Its `rejected` says why clients never see it; `unfit` is the
+    SDK's reason to reject it."""
     definition = jsonx.repaired(definition) if isinstance(definition, dict) else {}
     digest = hashlib.sha256(jsonx.canonical(definition)).hexdigest()
     key = str(definition.get(name, ""))
@@ -80,14 +80,14 @@ def vetted_offer(kind: OfferKind, definition: Any, name: str, unfit: str = "") -
     if len(key) > MAX_URI or len(key.encode()) > 2 * MAX_URI:
         key = f"{key[:200]}… {digest[:16]}"
     if len(jsonx.encode(definition)) > MAX_BYTES:
-        definition = {name: key}  # nobody will see it, so it need not be stored
+        definition = {name: key}  # rejected, so clients never see it: the whole is not stored
     return ListedOffer(kind=kind, key=key, definition=definition, digest=digest, rejected=fault)
 
 
 def _fault(kind: OfferKind, key: str, definition: dict[str, Any]) -> str:
     limit = MAX_NAME if kind is OfferKind.PROMPT else MAX_URI
     what = "name" if kind is OfferKind.PROMPT else "uri"
-    # In bytes too, because an index holds it.
+    # The bytes are bounded too, because the key is in an index.
     if not key or len(key) > limit or len(key.encode()) > 2 * MAX_URI or not key.isprintable():
         return f"the {what} is not 1 to {limit} printable characters"
     if kind is OfferKind.RESOURCE and _SCHEME.match(key) is None:
@@ -100,7 +100,7 @@ def _fault(kind: OfferKind, key: str, definition: dict[str, Any]) -> str:
 
 
 def depth_of(value: Any) -> int:
-    """How deep arrays and objects are nested, counted up to 64."""
+    """The depth to which arrays and objects are nested; counting stops beyond 64."""
     level, depth = [value], 0
     while level:
         level = [

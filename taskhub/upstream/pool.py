@@ -1,4 +1,4 @@
-"""The connections to one server: borrowed for a call, kept for the next, dropped when broken."""
+"""A pool of the connections to one server: lent for a call, kept for the next, dropped when broken."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
-"""Declared where one connection serves all callers: people answer what a caller cannot. Not the `context` of a
-model, which people could not give; they are not asked for roots either (`Bound.roots`)."""
+"""The capabilities declared on a connection that serves all callers: people answer requests that a caller cannot. Not
+sampling's `context`, which people cannot give; nor are people asked for roots (`Bound.roots`)."""
 
 
 class Pool:
-    """All connections to one server, living in one event loop.
+    """All connections to one server, which live in one event loop.
 
-    An in-process server gets a loop and a thread of its own: code of others that blocks its loop
-    stops only itself, never heartbeats, leases or the tasks of other servers.
+    An in-process server has its own event loop in its own thread: if its code blocks the loop,
+    heartbeats, leases and the tasks of other servers go on.
     """
 
     def __init__(self, name: str, target: Target, *, most: int | None = None) -> None:
-        """`most`: calls at once; what is usual for the transport where it is not given."""
+        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`)."""
         self.name = name
         self.target = target
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
@@ -42,19 +42,20 @@ class Pool:
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
         self._back: Crossing | None = None
-        """For calls into the server's loop, and for their results back to ours."""
+        """`_over` calls into the loop of an in-process server, `_back` brings results to the worker's loop."""
         self._working: set[asyncio.Task[Any]] = set()
-        """Tasks in the server's own loop."""
+        """The asyncio tasks of `run` in the loop of an in-process server."""
         self.closed = False
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
-        """Called for what a server says beside answers; older servers say it only on the connection it is about."""
+        """Called for announcements of the server on any connection, because older servers announce a change only on
+        the connection that it concerns."""
         self.on_connected: Callable[[], None] = lambda: None
-        """Called when a new connection was made."""
+        """Called when a new connection has been made."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
-        """The tools, each with its digest, that want arguments in headers as well."""
+        """The tools that want arguments in headers as well, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
-        """Output schemas by tool: `None` where it has none, missing where that is not known yet."""
+        """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
         self.checker = Checker()
         if target.transport == "python":
             self._own_loop = new_event_loop()
@@ -65,27 +66,27 @@ class Pool:
         while True:
             try:
                 loop.run_forever()
-            except BaseException:  # a task that the server itself has started raised; asyncio ends its loop over it
+            except BaseException:  # raised by a task that the server itself started, such as SystemExit: the loop stops
                 logger.exception("server %s: its code tried to end the process it runs in", self.name)
             else:
                 return
 
     @property
     def single(self) -> bool:
-        """Whether the server has a single connection, which holds all that the server knows."""
+        """Whether the server has only one connection: a command is a process, whose memory lasts as long as this."""
         return self.target.transport == "stdio"
 
     def resize(self, most: int) -> None:
-        """Allow so many calls at once from now on. Those that run already are not counted."""
+        """Change the limit of calls at once. Calls that already run do not count against the new limit."""
         self.most = most
         self._room = asyncio.Semaphore(most)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop of this server's connections. Cancelling the caller cancels the work and waits until
-        it has really stopped; cancelling it once more ends the waiting.
+        """Run `work` in the loop of this server's connections and return its result. Cancelling the caller cancels the
+        work and waits until it has stopped; a second cancellation ends the wait.
 
-        Instead of `run_coroutine_threadsafe` and `wrap_future`, which need a third future with a lock between the two
-        loops, and report "cancelled" before the work has stopped.
+        Not by `run_coroutine_threadsafe` and `wrap_future`: they need a third future with a lock between the two loops,
+        and report "cancelled" before the work has stopped.
         """
         over = self._over
         if over is None:
@@ -122,8 +123,8 @@ class Pool:
 
     @asynccontextmanager
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
-        """A connection for one call. Raises `Unavailable` when the server cannot be reached, and when the code of an
-        in-process server tries to end the process. A connection whose call failed is not used again."""
+        """Lend a connection for one call. Raises `Unavailable` if the server cannot be reached, or if the code of an
+        in-process server tries to end the process. A connection whose block raised is closed."""
         if self.single:
             profile = ABLE
         async with self._room:
@@ -142,7 +143,7 @@ class Pool:
                     self._idle[profile].append(connection)
                 else:
                     await asyncio.shield(connection.stop())
-                if connection.forgotten:  # the others are forgotten too: the server was restarted
+                if connection.forgotten:  # the server was restarted, so it knows none of the other sessions either
                     await asyncio.shield(self._close_idle())
 
     async def _take(self, profile: Profile) -> Connection:
@@ -164,7 +165,7 @@ class Pool:
         self.on_updated(uri)
 
     async def close(self) -> None:
-        """End every idle connection, and the thread once its running calls have ended."""
+        """Close every idle connection, and end the thread of an in-process server once its running calls have ended."""
         self.closed = True
         self.checker.close()
         if self._own_loop is None:
@@ -190,7 +191,7 @@ class Pool:
 
 
 async def give_up(running: asyncio.Future[Any]) -> None:
-    """Stop waiting for work that was given to `Pool.run`."""
+    """End a call of `Pool.run`, without waiting longer for work that does not stop."""
     for _ in range(2):
         running.cancel()
         await asyncio.sleep(0)
@@ -198,7 +199,7 @@ async def give_up(running: asyncio.Future[Any]) -> None:
 
 
 def _is_cancelled() -> bool:
-    """Whether the running task was really cancelled: a tool may raise `CancelledError` as well."""
+    """Whether the current asyncio task was cancelled: code of a tool may raise `CancelledError` by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

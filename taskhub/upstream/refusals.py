@@ -1,7 +1,7 @@
-"""What an HTTP server sent instead of MCP: a status, a challenge, or a page of another type.
+"""Explains HTTP responses that are not MCP: an error status, a challenge, or another content type.
 
-The SDK only says "Server returned an error response". So each response is looked at before the SDK reads it, and what
-was found replaces the SDK's message.
+The SDK only says "Server returned an error response". So a hook reads each response before the SDK, and its findings
+replace the SDK's message.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mcp.shared.message import SessionMessage
 from taskhub.lib.signs import spelled
 
 MAX_FOREIGN: Final = 200
-"""Characters of a challenge, a type or an error that are quoted."""
+"""The most characters of a challenge, a content type or an error that are quoted."""
 
 _HIDDEN: Final = "•••"
 _MOST_NOTED: Final = 100
 _OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """Statuses that are always a refusal by the HTTP server: a JSON-RPC error in the body is only quoted. With any other
-status it is passed on as the MCP server's answer."""
+status, a JSON-RPC error in the body is passed on as the MCP server's answer."""
 
 _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
@@ -45,25 +45,26 @@ _STAND_INS: Final = frozenset(
 )
 _OTHER_TYPE: Final = "Unexpected content type: "
 _OTHER_JSON: Final = re.compile(r"Failed to parse JSON response: \d+ validation error")
-"""The SDK's own message."""
+"""Matches the SDK's message for a body that is JSON, but no JSON-RPC message."""
 
 _TOLD_BY_US: Final = re.compile("Unexpected content type|Error parsing JSON response|Redirect to")
-"""What the SDK logs, with a traceback, at every try; its error says the same, and is logged when it changes."""
+"""Matches messages that the SDK logs with a traceback at every try. They are dropped, because TaskHub logs the error
+itself, once."""
 
 logging.getLogger("mcp.client.streamable_http").addFilter(lambda record: not _TOLD_BY_US.match(str(record.msg)))
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRefusal:
-    """Stands in an error's `data` when the error is no answer of an MCP server."""
+    """A response that is no answer of an MCP server. It is put in the `data` of the `MCPError` for the request."""
 
     status: int
     told: str
     ended: bool = False
-    """Whether the connection is of no further use."""
+    """Whether the connection cannot be used any more."""
 
     def words(self) -> str:
-        """What the server sent, and what to do."""
+        """A description of the response, and advice what to do, as text for people."""
         if self.status < HTTPStatus.BAD_REQUEST:
             advice = _NOT_MCP
         else:
@@ -72,27 +73,27 @@ class HttpRefusal:
 
 
 class HttpRefusals:
-    """The refusals of one connection."""
+    """Notes the refusals of one connection, by the id of the request, and puts them into the SDK's errors."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """`secrets` are left out of quotes: some servers repeat what they refuse."""
+        """`secrets` are removed from quoted text, because some servers repeat the token that they refuse."""
         self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
         self._noted: dict[types.RequestId, HttpRefusal] = {}
 
     async def look(self, response: httpx2.Response) -> None:
-        """A hook for each response."""
+        """A response hook of httpx2, which notes a refusal."""
         if response.request.method != "POST" or not self._tells(response):
             return
         try:
             number = json.loads(response.request.content)["id"]
         except (ValueError, TypeError, KeyError):
-            return  # nothing waits for an answer
+            return  # a notification or a response, to which there is no answer
         if len(self._noted) >= _MOST_NOTED:
             self._noted.clear()
         self._noted[number] = HttpRefusal(response.status_code, self._told(response))
 
     def named(self, item: Any) -> Any:
-        """The message that came, with the refusal in place of the SDK's text if there was one."""
+        """The incoming message `item`; if it is the SDK's error for a refusal, an error that describes the refusal."""
         message = item.message if isinstance(item, SessionMessage) else None
         if not isinstance(message, (types.JSONRPCError, types.JSONRPCResponse)) or message.id is None:
             return item
@@ -140,7 +141,7 @@ class HttpRefusals:
 
 
 def refusal(error: BaseException) -> HttpRefusal | None:
-    """The refusal that the error is about; `None` for any other error."""
+    """The refusal in the `data` of an `MCPError`; `None` for any other error."""
     found = error.error.data if isinstance(error, MCPError) else None
     return found if isinstance(found, HttpRefusal) else None
 

@@ -1,4 +1,4 @@
-"""A read, a prompt or a completion at an upstream server, for a caller who waits."""
+"""Makes a relay at a server: a read, a prompt or a completion, for a caller who waits."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ MAX_STATE: Final = 65_536
 
 
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
-    """Make the request. Never raises for what the server does: any answer or failure becomes an outcome. A relay
-    changes nothing, so it is made once more when the connection turns out to be dead."""
+    """Make the request and return the outcome. Never raises for anything that the server does: every answer or failure
+    becomes an outcome. If the connection is lost, the request is made once more, because a relay changes nothing."""
     profile = Profile.of(claim.capabilities)
     try:
         async with asyncio.timeout(claim.seconds):
@@ -65,7 +65,7 @@ async def _made(target: Target, connection: Connection, claim: RelayClaim) -> Re
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
-        # An ordinary answer: the connection is good, and a command must not end over a bad uri.
+        # The error is an ordinary answer: the connection is kept, so that a command does not end over a bad uri.
         return _refused(target, claim, error)
     except ValidationError as error:
         return _broken(claim, f"sent something that is no result of {claim.method}: {misfit(error)}")
@@ -80,7 +80,7 @@ async def _made(target: Target, connection: Connection, claim: RelayClaim) -> Re
 
 def _request(claim: RelayClaim, *, modern: bool) -> Any:
     params = claim.params
-    # The SDK types them more narrowly than the wire; it validates them when it builds the request.
+    # `Any`, because the SDK's types are narrower than the protocol's. It validates the request that it builds.
     round_: dict[str, Any] = {"_meta": params.get("trace") or None}
     if modern:
         round_ |= {"input_responses": usable(params.get("responses")), "request_state": params.get("state")}

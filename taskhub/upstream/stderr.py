@@ -1,4 +1,4 @@
-"""What a `stdio:` server writes to its standard error goes into our log, line by line."""
+"""Logs the lines that a `stdio:` server writes to its standard error."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from taskhub.lib import logs
 from taskhub.lib.buckets import Buckets
 
 MAX_LINE: Final = 2_000
-"""Bytes of a line that are kept."""
+"""The most bytes of a line that are logged."""
 LINES_PER_SECOND: Final = 20
 LINES_SECONDS: Final = 5.0
-"""Seconds whose lines may be logged at once, at the allowed lines a second; lines beyond that are only counted."""
+"""The largest burst: the lines that `LINES_PER_SECOND` allows in so many seconds. Lines beyond it are only counted."""
 
 logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def logged(server: str, shown: Callable[[str], str] = str) -> Iterator[TextIO]:
-    """A file for the standard error of a process of this server. It is read to its end, whether or not its lines are
-    logged: a full pipe would stop the process. `shown` takes the server's secrets out of a line."""
+    """A file to be used as the standard error of a process of this server. All of it is read, also lines that are not
+    logged, because a full pipe would block the process. `shown` removes the server's secrets from a line."""
     reading, writing = os.pipe()
     threading.Thread(target=_read, args=(server, reading, shown), name=f"stderr-{server}", daemon=True).start()
     with os.fdopen(writing, "w") as file:
@@ -52,7 +52,7 @@ class _Lines:
         *whole, rest = (self._begun + chunk).split(b"\n")
         for line in whole:
             self._say(line)
-        # Text beyond what can be shown is not kept.
+        # The rest of a line that is longer than the limit is not kept.
         self._begun = rest[: MAX_LINE + 1]
 
     def end(self) -> None:

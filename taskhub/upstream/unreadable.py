@@ -1,7 +1,7 @@
-"""A reply that cannot be read must not leave its call waiting until its time is over.
+"""Replaces replies that cannot be read by errors, so that their calls do not wait until they time out.
 
-The SDK drops a line of a command that is no JSON-RPC message, which is right for what sloppy servers print beside their
-answers. Where such a line is a broken answer, the request that it answers gets an error in its place.
+The SDK drops each line of a command that is no JSON-RPC message. That is right for text that servers print between
+their answers. If such a line is a broken answer, the request that it answers gets an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNREADABLE: Final = "The tool's server failed: it answered with a line that is n
 ANOTHERS: Final = "The tool's server failed: it answered a request that nobody made"
 
 _BEGINNING: Final = 128
-"""Characters read of a line that is nested too deep to be parsed: the id comes first."""
+"""The characters that are parsed of a line that is nested too deep: the id is usually at the beginning."""
 
 
 class Waiting:
@@ -27,10 +27,10 @@ class Waiting:
     def __init__(self) -> None:
         self._ids: set[types.RequestId] = set()
         self._newest = -1
-        """The highest id so far. The SDK counts its requests, so every id up to this one was sent at some time."""
+        """The highest id so far. The SDK numbers its requests, so every id up to this one has been used."""
 
     def sent(self, message: Any) -> None:
-        """Note which requests wait for an answer, and which no longer do."""
+        """Note a request that waits for an answer, or a cancellation, after which it does not wait any more."""
         if isinstance(message, types.JSONRPCRequest):
             self._ids.add(message.id)
             if isinstance(message.id, int):
@@ -39,24 +39,25 @@ class Waiting:
             self._ids.discard((message.params or {}).get("requestId", ""))
 
     def received(self, item: SessionMessage | Exception) -> list[SessionMessage]:
-        """The errors that replace what came: none where it is a message, and none for noise."""
+        """The errors that replace the incoming `item`: none for a message that can be read, none for text that is no
+        answer."""
         if not isinstance(item, SessionMessage):
             error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
             return self._instead(self._meant(_read(item)), error)
         message = item.message
         if isinstance(message, types.JSONRPCError) and message.id is None:
-            # In JSON-RPC, the answer to a request that could not be read.
+            # In JSON-RPC, an error without an id answers a request that the server could not read.
             return self._instead(self._ids, message.error)
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)) and message.id is not None:
             if not self._known(message.id):
-                # Whatever request it was meant for, no other answer to that will come.
+                # The server has answered some request with a wrong id, so that one will get no other answer.
                 error = types.ErrorData(code=types.INTERNAL_ERROR, message=ANOTHERS)
                 return self._instead(self._ids, error)
             self._ids -= {message.id}
         return []
 
     def _known(self, number: types.RequestId) -> bool:
-        """Whether a request with this id was sent, perhaps long ago: a late answer to an abandoned one is no error."""
+        """Whether a request with this id was ever sent: a late answer to a cancelled request is no error."""
         return number in self._ids or (str(number).isdecimal() and int(number) <= self._newest)
 
     def _instead(self, meant: set[types.RequestId], error: types.ErrorData) -> list[SessionMessage]:
@@ -65,7 +66,7 @@ class Waiting:
         return [SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=each, error=error)) for each in found]
 
     def _meant(self, found: Any) -> set[types.RequestId]:
-        """The requests that this answers: the one with its id, or without an id every request that waits."""
+        """The requests that the broken answer `found` is for: the one with its id, or all that wait if it has none."""
         if isinstance(found, list):
             return {each for part in found for each in self._meant(part)}
         if not isinstance(found, dict) or "method" in found or not _like_an_answer(found):
@@ -77,17 +78,18 @@ class Waiting:
 
 
 def _like_an_answer(found: dict[str, Any]) -> bool:
-    """Whether it is meant as an answer: a log line may be JSON as well, with an `id` and an `error` of its own."""
+    """Whether the object looks like a JSON-RPC answer: a log line may be JSON too, with an `id` and an `error`."""
     return "jsonrpc" in found or ("id" in found and ("result" in found or isinstance(found.get("error"), dict)))
 
 
 def _read(error: Exception) -> Any:
-    """The content of the line, as far as it can be read."""
+    """The content of the line that the SDK could not read, as far as it can be parsed."""
     if not isinstance(error, ValidationError):
         return None
     problems = error.errors(include_url=False, include_context=False)
     for problem in problems:
-        # Pydantic tries each shape. A message without a method lacks it in the first, whose error shows all of it.
+        # Pydantic tries each kind of message and reports an error for each. The first error, for a missing `method`,
+        # has the whole message as its input.
         if len(problem["loc"]) == 1 or (problem["type"] == "missing" and problem["loc"][1:] == ("method",)):
             return problem["input"]
     line = problems[0]["input"]

@@ -1,5 +1,5 @@
-"""The worker: claims tasks into slots, runs their tools at the servers, keeps leases, stores outcomes.
+"""The worker: claims tasks into slots, runs their tools at the servers, renews leases, stores outcomes.
 
-`engine` is one process of it: its loops, and what each hint wakes. `claiming` fills the slots, `running` has one task
-in hand, `servers` the connections, `jobs` the chores of every hour and night.
+`engine` is one worker process: its chores, and its reaction to each hint. `claiming` fills the slots, `running` runs
+one task, `servers` has the connections, `jobs` the hourly and nightly jobs.
 """

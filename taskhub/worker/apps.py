@@ -1,4 +1,4 @@
-"""Installed so that Django finds `manage.py worker`; it has no models."""
+"""The Django app of the command `manage.py worker`; it has no models."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""What a worker knows of servers that cannot be reached. The truth is in the database (`domain.catalogue.breakers`)."""
+"""A worker's copy of the breakers of servers, which are in the database (`domain.catalogue.breakers`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from taskhub.lib.lanes import Lanes
 
 
 class Breakers:
-    """Knows the servers whose breaker is open, and which of them this worker may probe. For the worker's loop only. Its
-    statements are never part of a claim, and there are none while every server can be reached."""
+    """The servers whose breaker is open, and those of them that this worker may probe. It makes no statements while
+    every server can be reached, and never as part of a claim. Only for the worker's event loop."""
 
     def __init__(self, lanes: Lanes, soon: Callable[[str, Callable[[], Awaitable[object]]], None]) -> None:
         """`soon(what, do)` runs `do` in the background."""
@@ -30,14 +30,14 @@ class Breakers:
         self._soon = soon
         self._turn = asyncio.Lock()
         self._troubled: set[int] = set()
-        """Servers whose last call, of any worker, could not connect: their next sign of life is to be stored."""
+        """Servers to which the last call of any worker could not connect: if one is reached again, that is stored."""
         self._open: dict[int, float] = {}
-        """Those of them whose breaker is open, and when to ask for the next probe."""
+        """Servers whose breaker is open, each with the `time.monotonic` at which to ask for its next probe."""
         self._ours: set[int] = set()
-        """Those of them that this worker is to probe, with the next call it gets."""
+        """Servers whose probe this worker has taken: its next call there is the probe."""
 
     async def refresh(self) -> list[int]:
-        """Read the breakers. Returns the servers whose breaker is open and was not before."""
+        """Read the breakers from the database. Returns the servers whose breaker has opened since the last reading."""
         async with self._turn:  # one at a time, so that an older reading never replaces a newer one
             found = await self._lanes.run(troubled_servers)
             now, before = time.monotonic(), self._open
@@ -51,7 +51,7 @@ class Breakers:
         return [server_id for server_id in self._open if server_id not in before]
 
     async def ask(self) -> None:
-        """Take every probe that is due, unless another worker has it."""
+        """Take every probe that is due and that no other worker has."""
         if self.patience() > 0:
             return
         late = False
@@ -69,40 +69,41 @@ class Breakers:
             await self.refresh()
 
     def patience(self) -> float:
-        """Seconds until the next probe is due."""
+        """Seconds until the next probe is due; infinite if every breaker is closed."""
         return max(0.0, min(self._open.values(), default=math.inf) - time.monotonic())
 
     def rooms(self) -> dict[int, int]:
-        """How many calls the servers whose breaker is open take from this worker."""
+        """For each server whose breaker is open, the calls that this worker may make: 1 if it has the probe, else 0."""
         return {server_id: int(server_id in self._ours) for server_id in self._open}
 
     def begin(self, server_id: int) -> bool:
-        """To be called before a call of this server begins. Returns whether the call is its probe."""
+        """Note that a call of this server begins. Returns whether the call is the server's probe."""
         if server_id in self._ours:
             self._ours.discard(server_id)
             return True
         return False
 
     async def failed(self, server_id: int, problem: str, *, probing: bool) -> bool:
-        """A call could not connect. Returns whether it goes back to the queue, since the breaker was open already."""
+        """Store that a call could not connect. Returns whether the call goes back to the queue, because the breaker was
+        open already."""
         waits = await self._lanes.run(store_failure, server_id, problem, probing=probing)
-        with suppress(Unavailable):  # the failure is counted by now, and must not be counted twice
+        with suppress(Unavailable):  # the failure is stored; if the caller tried again, it would be counted twice
             await self.refresh()
         return waits
 
     def reached(self, server_id: int) -> None:
-        """The server has accepted a connection, or answered."""
+        """Note that the server has accepted a connection, or answered."""
         if server_id in self._troubled:
             self._troubled.discard(server_id)
             self._soon("breakers", lambda: self._lanes.run(store_reached, server_id))
 
     def leave(self, server_id: int) -> None:
-        """The call that was the probe has ended without telling whether the server can be reached."""
+        """Give up this worker's probe: the call ended without showing whether the server can be reached."""
         if server_id in self._open:
             self._soon("breakers", lambda: self._leave(server_id))
 
     async def close(self) -> None:
-        """Leave every probe to other workers."""
+        """Give up every probe that this worker has, so that other workers can take them."""
         with suppress(Unavailable):
             for server_id in self._ours:
                 await self._lanes.run(leave_probe, server_id)

@@ -1,5 +1,5 @@
-"""What a worker does again and again beside its tasks. A chore that fails is logged and tried again. A vital one, which
-the worker cannot be without, ends the worker, unless the database is only away."""
+"""Chores: the work that a worker repeats beside its tasks. An error of a chore is logged, and the chore is tried again.
+An error of a vital chore, which the worker cannot do without, ends the worker, unless the database is only away."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from taskhub.lib.throttle import Throttle
 logger = logging.getLogger(__name__)
 
 FAILED_SECONDS: Final = 60.0
-"""A chore that fails again for the same reason is logged once in this time."""
+"""The least time between two log entries for errors of the same type in one chore."""
 
 Chore = Callable[[], Awaitable[object]]
 
 
 _waiting: dict[str, str] = {}
-"""By chore: why it last failed."""
+"""For each chore that waits for the database, the last error, so that it is logged only when it changes."""
 _failed: dict[tuple[str, type[Exception]], Throttle] = {}
 
 
@@ -31,14 +31,14 @@ class Chores:
     """The chores of one process, each a task of the running loop."""
 
     def __init__(self, on_failure: Callable[[str, Exception], None]) -> None:
-        """`on_failure(what, error)` is called when a vital chore meets an error that no retry can mend."""
+        """`on_failure(what, error)` is called when a vital chore raises an error, unless the database is only away."""
         self._on_failure = on_failure
         self._loops: list[asyncio.Task[None]] = []
         self._aside: set[asyncio.Task[Exception | None]] = set()
 
     def every(self, what: str, seconds: float, do: Chore, *, vital: bool = False) -> None:
-        """Do it this often, the first time after `seconds`. Where it is `vital`, an error that no retry can mend ends
-        the chore, and `on_failure` is called."""
+        """Call `do` every `seconds`, first after `seconds`. If the chore is `vital`, an error ends it, and `on_failure`
+        is called, unless the database is only away."""
 
         async def loop() -> None:
             while True:
@@ -51,7 +51,7 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def forever(self, what: str, do: Chore) -> None:
-        """Run what is not meant to end, and run it again when it has."""
+        """Call `do`, which should not end, and call it again if it does."""
 
         async def loop() -> None:
             while True:
@@ -61,31 +61,31 @@ class Chores:
         self._loops.append(asyncio.create_task(loop()))
 
     def soon(self, what: str, do: Chore) -> None:
-        """Run it once, now, in the background."""
+        """Call `do` once, now, in the background."""
         task = asyncio.create_task(_guarded(what, do))
         self._aside.add(task)
         task.add_done_callback(self._aside.discard)
 
     async def end(self) -> None:
-        """Stop the chores that repeat."""
+        """Stop all repeated chores, and wait for their end."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
 
 
 async def _guarded(what: str, do: Chore) -> Exception | None:
-    """The logged error, if no retry can mend it."""
+    """Call `do`, and log any error. Returns the error, or `None` if the database is only away, or there was none."""
     try:
         await do()
     except asyncio.CancelledError:
         raise
-    except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # two are procrastinate's
-        # When it begins or changes, not each second.
+    except (Unavailable, ConnectorException, psycopg.OperationalError) as error:  # procrastinate raises the last two
+        # Logged when it begins or changes, not at every try.
         if _waiting.get(what) != str(error):
             logger.warning("%s: %s", what, error)
         _waiting[what] = str(error)
     except Exception as error:
-        # The log, which this would flood, has it once in a while; the caller is told each time.
+        # Logged once in a while, so that the log is not flooded, but returned each time.
         again = _failed.setdefault((what, type(error)), Throttle(FAILED_SECONDS))
         if again():
             logger.exception("%s failed", what)

@@ -1,4 +1,4 @@
-"""The slots of a worker: which tasks it claims, which it runs, and their leases."""
+"""The slots of a worker: it claims tasks into free slots, runs them, and renews their leases."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from taskhub.worker.running import Runner, Running
 logger = logging.getLogger(__name__)
 
 WHOLE_SECONDS = 5.0
-"""How often at least a claim looks at the whole queue, not only at tasks queued since the last claim."""
+"""The longest interval between two claims that look at the whole queue. Others only look at tasks queued since the last
+claim."""
 SKIPPED_SECONDS = 0.05
-"""When to look again at a task whose lock was held at the moment of the claim."""
+"""Seconds until the next claim after one that skipped a locked task."""
 NEWS_SECONDS = 0.2
-"""A task that runs longer than this is announced as running."""
+"""The time for which a task has to run before a hint announces that it runs."""
 SHUT_SECONDS = 0.5
-"""When to ask again whether a server that accepted no connection does so now."""
+"""Seconds until the next claim while a server accepts no connection, to see whether it does now."""
 CLAIM_SECONDS = 45.0
-"""A worker ends if one claim takes longer. What it asks of the database has deadlines that are much shorter."""
+"""A worker ends if one claim takes longer: it hangs, because its statements have much shorter deadlines."""
 SHARE = 2
-"""One client gets at most this part of a worker's slots, even while nobody else waits: a running tool cannot be set
-aside for another client, so there must be slots before it comes."""
+"""One client gets at most 1/SHARE of a worker's slots, even while no other client waits: a running tool cannot be
+interrupted for another client, so slots must be free when that client's call comes."""
 
 
 class Slots:
-    """What one worker runs at once. `claim_until_stopped` keeps them full."""
+    """The tasks that one worker runs at once. `claim_until_stopped` fills free slots."""
 
     def __init__(self, size: int, worker: str, runner: Runner, tell: Callable[[int], None]) -> None:
-        """`tell(task id)` announces that a task runs, and returns at once."""
+        """`tell(task_id)` announces by a hint that a task runs, and returns at once."""
         self.size = size
         self.share = max(1, size // SHARE)
         self.worker = worker
@@ -54,42 +55,43 @@ class Slots:
         self._since: datetime | None = None
         self._whole_at = 0.0
         self._more = False
-        """Whether the last claim left tasks that can run once another ends: only then does an ended task wake us."""
+        """Whether the last claim left tasks that can run once another task ends: only then the end of a task wakes the
+        claims."""
         self._held_up = False
-        """The same for tasks queued since whose client has its whole share of slots."""
+        """Whether, since the last claim, tasks were queued whose client has its whole share of slots."""
         self._ended = 0
         self._stopping = False
         self._claiming_since = math.inf
 
     @property
     def hangs(self) -> bool:
-        """Whether a claim was begun long ago and goes on."""
+        """Whether a claim has taken longer than `CLAIM_SECONDS`."""
         return time.monotonic() - self._claiming_since > CLAIM_SECONDS
 
     def stop(self) -> None:
-        """Claim nothing more."""
+        """Claim no more tasks."""
         self._stopping = True
         self.wake()
 
     def wake(self) -> None:
-        """Tell that there may be tasks to claim."""
+        """Claim soon, because there may be tasks to claim."""
         self._awake.set()
 
     def wake_for_all(self) -> None:
-        """Tell that there may be tasks to claim that were passed over by earlier claims."""
+        """Claim soon from the whole queue, because there may be tasks that earlier claims passed over."""
         self._since = None
         self.wake()
 
     def offer(self, context_id: int) -> None:
-        """Tell that a task of this client was queued."""
+        """Claim soon, because a task of this client was queued, unless the client has its share of slots."""
         held = sum(running.claim.context_id == context_id for running in self.running.values())
         if held >= self.share:
-            self._held_up = True  # nothing to claim until one of them ends
+            self._held_up = True  # none can be claimed until a task of this client ends
         else:
             self.wake()
 
     async def claim_until_stopped(self) -> None:
-        """Claim whenever a slot is free and there may be a task for it."""
+        """Until `stop`, claim whenever a slot is free and there may be a task for it."""
         while not self._stopping:
             self._awake.clear()
             free = self.size - len(self.running)
@@ -141,7 +143,7 @@ class Slots:
                 pass
 
     def _scarce(self, free: int) -> dict[int, int]:
-        """The servers that take fewer than `free` more calls of this worker, and how many each takes."""
+        """The servers that take fewer than `free` more calls of this worker, each with the number that it takes."""
         narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._unreachable_servers(), 0)
         rooms = {}
         if narrow:
@@ -151,11 +153,11 @@ class Slots:
         return {server_id: room for server_id, room in rooms.items() if room < free}
 
     def _unreachable_servers(self) -> set[int]:
-        """The servers that accept no connection: a task that has waited there for some time goes on asking for all."""
+        """The servers that accept no connection: a task waits for each in a slot, and more are not claimed."""
         return {running.claim.server_id for running in self.running.values() if running.shut_out}
 
     def _is_prober(self, held: Running) -> bool:
-        """Whether it is the first of the tasks that wait for its server: that one goes on asking."""
+        """Whether `held` is the first of the tasks that wait for its server: only that one goes on waiting."""
         return next(
             (
                 running is held
@@ -184,7 +186,8 @@ class Slots:
                 self.wake()
 
     async def renew(self, pulse: Lanes) -> None:
-        """Renew every lease. A task that is no longer ours is dropped at once: another worker may be running it."""
+        """Renew every lease, through the lane `pulse`. A task whose lease is lost is stopped at once, because another
+        worker may run it; a task whose cancellation was requested is cancelled."""
         held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
         if not held:
             return
@@ -199,14 +202,15 @@ class Slots:
             if running is None or running.claim.epoch != held[task_id]:
                 continue
             if task_id not in kept:
-                # Its outcome may have been stored just now: then there is nothing to stop.
+                # A task that began less than a second ago has probably just ended, so there is nothing to stop.
                 if time.monotonic() - running.started > 1.0:
                     running.lose()
             elif kept[task_id]:
                 running.cancel()
 
     async def drain(self) -> int:
-        """Let running tools go on for 3 seconds, then give their tasks back. Returns how many were given back."""
+        """Let running tools go on for 3 seconds, then stop them and return their tasks to the queue. Returns how many
+        were stopped."""
         work = [running.work for running in self.running.values() if running.work is not None]
         if work:
             await asyncio.wait(work, timeout=3.0)

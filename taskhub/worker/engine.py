@@ -1,7 +1,7 @@
-"""The worker: claims tasks, runs their tools, keeps their leases, stores what came of it.
+"""The worker process: claims tasks, runs their tools, renews their leases, stores their outcomes.
 
-The loop in here never runs code of others: in-process servers have threads of their own
-(`upstream.pool`), and every database call goes through a lane.
+Its event loop never runs code of servers, since in-process servers have threads of their own
+(`upstream.pool`), and makes every database call in a lane.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ TIMINGS_SECONDS = 5.0
 
 
 class Engine:
-    """One per worker process. `run` works until `stop` is called."""
+    """A worker; one per process. `run` works until `stop` is called."""
 
     def __init__(
         self,
@@ -74,11 +74,11 @@ class Engine:
         on_beat: Callable[[], None] = lambda: None,
         on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_beat` is called with each heartbeat, also while the database is away; `on_stop`, perhaps more than once,
-        when the worker begins to end."""
+        """`on_beat` is called at each heartbeat, also while the database is away; `on_stop`, perhaps more than once,
+        when the worker begins to shut down."""
         self.name = f"{socket.gethostname()}:{os.getpid()}"
         self.lanes = Lanes(4, name="worker-lane", after=_drop_broken, at_exit=_close, explain=explained)
-        # Leases and heartbeats have a lane of their own: they must not queue behind results.
+        # Leases and heartbeats have their own lane, so that they do not wait behind results.
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
         self.chores = Chores(self._fail)
         self.breakers = Breakers(self.lanes, self.chores.soon)
@@ -91,23 +91,23 @@ class Engine:
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
-        """Why this release cannot go on with its database; empty while it can."""
+        """The reason why this release cannot work with the database's schema; empty while it can."""
         self.failed = False
-        """Whether it ended because of an error that no retry can mend; the log has it."""
+        """Whether the worker ends because of an unexpected error, which is in the log."""
 
     def stop(self) -> None:
-        """Finish what runs (within the grace period) and end."""
+        """Begin a clean shutdown: running tools get 3 seconds to finish, then their tasks are released."""
         self._on_stop()
         self.slots.stop()
 
     def _fail(self, what: str, error: Exception) -> None:
-        """End as `stop` does: whatever supervises the process starts another, for which things may be mended."""
+        """Log the error and begin a clean shutdown, so that the supervisor starts another worker."""
         logger.critical("the worker ends, since %s met an error that it cannot go on with", what, exc_info=error)
         self.failed = True
         self.stop()
 
     async def run(self) -> None:
-        """Work until stopped. Raises what fails at the start; what fails later ends it with `failed` set."""
+        """Work until stopped. Raises an error of the start; a later error ends it with `failed` set."""
         jobs.on_wake(self.slots.wake)
         self.chores.forever("hints", lambda: listen(self._on_hint, self._on_gap))
         self.chores.every("heartbeat", HEARTBEAT_SECONDS, self._beat, vital=True)
@@ -153,7 +153,7 @@ class Engine:
                 held.cancel()
         match hint:
             case TaskChanged():
-                return  # first, since most hints are of this kind and need nothing
+                return  # first, since most hints are of this kind, for which there is no more to do
             case TaskQueued():
                 self.slots.offer(hint.context_id)
             case TasksWaiting():
@@ -185,9 +185,9 @@ class Engine:
     async def _refresh_servers(self) -> None:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
         for server_id in await self.breakers.refresh():
-            self.servers.look_again(server_id)  # if any worker still reaches it, that closes the breaker for all
+            self.servers.look_again(server_id)  # if this worker reaches it, the breaker is closed for all workers
         self.relays.wake()
-        self.slots.wake_for_all()  # a server that is enabled again may have had queued calls all the while
+        self.slots.wake_for_all()  # calls may have been queued for a server while it was disabled
 
     async def _look_at_schema(self) -> None:
         try:
@@ -211,10 +211,11 @@ class Engine:
         try:
             await self.pulse.run(heartbeat, self.name, slots=self.slots.size, busy=len(self.slots.running))
         finally:
-            self._on_beat()  # also while the database is slow or away: that has deadlines of its own
+            self._on_beat()  # also if the database is slow or away, which does not mean that this worker hangs
 
     async def _seal(self) -> None:
-        # A batch can only end between two transactions; the lane can serve others between two batches.
+        # A batch ends between two transactions, so there may be more events after one that is not full. Each batch is
+        # a call of its own, so that the lane can run other calls in between.
         while await self.lanes.run(seal_events) > seal.BATCH / 2:
             pass
 
@@ -224,8 +225,8 @@ class Engine:
 
 
 async def _run_jobs() -> None:
-    """procrastinate's own worker, for the durable wake-up and the scheduled jobs, one of which may take hours. It ends
-    when the database stays away; then it is started again."""
+    """Run procrastinate's worker, for the wake-up job and the scheduled jobs, one of which may take hours. It ends when
+    the database stays away, and is then started again."""
     async with jobs.app().open_async() as app:
         await app.run_worker_async(queues=[QUEUE], concurrency=3, install_signal_handlers=False)
 

@@ -1,5 +1,5 @@
-"""The jobs of procrastinate: the durable wake-up, and those of each hour and night. The wake-up only says "look": the
-truth is the task row, since a stalled worker can finish the job of another."""
+"""The procrastinate jobs: the durable wake-up of workers, and the hourly and nightly jobs. The wake-up job only makes a
+worker look for tasks. It belongs to no task, because a stalled worker may finish the job of another."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ from taskhub.store.session import begin_async
 logger = logging.getLogger(__name__)
 
 REST: Final = 3.0
-"""A nightly verification rests this many times as long as it read: it uses a quarter of one connection's time."""
+"""The pauses of a nightly verification, as a multiple of the time that it has read, so that it uses a quarter of one
+connection's time."""
 
 _wakers: list[Callable[[], None]] = []
 _stopping = threading.Event()
 
 
 def on_wake(call: Callable[[], None]) -> None:
-    """`call` is called when a wake-up job runs in this process."""
+    """Set the function that is called when a wake-up job runs in this process."""
     _wakers[:] = [call]
     _stopping.clear()
 
@@ -51,14 +52,14 @@ def stop() -> None:
 
 
 def app() -> procrastinate.App:
-    """procrastinate over Django's own database, with its async connector for a worker."""
-    # As Django's connector would make it for a worker, but with our settings.
+    """The procrastinate app for Django's database, with the async connector that a worker needs."""
+    # Django's connector would make the same one for a worker, but without the settings of each session.
     return django_app.with_connector(PsycopgConnector(kwargs=connector_params(), configure=begin_async))
 
 
 @django_app.task(name=WAKE_JOB, queue=QUEUE)
 async def run() -> None:
-    """Wake the worker that runs this; it claims whatever is runnable."""
+    """Make the worker that runs this job claim all tasks that can run."""
     for call in _wakers:
         call()
 
@@ -66,8 +67,8 @@ async def run() -> None:
 @django_app.periodic(cron="7 * * * *")
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
-    """Delete ended tasks past the retention, then sessions and streams that nobody will take up again and browsers'
-    sessions that are over, in batches. The job has failed if one of these did; `doctor` tells."""
+    """Delete, in batches, ended tasks past the retention, idle sessions, streams that cannot be resumed any more, and
+    expired browser sessions. The job fails if one of these four fails; `doctor` reports it."""
     try:
         run_each(
             {
@@ -78,7 +79,7 @@ def purge_old(timestamp: int) -> None:
             }
         )
     finally:
-        connection.close()  # else the connection of procrastinate's thread would stay open
+        connection.close()  # else the connection of this thread, which is procrastinate's, would stay open
 
 
 def _all(batch: Callable[[], int]) -> None:
@@ -89,7 +90,7 @@ def _all(batch: Callable[[], int]) -> None:
 @django_app.periodic(cron="2 * * * *")
 @django_app.task(name="taskhub.event_parts", queue=QUEUE, queueing_lock="event-parts")
 def turn_event_part(timestamp: int) -> None:
-    """Make the parts of the audit log that will be needed, and let a new month begin with its own."""
+    """Make the parts of the audit log that will be needed next; in a new month, begin the part of that month."""
     try:
         turn_part()
     finally:
@@ -97,20 +98,20 @@ def turn_event_part(timestamp: int) -> None:
 
 
 class NotVerified(Exception):
-    """The log differs from its seals, or could not be verified; the message says why. `doctor` and `/metrics` count the
-    chore as failed."""
+    """The audit log differs from its seals, or could not be verified; the message says why. The job then counts as
+    failed for `doctor` and `/metrics`."""
 
 
 class _Stopped(Exception):
-    """The worker is ending."""
+    """Interrupts a job because the worker shuts down."""
 
 
 @django_app.periodic(cron="23 2 * * *")
 @django_app.task(name="taskhub.verify_audit", queue=QUEUE, queueing_lock="verify-audit")
 def verify_log(timestamp: int) -> None:
-    """Read the whole audit log and compare it with its seals, in one worker a night: a few thousand events at a time,
-    with rests, and no transaction from one read to the next. The verdict is on record. A verification that is
-    interrupted begins anew the next night."""
+    """Compare the whole audit log with its seals, every night in one worker: a few thousand events at a time, each in
+    its own transaction, with pauses. The verdict is recorded in the log. A verification that is interrupted starts
+    again the next night."""
     read_since = time.monotonic()
 
     def rest(events: int, seals: int, part: float) -> None:
@@ -120,7 +121,7 @@ def verify_log(timestamp: int) -> None:
         read_since = time.monotonic()
 
     try:
-        while seal_events():  # events not sealed yet, as after a time without workers, are no fault
+        while seal_events():  # events that are not sealed yet, as after a time without workers, are no error
             pass
         verdict = verify_audit(full=True, report=rest)
         record_verdict(verdict, actor=Actor(name="nightly verification", door=Door.WORKER))
@@ -139,7 +140,7 @@ def verify_log(timestamp: int) -> None:
 @django_app.periodic(cron="37 * * * *")
 @django_app.task(name="taskhub.prune_jobs", queue=QUEUE, queueing_lock="prune", pass_context=True)
 async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
-    """Delete procrastinate's own finished rows after a day."""
+    """Delete procrastinate's rows of jobs that finished more than a day ago."""
     assert context.app is not None
     await context.app.job_manager.delete_old_jobs(nb_hours=24, include_failed=True, include_cancelled=True)
 
@@ -147,7 +148,8 @@ async def prune_jobs(context: procrastinate.JobContext, timestamp: int) -> None:
 @django_app.periodic(cron="17 * * * *")
 @django_app.task(name="taskhub.sweep_sign_ins", queue=QUEUE, queueing_lock="sign-ins")
 def sweep_sign_ins(timestamp: int) -> None:
-    """Delete what is left of sign-ins that ended, and programs that nobody ever allowed anything."""
+    """Delete expired OAuth tokens and codes, sign-ins without tokens, and programs that registered themselves and never
+    got a consent."""
     try:
         applications.sweep()
     finally:

@@ -1,5 +1,5 @@
-"""Progress and log lines on their way to the database: a few at once, then at most four writes a
-second per task, so a chatty tool costs no more than a quiet one."""
+"""Writes the progress and log lines of tools to the database: a few writes at once, then at most four
+a second for each task, so that a tool with many lines costs no more than others."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BUFFERED = 500
 
 
 class Notes:
-    """The lines of one task, in order. Beyond 500 waiting lines the oldest progress is dropped first, since the newest
-    replaces it."""
+    """The lines of one task that wait to be written, in order. Beyond `BUFFERED` lines the oldest progress line is
+    dropped, since a newer one replaces it, or the oldest line if there is no progress line."""
 
     def __init__(self, claim: Claim, lanes: Lanes) -> None:
         self._claim = claim
@@ -35,7 +35,7 @@ class Notes:
         self._closed = False
 
     def add(self, line: LogLine) -> None:
-        """Take a line; it is written soon."""
+        """Add a line, which is written soon. Ignored after `flush`."""
         if self._closed:
             return
         if len(self._waiting) >= BUFFERED:
@@ -46,9 +46,9 @@ class Notes:
             self._writer = asyncio.create_task(self._write())
 
     async def flush(self) -> None:
-        """Write everything now and take nothing more. Lines that cannot be stored are dropped: the result that follows
-        is worth more."""
-        # One turn of the loop lets lines that other threads have already handed over arrive.
+        """Write all waiting lines now, and accept no more. Lines that cannot be stored are dropped, so that they do not
+        keep the result from being stored."""
+        # In one turn of the loop, lines arrive that other threads have already handed over.
         await asyncio.sleep(0)
         self._closed = True
         self._tokens = float(BURST)
@@ -72,6 +72,6 @@ class Notes:
                 await self._lanes.run(note, self._claim, lines)
             except TaskHubError as error:
                 logger.warning("task %s: %d lines lost: %s", self._claim.public_id, len(lines), error)
-            except Exception:  # nothing else reports it, and later lines may be stored again
+            except Exception:  # caught and logged here, because later lines may be stored again
                 if _throttle():
                     logger.exception("task %s: %d lines lost, perhaps of others too", self._claim.public_id, len(lines))

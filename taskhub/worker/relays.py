@@ -1,4 +1,4 @@
-"""Relays: reads, prompts and completions for callers who wait, over the same connections as tool calls."""
+"""Makes relays (reads, prompts and completions for callers who wait), over the same connections as tool calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from taskhub.worker.servers import Servers
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 16
-"""Requests to one server under way in this worker. Each server has its own, so a slow one does not delay others."""
+"""The most relays that this worker makes at once to one server. The limit is per server, so that a slow server does not
+delay relays to others."""
 
 LOOK_SECONDS = 5.0
-"""How often at least it looks for requests, in case a hint was lost."""
+"""The longest time between two looks for relays, in case a hint was lost."""
 
 
 class Relays:
-    """`run` until cancelled; `wake` when there may be requests, `drop` when a caller has left."""
+    """Claims and makes relays while `run` runs. Call `wake` if there may be new ones, `drop` when a caller has left."""
 
     def __init__(self, name: str, servers: Servers, lanes: Lanes) -> None:
         self._name = name
@@ -36,18 +37,18 @@ class Relays:
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
         self._at: dict[int, int] = {}
-        """The server of each request that runs."""
+        """The server id of each running relay."""
         self._dropped: set[int] = set()
-        """Running requests whose caller has left."""
+        """The running relays that `drop` has cancelled."""
         self._busy: Counter[int] = Counter()
 
     def wake(self) -> None:
-        """Tell that there may be requests to claim."""
+        """Claim relays soon, because there may be new ones."""
         self._awake.set()
 
     def drop(self, relay_id: int) -> None:
-        """The caller of this request has left. It is cancelled, but not at a command: the connection of a cancelled
-        request is not used again, and with a command's connection its process would end."""
+        """Cancel a relay whose caller has left. Not at a command (`stdio`): the connection of a cancelled request is
+        closed, and the command's process would end with it."""
         work, server_id = self._running.get(relay_id), self._at.get(relay_id)
         pool = None if server_id is None else self._servers.pool(server_id)
         if work is not None and (pool is None or pool.target.transport != "stdio"):
@@ -55,7 +56,7 @@ class Relays:
             work.cancel()
 
     async def run(self) -> None:
-        """Claim and make requests for ever; what runs when it is cancelled is cancelled too."""
+        """Claim and make relays for ever. Cancelling it cancels the running relays too."""
         try:
             while True:
                 self._awake.clear()
@@ -95,7 +96,7 @@ class Relays:
         self._at.pop(claim.id, None)
         self._busy[claim.server_id] -= 1
         if self._busy[claim.server_id] == AT_ONCE - 1:
-            self.wake()  # the server was full: further requests may be waiting for it
+            self.wake()  # the server was at its limit: more relays may wait for it
 
     async def _work(self, claim: RelayClaim) -> None:
         try:
@@ -117,7 +118,7 @@ class Relays:
             return Failed(INTERNAL_ERROR, f"Server {claim.server_name} was just disconnected; try again")
         calling = asyncio.ensure_future(pool.run(run_relay(pool, claim)))
         try:
-            # The request has a timeout of its own, which cannot fire while a server blocks its thread.
+            # The request has its own timeout in the server's loop, which cannot fire while the server blocks that loop.
             async with asyncio.timeout(claim.seconds + 1.0):
                 return await asyncio.shield(calling)
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""One claimed task: calls its tool, opens its questions, stores its outcome."""
+"""Runs one claimed task: calls its tool, opens its questions, stores its outcome."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from taskhub.worker.timings import Timings
 logger = logging.getLogger(__name__)
 
 CONNECTION_SECONDS = 40.0
-"""How long a claimed task waits for a connection to its server (being made, or in use for lists and relays): more
-than two tries take. Then the task is given back, which frees its slot."""
+"""The longest that a claimed task waits for a connection to its server, which may still be made, or be in use for lists
+and relays. Longer than two tries to connect take. Then the task returns to the queue, which frees its slot."""
 
 WAIT_SECONDS = 2.0
-"""How long a task waits in a slot for its server to accept a connection. The first that waits for a server stays
-longer, so that a server that accepts none takes up one slot."""
+"""The longest that a task waits in a slot for its server to accept a connection. Only the first that waits for a server
+waits longer, so that a server that accepts none takes up one slot only."""
 
 TURN_SECONDS = 2.0
-"""The least time that a task given back for that reason waits."""
+"""The least time in the queue of a task that was released after `WAIT_SECONDS`."""
 
 STORE_SECONDS = 30.0
-"""How long storing an outcome is tried before it is dropped, where the database is not away but refuses it."""
+"""How long storing an outcome is tried, before it is dropped, if the database refuses it without being away."""
 
 RETRY_SECONDS = 10.0
-"""How long a task waits when this worker is not connected to its server (yet)."""
+"""The time in the queue of a task that was released because this worker is not connected to its server (yet)."""
 
 
 @dataclass(eq=False, slots=True)
 class Running:
-    """One claimed task in this worker's hands."""
+    """A task that this worker has claimed and runs."""
 
     claim: Claim
     notes: Notes
     started: float
     probing: bool = False
-    """Whether it is the probe of a server whose breaker is open."""
+    """Whether its call is the probe of a server whose breaker is open."""
     answered: asyncio.Event = field(default_factory=asyncio.Event)
     work: asyncio.Task[None] | None = None
     cancelling: bool = False
@@ -66,50 +66,50 @@ class Running:
     live_questions: int = 0
     clock: asyncio.Timeout | None = None
     begun: float | None = None
-    """When its call got a connection, by the loop's clock."""
+    """When its call first got a connection, by the event loop's clock; `None` before."""
     news: asyncio.TimerHandle | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _withdrawn: bool = False
 
     def cancel(self) -> None:
-        """Its cancellation was requested: stop the tool; the task ends as cancelled."""
+        """Stop the tool, because cancellation was requested; the task ends as cancelled."""
         if not self.cancelling and self.work is not None:
             self.cancelling = True
             self.work.cancel()
 
     def begin(self) -> bool:
-        """Its call has a connection: its running time counts from the first one on. Returns whether it may still run,
-        `False` once it was withdrawn. From any thread."""
+        """Note that the call has a connection: its running time counts from the first one on. Returns `False` if the
+        call was withdrawn and must not run. Thread-safe."""
         with self._turn:
             if self.begun is None and not self._withdrawn:
                 self.begun = asyncio.get_running_loop().time()
             return not self._withdrawn
 
     def withdraw(self) -> bool:
-        """Keep the call from beginning. Returns `False` if it has begun."""
+        """Withdraw the call, so that it cannot begin. Returns `False` if it has begun already."""
         with self._turn:
             self._withdrawn = self.begun is None
             return self._withdrawn
 
     @property
     def shut_out(self) -> bool:
-        """Whether it has waited for its server for longer than `WAIT_SECONDS`."""
+        """Whether the task has waited for a connection to its server for longer than `WAIT_SECONDS`."""
         return self.begun is None and time.monotonic() - self.started >= WAIT_SECONDS
 
     @property
     def limit(self) -> float:
-        """When its running time is over, without the time it waits for people, by the loop's clock."""
+        """When the running time ends, by the event loop's clock, not counting time that the tool waits for people."""
         return math.inf if self.begun is None else self.begun + self.claim.run_seconds
 
     def lose(self) -> None:
-        """Another worker has the task: stop the tool and drop its outcome."""
+        """Stop the tool and drop its outcome, because the lease is lost and another worker may have the task."""
         if self.work is not None:
             self.lost = True
             self.work.cancel()
 
 
 class Runner:
-    """Runs tools at the servers of a worker, and stores what came of them."""
+    """Runs tools at a worker's servers, and stores the outcomes."""
 
     def __init__(self, lanes: Lanes, servers: Servers, breakers: Breakers, timings: Timings, actor: Actor) -> None:
         self.lanes = lanes
@@ -124,8 +124,8 @@ class Runner:
         )
 
     async def run(self, held: Running, *, asks: Callable[[Running], bool] = lambda held: True) -> None:
-        """Run until the outcome is stored, or there is none to store. Raises only for a cancellation. Where its server
-        accepts no connection, the task is given back soon, unless `asks` says that it is the one to go on asking."""
+        """Run the task, and store its outcome, if there is one. Raises only if cancelled. If its server accepts no
+        connection, the task returns to the queue soon, unless `asks(held)` is true: then it goes on waiting."""
         claim = held.claim
         self.timings.add(claim.server_id, TimingKind.WAITED, claim.waited)
         try:
@@ -141,14 +141,14 @@ class Runner:
                 self.breakers.leave(held.claim.server_id)
 
     async def _outcome(self, held: Running, asks: Callable[[Running], bool]) -> Callable[[], Awaitable[bool]] | None:
-        """How to store the outcome; `None` when the lease is lost."""
+        """Make the call. Returns a function that stores the outcome; `None` if the lease is lost."""
         claim = held.claim
         pool = self.servers.pool(claim.server_id)
         if pool is None:
             return self._give_back(claim)
 
         async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
-            # Called in the server's own loop; the answer is awaited in ours.
+            # Called in the loop of an in-process server; the answer is awaited in the worker's loop.
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._ask_live(held, kind, params), loop))
 
         def say(line: LogLine) -> None:
@@ -161,7 +161,7 @@ class Runner:
         except TimeoutError:
             if held.withdraw():
                 delay = RETRY_SECONDS if asks(held) else TURN_SECONDS
-                await _abandon(calling, seconds=1.0)  # it may go on, but cannot begin any more
+                await _abandon(calling, seconds=1.0)  # it may wait on for a connection, but cannot begin any more
                 return self._give_back(claim, delay)
             await _abandon(calling)
             self._ended(held, TimingKind.TIMED_OUT)
@@ -201,20 +201,21 @@ class Runner:
                 return self._unreached(held, problem, fault) if unreached else fault
 
     def _ended(self, held: Running, kind: TimingKind) -> None:
-        """Count how long the call took, if it got a connection."""
+        """Count the time that the call took, if it got a connection."""
         if held.begun is not None:
             self.timings.add(held.claim.server_id, kind, asyncio.get_running_loop().time() - held.begun)
 
     def _unreached(
         self, held: Running, problem: str, fault: Callable[[], Awaitable[bool]]
     ) -> Callable[[], Awaitable[bool]]:
-        """The server could not be reached: the task fails, or waits if the server's other tasks wait."""
+        """A function that stores that the server could not be reached. If the breaker was open already, the task
+        returns to the queue, else `fault` ends it."""
         claim = held.claim
         store: Callable[[], Awaitable[bool]] | None = None
 
         async def settle() -> bool:
             nonlocal store
-            if store is None:  # counted once, however often storing is tried
+            if store is None:  # the failure is counted once, however often storing is tried
                 waits = await self.breakers.failed(claim.server_id, problem, probing=held.probing)
                 held.probing = False
                 store = self._give_back(claim, 0.0, words("waiting_server")) if waits else fault
@@ -239,13 +240,13 @@ class Runner:
         return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
-        """Store the outcome, and try again for as long as the lease could still be ours: neither a database that is
-        away for a moment, nor one that refuses it for a while, may cost a finished result."""
+        """Store the outcome by `store`. After an error it is tried again, while the database is away until the lease is
+        lost, else for `STORE_SECONDS`, so that a finished result survives a short failure of the database."""
         claim, pause = held.claim, 0.1
         give_up_at: float | None = None
         while not held.lost:
             try:
-                if not await store() and not held.cancelling:  # a cancellation may have ended it at once
+                if not await store() and not held.cancelling:  # a cancellation may have ended the task already
                     logger.warning("task %s: the lease was lost, the outcome is dropped", claim.public_id)
                 return
             except Unavailable:
@@ -255,9 +256,9 @@ class Runner:
                     give_up_at = time.monotonic() + STORE_SECONDS
                     logger.exception("task %s: its outcome cannot be stored; tried again", claim.public_id)
                 elif time.monotonic() >= give_up_at:
-                    if held.begun is None:  # not run yet: another worker takes the task when the lease ends
+                    if held.begun is None:  # the tool has not run: another worker claims the task when the lease ends
                         raise
-                    # The tool has run, and running it again would only meet the same error.
+                    # The tool has run, and a second run would end with the same error.
                     logger.exception("task %s: its outcome could not be stored and is dropped", claim.public_id)
                     await self._fault(claim, "The tool ran, but what came of it could not be stored")()
                     return
@@ -265,8 +266,8 @@ class Runner:
             pause = min(pause * 2, 2.0)
 
     async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
-        """Open a question for an older server that waits in the middle of its call, and wait for the answer. The lease
-        is kept; when the worker is lost, the question is closed."""
+        """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
+        worker keeps the task's lease; if the worker is lost, the question is closed."""
         problem = question_problem(kind, params)
         if problem:
             raise ValueError(problem)
@@ -293,10 +294,10 @@ class Runner:
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()
         due = held.clock.when() if held.clock is not None else None
-        # Not the time limit for getting a connection, which the call has by now.
+        # `clock` may still have the time limit for getting a connection, which the call has by now.
         limit = None if due is None else max(due, held.limit)
         while True:
-            # The tool's time stands still while it waits for an answer.
+            # The time for which the tool waits for an answer does not count as running time.
             if held.clock is not None and limit is not None:
                 held.clock.reschedule(limit + asyncio.get_running_loop().time() - asked_at + 10.0)
             response = await self.lanes.run(response_to, claim.task_id, question.key)
@@ -313,7 +314,7 @@ class Runner:
 
 
 async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Callable[[Running], bool]) -> CallOutcome:
-    """The outcome of the call. Raises `TimeoutError` when it ran for too long, or could not begin in time."""
+    """The outcome of the call. Raises `TimeoutError` if it ran for too long, or got no connection in time."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS
     limit = now() + min(WAIT_SECONDS, may_run)
@@ -329,7 +330,7 @@ async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Ca
 
 
 async def _abandon(calling: asyncio.Future[Any], seconds: float = CANCEL_GRACE_SECONDS / 2) -> bool:
-    """Cancel a call and wait at most `seconds` for its end. Returns whether it has ended."""
+    """Cancel a call and wait at most `seconds` for its end. Returns whether it ended in this time."""
     calling.cancel()
     done, _ = await asyncio.wait({calling}, timeout=seconds)
     if not done:

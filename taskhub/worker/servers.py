@@ -1,4 +1,4 @@
-"""The servers this worker is connected to: one pool and one watcher each."""
+"""The servers to which this worker is connected, each with a pool and a watcher."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from taskhub.upstream.pool import Pool, give_up
 logger = logging.getLogger(__name__)
 
 UPDATE_SECONDS = 0.05
-"""How long updates of resources are gathered before they are announced."""
+"""How long changes of resources are gathered before they are announced together."""
 
 
 class _Held:
     def __init__(self, row: SyncedServer, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
         self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
         self.problem = ""
-        """The problem with it that was logged last; empty for none."""
+        """The server's problem that was logged last; empty if there is none."""
 
 
 class Servers:
-    """Follows the table of servers: connects new ones, drops those that were disabled or changed."""
+    """The connections of a worker, kept in step with the table of servers: a new server is connected, a disabled one
+    disconnected, a changed one connected anew."""
 
     def __init__(self, lanes: Lanes, on_reached: Callable[[int], None]) -> None:
-        """`on_reached` is called, in this loop, when a server has accepted a connection."""
+        """`on_reached(server_id)` is called, in the worker's loop, when a server has accepted a connection."""
         self._lanes = lanes
         self._on_reached = on_reached
         self._held: dict[int, _Held] = {}
@@ -43,21 +44,21 @@ class Servers:
         self._following = asyncio.Lock()
 
     def pool(self, server_id: int) -> Pool | None:
-        """The server's connections; `None` while this worker does not have it."""
+        """The server's pool of connections; `None` while this worker is not connected to it."""
         held = self._held.get(server_id)
         return held.pool if held else None
 
     def held(self) -> list[int]:
-        """The servers that this worker can call."""
+        """The ids of the servers that this worker can call."""
         return list(self._held)
 
     def narrow(self, size: int) -> dict[int, int]:
-        """The servers that take fewer than `size` calls at once, and how many each takes."""
+        """The servers that take fewer than `size` calls at once, each with its limit."""
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}
 
     async def follow(self, wanted: Mapping[int, frozenset[str]]) -> None:
-        """Hear of changes of these resources (by server), and of no others. Streams that want one which is followed
-        already are told so."""
+        """Follow changes of exactly these resources (uris by server id). Resources that are followed already are marked
+        as such, for new streams that want them."""
         self._wanted = wanted
         for held in list(self._held.values()):
             uris = wanted.get(held.row.id, frozenset())
@@ -66,19 +67,19 @@ class Servers:
                 await self._followed(held.row, already)
 
     def look_again(self, server_id: int) -> None:
-        """List soon what the server offers."""
+        """List the server again soon."""
         held = self._held.get(server_id)
         if held is not None:
             held.watcher.refresh()
 
     async def refresh(self, rows: list[SyncedServer]) -> None:
-        """Make the connections match `rows`."""
+        """Connect to the servers in `rows`, and disconnect all others."""
         async with self._following:
             wanted = {row.id: row for row in rows}
             for server_id, held in list(self._held.items()):
                 row = wanted.get(server_id)
                 if row is not None and row == replace(held.row, calls_at_once=row.calls_at_once):
-                    if row != held.row:  # not worth dropping its sessions
+                    if row != held.row:  # only the limit of calls changed, so the connections are kept
                         held.row = row
                         held.pool.resize(row.calls_at_once)
                 else:
@@ -145,7 +146,7 @@ class Servers:
             logger.exception("server %s: its catalogue could not be stored", row.name)
 
     def _say(self, row: SyncedServer, problem: str) -> None:
-        """Log what is wrong with the server, but only when that changes or ends."""
+        """Log the server's problem if it differs from the last; log that it is reached again if it is empty."""
         held = self._held.get(row.id)
         if held is None or held.problem == problem:
             return
@@ -168,7 +169,7 @@ class Servers:
             logger.exception("server %s: who follows its resources was not told", row.name)
 
     def _note_updates(self, row: SyncedServer, uris: frozenset[str]) -> None:
-        """Announce updates together, at most twenty times a second."""
+        """Gather changes of resources, which are announced together after `UPDATE_SECONDS`."""
         waiting = self._updated[row.id]
         if not waiting:
             loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""How long calls took and waited: counted in this worker, and added now and then to the sums of all workers."""
+"""Counts how long this worker's calls waited and ran, and adds the counts to all workers' sums in the database."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class _Counted:
 
 
 class Timings:
-    """Counts that are not stored yet, for each server and kind. Only the worker's own loop uses them."""
+    """The counts that are not stored yet, for each server and kind. For the worker's event loop only."""
 
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._counted: dict[tuple[int, TimingKind], _Counted] = {}
 
     def add(self, server_id: int, kind: TimingKind, seconds: float) -> None:
-        """Count a call or wait of this kind, which took `seconds`."""
+        """Count one time of this kind, in seconds."""
         counted = self._counted.get((server_id, kind))
         if counted is None:
             counted = self._counted[server_id, kind] = _Counted()
@@ -33,7 +33,8 @@ class Timings:
         counted.seconds += seconds
 
     async def store(self) -> None:
-        """Add the counts to the sums. Raises `Unavailable`, and then keeps them for the next time."""
+        """Add the counts to the sums in the database. If it raises, such as `Unavailable`, the counts are kept for the
+        next call."""
         taken, self._counted = self._counted, {}
         if not taken:
             return
@@ -50,5 +51,5 @@ class Timings:
 
 
 def bucket(seconds: float) -> int:
-    """The place of such a time among the counts."""
+    """The index of the histogram bucket for this time."""
     return bisect_left(BOUNDS, seconds)

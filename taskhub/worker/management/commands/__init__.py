@@ -1,1 +1,1 @@
-"""`manage.py worker`."""
+"""The command `manage.py worker`."""

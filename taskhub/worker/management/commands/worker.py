@@ -1,4 +1,4 @@
-"""`manage.py worker`: one worker process."""
+"""`manage.py worker`: run one worker process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from taskhub.worker.engine import Engine
 logger = logging.getLogger(__name__)
 
 END_SECONDS = 15.0
-"""The longest that the end of a worker takes: running tools get six of it, servers and database the rest."""
+"""The longest that the shutdown of a worker takes: running tools get 6 s of it, servers and database the rest."""
 
 
 class Command(BaseCommand):
@@ -40,7 +40,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Slots override TASKHUB_SLOTS."""
+        """The arguments of the command. `--slots` overrides TASKHUB_SLOTS."""
         parser.add_argument("--slots", type=int, help="tools run at once (default TASKHUB_SLOTS)")
         parser.add_argument(
             "--check", action="store_true", help="run none: exit 0 if one of this machine is alive, for health checks"
@@ -53,7 +53,7 @@ class Command(BaseCommand):
             return
         follow_supervisor()
         raise_open_files()
-        _ = settings.SECRET_KEY  # for the seals of the audit log: reading it here refuses an empty one
+        _ = settings.SECRET_KEY  # for the seals of the audit log: Django raises here if it is empty
         here = str(Path.cwd())
         if here not in sys.path:
             sys.path.insert(0, here)  # python: servers are imported from the working directory
@@ -61,7 +61,7 @@ class Command(BaseCommand):
         try:
             check_newer()
             connection.close()
-            gc.freeze()  # objects made so far stay: the garbage collector need not look at them under load
+            gc.freeze()  # objects made so far live as long as the process: the garbage collector skips them
             run(_until_stopped(engine))
         except (Unavailable, OperationalError, ConnectorException) as error:
             raise CommandError(f"The database is away: {error}") from None
@@ -70,8 +70,8 @@ class Command(BaseCommand):
         except Exception:
             logger.critical("the worker ends", exc_info=True)
             engine.failed = True
-        # Threads of in-process servers may still be busy with a tool that does not stop; their tasks
-        # are settled, so nothing is lost by not waiting.
+        # Threads of in-process servers may still run a tool that does not stop. Its task has been settled, so the
+        # process does not wait for the thread.
         sys.stdout.flush()
         if engine.outgrown:
             self.stderr.write(engine.outgrown)

@@ -1,5 +1,5 @@
-"""What comes in over HTTP and is no page: `/mcp`, OAuth, health, metrics.
+"""The HTTP interface for programs: `/mcp`, OAuth, health, metrics.
 
-Bytes are bounded (`guard`), the request has an id (`requests`) and a principal (`auth`) before `endpoint` hands the
-message to `protocol`. Nothing here knows a revision.
+A request gets an id (`requests`), is checked and bounded (`guard`) and authenticated (`auth`), before `endpoint` hands
+its message to `protocol`, which alone knows the revisions of MCP.
 """

@@ -1,10 +1,10 @@
-"""The lean handler: `/mcp` and its mounts without Django's per-request machinery.
+"""The lean handler, which serves `/mcp` and its mounts without Django's ASGI handler.
 
-Django's ASGI handler costs three thread hops and two tasks per request: about 1,600 requests a
-second of nothing where uvicorn alone serves 35,000. For
-these paths the guard has already read and limited the body and checked Host and Origin, so the
-handler builds Django's own request object, calls the async django-ninja view in the running loop
-and sends what it returns. Every other path goes through Django's ordinary handler.
+Django's ASGI handler costs three thread hops and two asyncio tasks per request: with an empty view it
+serves about 1,600 requests a second, uvicorn alone 35,000. For these paths the guard has already read
+and limited the body and checked Host and Origin, so the lean handler makes Django's request object,
+calls the async django-ninja view in the running loop and sends the result. Every other path goes
+through all of Django (`api.pages`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 
 class _Request(ASGIRequest):
-    """Django's request of a scope, made when something of it is asked for that is not set here. Most requests to `/mcp`
-    need nothing else, and making it, with a copy of every header, costs a tenth of such a request."""
+    """Django's request object, initialized when an attribute is read that is not set here. Most requests to `/mcp` need
+    no other, and the initialization, which copies every header, costs a tenth of such a request."""
 
     def __init__(self, scope: Scope, body: bytes) -> None:
         self.scope = scope
@@ -48,7 +48,7 @@ class _Request(ASGIRequest):
 
 
 class Lean:
-    """Serves `path` and the hub's mounts below it itself and hands everything else to `rest`."""
+    """The ASGI application that serves `path` and the hub's mounts below it, and hands other requests to `rest`."""
 
     def __init__(self, rest: App, hub: Hub, path: str = "/mcp") -> None:
         self.rest = rest
@@ -58,13 +58,13 @@ class Lean:
         self._view: Any = None
         self._throttle = Throttle(10.0)
         self.streaming = 0
-        """Streams that are open."""
+        """The number of open streams."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request to `path` or a mount; pass on every other one, sockets too."""
+        """Serve a request to `path` or a mount; pass on every other one, WebSockets too."""
         mount = self._mounts.get(scope["path"]) if scope["type"] == "http" else None
         if mount is None and scope["type"] == "http" and scope["path"].startswith(f"{self.path}/"):
-            # 404 in JSON: a client of /mcp must never get HTML.
+            # The 404 is JSON, because a client of /mcp must never get HTML.
             await _send(Reply(refusal("Not found"), status=404, headers=JSON), send)
             return
         if mount is None:
@@ -73,7 +73,7 @@ class Lean:
         if self._view is None:
             self._view = resolve(self.path).func
         if scope["method"] not in ("POST", "GET", "DELETE"):
-            scope = {**scope, "method": "GET", "verb": scope["method"]}  # refused in JSON, never HTML
+            scope = {**scope, "method": "GET", "verb": scope["method"]}  # the view refuses it in JSON
         message = await receive()
         body: bytes = message["body"]
 
@@ -86,7 +86,7 @@ class Lean:
         try:
             response = await self._view(request)
         except asyncio.CancelledError:
-            return  # the client has disconnected, and the view has cancelled its work
+            return  # the client has disconnected, so the view's work was cancelled
         except Exception as error:  # noqa: BLE001 - logged there
             headers, _ = headers_of(scope["headers"])
             response = Whole(failure(self.hub, error, body=body, headers=headers, mount=mount))
@@ -102,7 +102,8 @@ class Lean:
             await _send(Reply(response.content, response.status_code, dict(response.items())), send)
 
     def too_large(self, scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
-        """The answer to a request here whose body the guard did not keep; `None` for another path."""
+        """The answer to a request of these paths whose body is too large, from the two ends of the body that the guard
+        kept; `None` for another path."""
         mount = self._mounts.get(scope["path"])
         if mount is None:
             return None
@@ -110,7 +111,7 @@ class Lean:
         return too_large(self.hub, why, head=head, tail=tail, headers=headers, mount=mount)
 
     async def _stream(self, response: StreamingHttpResponse, gone: Any, send: Send) -> None:
-        """Send frames as they come; a peer that leaves ends the source at once."""
+        """Send each frame as soon as it is made. If the client leaves, the source of the frames is ended at once."""
         await send({"type": "http.response.start", "status": response.status_code, "headers": _raw(response.headers)})
         frames: Any = response.streaming_content
 
@@ -137,7 +138,7 @@ class Lean:
                 if self._throttle():
                     logger.warning("a stream and others ended early: %s", error)
             except Exception:
-                # The status line is sent: all that is left is to end the stream and log it.
+                # The status line has been sent, so the error can only be logged, and the stream ended.
                 logger.exception("a stream failed")
 
 

@@ -1,5 +1,5 @@
-"""From the `Authorization` header to a principal. `/mcp` ignores cookies; a browser session can
-never raise the rights of an API call."""
+"""Finds the principal of a request by its `Authorization` header. `/mcp` ignores cookies, so that a browser
+session can never add to the rights of a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
 
 class Unauthorized(Exception):
-    """No token (`error` is empty), no good one, or no header that could be read (AU-03, AU-05)."""
+    """There is no token (`error` is empty), no valid one, or no header that can be parsed (AU-03, AU-05)."""
 
     def __init__(self, error: str = "") -> None:
         super().__init__()
@@ -34,7 +34,8 @@ class Unauthorized(Exception):
 async def authenticate(
     authorization: str | None, *, request: HttpRequest, lanes: Lanes, anonymous: bool, repeated: bool = False
 ) -> Principal:
-    """The caller. Raises `Unauthorized`, which does not tell why a token is not valid."""
+    """The principal of the request. Raises `Unauthorized`, which does not say why a token is not valid. `repeated`:
+    whether there was more than one `Authorization` header."""
     if repeated:
         raise Unauthorized("invalid_request")
     if authorization is None:
@@ -51,7 +52,7 @@ async def authenticate(
         raise Unauthorized("invalid_token")
     principal = cached_principal(token)
     if principal is None:
-        # Outside a lane, since reading the keys of the issuer may be slow. Only a valid token costs a lane.
+        # Not in a lane, since fetching the issuer's keys may be slow. Only a valid token takes up a lane.
         if outside.looks_like_jwt(token) and await asyncio.to_thread(outside.verify, token) is None:
             raise Unauthorized("invalid_token")
         principal = await lanes.run(principal_of, token, peer(request))
@@ -60,7 +61,7 @@ async def authenticate(
     if principal.audiences and resource_of(request) not in principal.audiences:
         if outside.looks_like_jwt(token):
             outside.tell_refusal(token, "its audience is not the address called", called=resource_of(request))
-        raise Unauthorized("invalid_token")  # made for another resource (AU-07)
+        raise Unauthorized("invalid_token")  # issued for another resource (AU-07)
     return principal
 
 
@@ -72,7 +73,7 @@ async def _anonymous(lanes: Lanes) -> Principal:
 
 
 def challenge(error: Unauthorized, request: HttpRequest) -> HttpResponse:
-    """401, or 400 for a header that cannot be read: with the challenge and a JSON body."""
+    """The response to `error`: 401, or 400 for a header that cannot be parsed, with the challenge and a JSON body."""
     malformed = error.error == "invalid_request"
     why = "The Authorization header is malformed" if malformed else "A valid bearer token is required"
     body = {"jsonrpc": "2.0", "error": {"code": -32600, "message": why}}
@@ -84,10 +85,10 @@ def challenge(error: Unauthorized, request: HttpRequest) -> HttpResponse:
 def scope_challenge(
     response: HttpResponse, scope: str, request: HttpRequest, *, granted: Collection[str], version: str | None
 ) -> HttpResponse:
-    """Adds the header of a 403 that says which scopes to come back with (AU-04, AU-10).
+    """Add `WWW-Authenticate` to a 403: the scopes for which the client should ask (AU-04, AU-10). Returns `response`.
 
-    To a client of 2025 these are what it has and what it lacks: it asks anew for exactly the scopes
-    named. A client of 2026 is told what this call needs, and adds up itself.
+    For a client of 2025 these are the granted scopes and the missing one, because it asks for exactly the
+    named scopes. For a client of 2026, only the missing one: it adds those that it has.
     """
     needed = {scope} if is_stateless(version) else {scope, *granted}
     named = [name for name in SCOPES if name in needed]
@@ -104,7 +105,7 @@ def _bearer(request: HttpRequest, error: str, scopes: Collection[str]) -> str:
 
 
 def peer(request: HttpRequest) -> str:
-    """The peer's address as the connection has it."""
+    """The peer's address, which the guard has taken from the trusted proxies if there are any."""
     return str(request.META.get("REMOTE_ADDR", ""))
 
 

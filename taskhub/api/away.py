@@ -1,4 +1,4 @@
-"""The answers to programs while the database is away; people get the page of `console/later.py`."""
+"""The 503 responses to programs while the database is away; people get the page of `console/later.py`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from taskhub.store.call import LACKING, explained, lacking
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
-"""Seconds, sent as `Retry-After`."""
+"""The value of `Retry-After`."""
 _throttle = Throttle(10.0)
 
 
 def reason(error: Exception) -> str:
-    """Why there is no answer, as text for people, where the database is away or lacks something of this release.
-    Raises any other error again."""
+    """The reason for a 503, as text for people, if the error means that the database is away, or lacks a table, column
+    or function of this release. Raises any other error again."""
     if lacking(error):
         return LACKING
     known = explained(error)
@@ -30,9 +30,9 @@ def reason(error: Exception) -> str:
 
 
 def later(request: HttpRequest, response: HttpResponse, why: str) -> HttpResponse:
-    """`response`, a 503, with `Retry-After`. Logged in one line, at most every ten seconds."""
+    """Add `Retry-After` to `response`, a 503, and return it. It is logged in one line, at most every ten seconds."""
     if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response["Retry-After"] = str(RETRY_SECONDS)
-    response._has_been_logged = True  # type: ignore[attr-defined]  # Django's own mark, or it would log each
+    response._has_been_logged = True  # type: ignore[attr-defined]  # else Django would log each of them
     return response

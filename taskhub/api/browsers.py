@@ -1,4 +1,4 @@
-"""MCP clients that run in a page of another site: what their browser has to be told (CORS)."""
+"""CORS headers for MCP clients that run in a web page of another site."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from taskhub.api.guard import App, Receive, Scope, Send
 from taskhub.core.names import TASK_HEADER
 
 READABLE: Final = ("Mcp-Session-Id", "Retry-After", TASK_HEADER, "WWW-Authenticate")
-"""Headers of an answer that such a page's script has to read."""
+"""The response headers that the script of such a page can read."""
 
 
 def for_browsers(app: App, path: str, origins: list[str]) -> App:
-    """`app`, whose answers under `path` pages of these origins may read. No cookie goes along: a page
-    brings a token. The guard has refused every other origin."""
+    """`app`, wrapped so that pages of these origins can read its responses under `path`. Such requests
+    have a token and no cookies. The guard has refused every other origin."""
     if not origins:
         return app
     inner: Any = app
@@ -23,7 +23,7 @@ def for_browsers(app: App, path: str, origins: list[str]) -> App:
         inner,
         allow_origins=origins,
         allow_methods=["GET", "POST", "DELETE"],
-        allow_headers=["*"],  # arguments come in headers of any name (B26-25)
+        allow_headers=["*"],  # clients send arguments in headers of any name (B26-25)
         expose_headers=READABLE,
     )
 

@@ -1,4 +1,4 @@
-"""`/mcp` as a django-ninja operation: bytes in, a principal along, bytes out. Nothing else."""
+"""`/mcp` as a django-ninja operation: it authenticates a request, hands it to `protocol` and returns the answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ router = Router()
 
 
 class McpRequest(HttpRequest):
-    """The request as the lean handler builds it."""
+    """The request as the lean handler (`api.asgi`) makes it."""
 
     hub: Hub
     mount: str
@@ -39,16 +39,16 @@ class McpRequest(HttpRequest):
 
 
 class Whole(HttpResponseBase):
-    """A reply that the lean handler sends as it is. A response of Django, made of it and read again, would cost as much
-    as most methods do."""
+    """A reply that the lean handler sends unchanged. Making a Django response of it, and reading that again, would cost
+    as much as most methods."""
 
-    def __init__(self, reply: Reply) -> None:  # nothing else of a response is used
+    def __init__(self, reply: Reply) -> None:  # nothing of the base class is used
         self.reply = reply
 
 
 @router.api_operation(["POST", "GET", "DELETE"], "", auth=None, include_in_schema=False)
 async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Whole:
-    """One JSON-RPC message of an MCP client, the stream of its session, or the end of it."""
+    """Answer a JSON-RPC message of an MCP client (POST), open a stream of its session (GET), or end that (DELETE)."""
     lean = cast("McpRequest", request)
     headers, repeated = headers_of(lean.scope["headers"])
     client, lanes = lean.scope.get("client"), lean.hub.lanes
@@ -71,13 +71,13 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Wh
 
     verb = lean.scope.get("verb", lean.scope["method"])
     if verb != "POST" and not ("mcp-session-id" in headers and verb in ("GET", "DELETE")):
-        return Whole(not_spoken())  # for any caller, so none is authenticated
+        return Whole(not_spoken())  # the same answer for any caller, so it needs no token
     try:
         principal = await caller()
         lean.hub.admit(principal, address, len(lean.body_bytes))
     except Unauthorized as error:
         return challenge(error, lean)
-    except TaskHubError as error:  # over its rates, or unknown because the database is away
+    except TaskHubError as error:  # the client is over its rate limits, or the database is away
         return Whole(failure(lean.hub, error, body=lean.body_bytes, headers=headers, mount=lean.mount))
     incoming = Incoming(
         body=lean.body_bytes,
@@ -106,11 +106,11 @@ async def mcp(request: HttpRequest) -> HttpResponse | StreamingHttpResponse | Wh
 
 
 async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> None:
-    """Record the refusal, once a minute for each client and scope."""
+    """Record the refusal in the audit log, at most once a minute for each client and scope."""
     principal = incoming.principal
     if cache.add(f"denied:{principal.context_id}:{scope}", True, timeout=60):
         what = f"{incoming.verb} {lean.path}"
-        with contextlib.suppress(Unavailable):  # the database is away: the refusal stands
+        with contextlib.suppress(Unavailable):  # the call is refused all the same
             await lean.hub.lanes.run(
                 functools.partial(
                     record_denial, tenant_id=principal.tenant_id, what=what, lacking=scope, actor=actor_of(incoming)
@@ -119,7 +119,7 @@ async def _deny_on_record(lean: McpRequest, incoming: Incoming, scope: str) -> N
 
 
 def response_of(reply: Reply) -> HttpResponse:
-    """The reply as a response of Django."""
+    """The reply as a Django response."""
     response = HttpResponse(reply.body, status=reply.status, headers=reply.headers or None)
     if not reply.headers:
         del response["Content-Type"]
@@ -127,14 +127,14 @@ def response_of(reply: Reply) -> HttpResponse:
 
 
 def headers_of(raw: list[tuple[bytes, bytes]]) -> tuple[dict[str, str], frozenset[str]]:
-    """The headers, lower-case names to trimmed values, and the names that came twice (B26-23)."""
+    """The headers by lower-case name, with trimmed values, and the names that came more than once (B26-23)."""
     found: dict[str, str] = {}
     repeated: set[str] = set()
     for name_bytes, value in raw:
         name, text = name_bytes.decode("latin-1").lower(), value.decode("latin-1").strip(" \t")
         if name in found:
             repeated.add(name)
-            if name == "accept":  # a list, which may be sent in parts (RFC 9110, 5.3)
+            if name == "accept":  # a list header, which may be sent in parts (RFC 9110, 5.3)
                 text = f"{found[name]}, {text}"
         found[name] = text
     return found, frozenset(repeated)

@@ -1,11 +1,11 @@
-"""The outermost ASGI wrapper, which refuses requests before anything else runs.
+"""The guard: an ASGI wrapper of the whole application, which refuses requests before anything else runs.
 
-Host and Origin for HTTP and WebSocket alike (Django checks Host only where `get_host` is
-called, Channels never), header and body limits before a byte of body reaches Django (which reads all of it before a
-view runs), and time limits for slow senders (uvicorn has none).
+It checks Host and Origin of HTTP requests and WebSockets (Django checks Host only where `get_host` is called, Channels
+never), limits headers and body before Django reads the body, which it does before a view runs, and limits the time
+that a body may take (uvicorn has no such limit).
 
-A refused body is read all the same, and thrown away: a connection that is closed while its peer still
-sends is reset, and the peer never reads the answer.
+A refused body is still read, and dropped: if a connection is closed while the peer sends, it is reset, and the
+peer never reads the response.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ MAX_HEADER_BYTES = 16_384
 TOO_LARGE_HEADERS = "Too many or too large headers"
 BODY_SECONDS = 30.0
 DRAIN_BYTES = 67_108_864
-"""How much of a refused body is read. If it is larger, the connection is closed while the peer sends."""
+"""The most bytes of a refused body that are read. Of a larger one the rest is not, and the connection is closed."""
 EDGE_BYTES = 4_096
-"""How much of each end of a body that is too large is kept, to find the id that the answer must carry."""
+"""The bytes that are kept of each end of a body that is too large, to find the JSON-RPC id for the response."""
 
 
 def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | None:
@@ -42,16 +42,17 @@ def _in_our_words(scope: Scope, why: str, head: bytes, tail: bytes) -> Reply | N
 
 
 class Guard:
-    """Wraps the whole application.
+    """Wraps the whole ASGI application, and hands it only requests that pass all checks.
 
-    `origins` are the full origins (scheme, host, port) that browsers may come from besides the address the request
-    itself was sent to. `clients` are further ones for `/mcp` and below, where no cookie counts. `open_paths` are the
-    exact paths that take any origin, because their views look at no cookie and tell nothing that is not public.
-    `probed` are the exact paths that answer to any Host: behind the guard such a request has one of our hosts.
-    `too_large` makes the answer to a body over `max_body` from its two ends (the last is empty if it did not come
-    whole); `None` leaves it to the guard.
+    `origins`: origins (scheme, host, port) from which browsers may send requests, besides the request's own host.
+    `clients`: further origins for `/mcp` and below, where cookies are ignored.
+    `open_paths`: exact paths that accept any origin, because their views ignore cookies and return only public data.
+    `probed`: exact paths that accept any Host; the guard replaces an unknown one by one of `hosts`.
+    `proxies`: how many proxies in front are trusted for the peer's address.
+    `too_large`: makes the response to a body over `max_body` from the scope, the reason and the body's first and last
+    bytes (no last ones if the body did not arrive whole). If it returns `None`, the guard answers 413.
 
-    A WebSocket needs an `Origin`, with the scheme that it came by: Django asks that of a page's POST, too.
+    A WebSocket must have an `Origin` with its own host and scheme, as Django requires for the POST of a page.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Guard:
         too_large: Callable[[Scope, str, bytes, bytes], Reply | None] = _in_our_words,
     ) -> None:
         self.app = app
-        # A client names the same host in every request.
+        # Cached, because a client sends the same host with every request.
         self.known_host = lru_cache(maxsize=256)(lambda host: validate_host(split_domain_port(host)[0], hosts))
         self.origins = frozenset(origin.lower() for origin in origins)
         self.clients = frozenset(clients)
@@ -80,7 +81,7 @@ class Guard:
         self.too_large = too_large
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on requests that are allowed; answer the others here."""
+        """Pass on a request that is allowed, with its whole body, and refuse any other."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -97,7 +98,7 @@ class Guard:
             return
         announced = _announced(scope)
         body = _Body(0 if announced > self.max_body else self.max_body)
-        # Not read: a body that waits for "100 Continue", or one far above the limit. Any other is, to its end.
+        # Every body is read to its end, except a too large one that waits for "100 Continue" or exceeds DRAIN_BYTES.
         unread = announced > self.max_body and (_asks_first(scope) or announced > DRAIN_BYTES)
         if unread or await _read(receive, body):
             if body.whole and not body.over:
@@ -140,7 +141,7 @@ class Guard:
             scope["headers"].append((b"host", self.own_host))
             host = self.own_host.decode()
         if origin is None:
-            # Every browser sends an Origin when it opens a socket, and only pages of the console open one here.
+            # Only pages of the console open WebSockets, and every browser sends an Origin then.
             return (403, "A WebSocket must name its Origin") if scope["type"] == "websocket" else None
         if not self._origin_allowed(scope, origin, host):
             return 403, "Origin not allowed"
@@ -156,12 +157,12 @@ class Guard:
             parts.port  # noqa: B018 - raises for a malformed port
         except ValueError:
             return False
-        # The same host and port the request names, which was checked against ALLOWED_HOSTS above.
+        # The request's own host and port, which `_refusal` has checked against ALLOWED_HOSTS.
         schemes = ("http", "https") if scope["type"] == "http" else (self._scheme(scope),)
         return parts.scheme in schemes and parts.netloc.lower() == host.lower()
 
     def _scheme(self, scope: Scope) -> str:
-        """The scheme of the page that opened the socket, found as Django does for requests
+        """The scheme, `http` or `https`, by which a WebSocket came, found as Django does for requests
         (SECURE_PROXY_SSL_HEADER)."""
         told = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"] if self.proxies else []
         if told:
@@ -170,7 +171,7 @@ class Guard:
 
 
 class _Body:
-    """What has arrived of a body: all of it up to `keep` bytes, and of a larger one its two ends."""
+    """The part of a body that has arrived: all of it up to `keep` bytes; of a larger one, the first and last bytes."""
 
     __slots__ = ("_chunks", "_keep", "head", "over", "size", "tail", "whole")
 
@@ -178,7 +179,7 @@ class _Body:
         self.size = 0
         self.whole = False
         self.over = False
-        """Whether it is larger than what is kept."""
+        """Whether the body is larger than `keep`."""
         self.head = self.tail = b""
         self._keep = keep
         self._chunks: list[bytes] = []
@@ -194,13 +195,13 @@ class _Body:
             self._chunks.clear()
 
     def content(self) -> bytes:
-        """The part that is kept: nothing, once the body is too large."""
+        """The bytes that are kept; none once the body is larger than `keep`."""
         return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
 
 
 async def _read(receive: Receive, body: _Body) -> bool:
-    """Read the body to its end, or as much as comes within `BODY_SECONDS` and `DRAIN_BYTES`. `False` if the peer
-    left."""
+    """Read the body to its end, or until `BODY_SECONDS` are over or a refused one exceeds `DRAIN_BYTES`. `False` if the
+    peer disconnected."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             while not body.over or body.size <= DRAIN_BYTES:
@@ -228,8 +229,8 @@ def _asks_first(scope: Scope) -> bool:
 
 
 def _peer(scope: Scope, proxies: int) -> str:
-    """The address the outermost trusted proxy saw: counted from the right, because everything
-    further left came from the peer and may be invented."""
+    """The peer's address as the outermost trusted proxy saw it. `X-Forwarded-For` is counted from the right,
+    because everything further left was sent by the peer and may be false."""
     seen = [
         part.strip()
         for name, value in scope["headers"]
@@ -256,7 +257,7 @@ async def _refuse(scope: Scope, send: Send, status: int, why: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4403, "reason": why})
         return
-    # In JSON on every path: a client of /mcp must never get HTML.
+    # JSON on every path, because a client of /mcp must never get HTML.
     await _close_with(send, status, refusal(why))
 
 

@@ -1,4 +1,4 @@
-"""Health at three depths."""
+"""Health checks: `/healthz` (the process), `/readyz` (with the database), `/readyz?full` (with workers and servers)."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from taskhub.domain.health.checks import all_ready, ready
 from taskhub.store.call import LACKING
 
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Any `Host` header is accepted here: load balancers and scrapers name the process by its IP address."""
+"""Paths that accept any `Host` header, because load balancers and scrapers address a process by its IP."""
 
 
 @never_cache
 def healthz(request: HttpRequest) -> JsonResponse:
-    """200: the process answers."""
+    """200, because the process answers. Checks nothing else."""
     return JsonResponse({"status": "ok"})
 
 
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when this process can serve: the database answers and is migrated. With `?full`, when a worker is alive
-    and every server was contacted too. 503 lists what is missing."""
+    """200 if this process can serve: the database answers and is migrated. With `?full`, also a worker must be alive
+    and every server contacted. Else 503 with the list of problems."""
     try:
         problems = all_ready() if "full" in request.GET else ready()
-    except Exception as error:  # noqa: BLE001 - raised again unless it is of the kind expected
+    except Exception as error:  # noqa: BLE001 - `reason` raises other errors again
         why = reason(error)
         problems = [why if why == LACKING else "the database is away"]
     if not problems:
@@ -37,7 +37,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
 @never_cache
 def unanswered(request: HttpRequest) -> HttpResponse:
-    """503: whether this process is ready was not found out in time. Makes no check itself."""
+    """The 503 of `/readyz` when its checks take too long. Makes no check itself."""
     return _not_ready(request, ["no answer in time: the database is frozen or slow, or all page lanes are busy"])
 
 

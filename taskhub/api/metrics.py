@@ -1,4 +1,4 @@
-"""`/metrics`: what this process counted, and what all of them left in the database."""
+"""`/metrics`: the counts of this web process, and those of all processes from the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SERVED: Final = Histogram(
     registry=_REGISTRY,
 )
 _series: Final[dict[tuple[str, str], Histogram]] = {}
-"""The series of `_SERVED`, which takes a lock to find one."""
+"""The series of `_SERVED` by method and revision: `labels` would take a lock for each request."""
 _FAILED: Final = Counter(
     "taskhub_request_errors", "Answers to clients that were errors, in this process", ("code",), registry=_REGISTRY
 )
@@ -41,7 +41,7 @@ _ENDS: Final = [*(f"{bound:g}" for bound in BOUNDS), "+Inf"]
 
 
 def served(method: str, version: str, seconds: float) -> None:
-    """Count a request; `protocol.hub.Hub.served`."""
+    """Count an answered request; used as `protocol.hub.Hub.served`."""
     series = _series.get((method, version))
     if series is None:
         series = _series[method, version] = _SERVED.labels(method, version)
@@ -49,16 +49,17 @@ def served(method: str, version: str, seconds: float) -> None:
 
 
 def failed(code: int) -> None:
-    """Count an answer that was an error; `protocol.hub.Hub.failed`. Servers behind us have codes of their own."""
+    """Count an answer that is an error; used as `protocol.hub.Hub.failed`. Codes that only servers use count as
+    `other`."""
     _FAILED.labels(str(code) if code in errors.NAMED else "other").inc()
 
 
 Gauge = tuple[str, str, Mapping[str, str], Callable[[], float]]
-"""Name, help, labels, and the function that gives the value at each scrape."""
+"""A gauge: name, help, labels, and the function that returns the value at each scrape."""
 
 
 class _OfProcess(Collector):
-    """What this process counted, and how it stands."""
+    """Collects the counters and gauges of this process."""
 
     gauges: Iterable[Gauge] = ()
 
@@ -74,12 +75,12 @@ _of_process: Final = _OfProcess()
 
 
 def show(gauges: Iterable[Gauge]) -> None:
-    """Set the gauges of this process, in place of those that were set before."""
+    """Set the gauges of this process, replacing any earlier ones."""
     _of_process.gauges = tuple(gauges)
 
 
 class _Stored(Collector):
-    """Read from the database at each scrape, so that all processes tell the same."""
+    """Collects metrics from the database at each scrape, which are the same in all processes."""
 
     def collect(self) -> Iterable[Metric]:
         for name, about, rows in backlog():
@@ -90,7 +91,8 @@ class _Stored(Collector):
 
 
 class _Timed(Collector):
-    """How long calls waited and ran, by server: only for requests with `METRICS_TOKEN`."""
+    """Collects histograms of how long calls waited and ran, by server. Only for requests with `METRICS_TOKEN`, because
+    they name servers."""
 
     def collect(self) -> Iterable[Metric]:
         waits = HistogramMetricFamily(
@@ -124,8 +126,8 @@ class _All(Collector):
 
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Metrics in the text format of Prometheus. If `METRICS_TOKEN` is set, a request needs it, and gets the metrics
-    that name servers too; otherwise no request needs a token, and these are left out. 401 without the token, 503 if the
+    """Metrics in the text format of Prometheus. If `METRICS_TOKEN` is set, a request needs it (else 401) and also gets
+    the metrics that name servers. If it is not set, no token is needed, and these metrics are left out. 503 if the
     database cannot be read."""
     collectors: list[Collector] = [_Stored(), _of_process]
     if settings.METRICS_TOKEN:
@@ -142,6 +144,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
         found = generate_latest(_All(*collectors))
     except Exception as error:
         if not lacking(error):
-            raise  # answered as on every other path
+            raise  # answered like an error on any other path
         return later(request, HttpResponse(f"{LACKING}\n", status=503, content_type="text/plain"), LACKING)
     return HttpResponse(found, content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,7 +1,7 @@
-"""The authorization server's machine-readable side: metadata, token, revocation, registration.
+"""The endpoints of the authorization server for programs: metadata, token, revocation, registration.
 
-Any web page may call these, for clients that run in a browser; they look at no cookie. The page
-on which a person decides is the console's (`console/views/consent.py`).
+Pages of any origin may call them, for clients that run in a browser; cookies are ignored. The consent
+page is part of the console (`console/views/consent.py`).
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 OPEN_PATHS: Final = frozenset(
     {RESOURCE_METADATA, f"{RESOURCE_METADATA}/mcp", SERVER_METADATA, "/oauth/token", "/oauth/revoke", "/oauth/register"}
 )
-"""Paths that pages of any origin may call; every other path refuses a foreign Origin."""
+"""The paths of these endpoints, which accept any Origin; every other path refuses a foreign one."""
 
 REFUSED: Final = "oauth_refused"
 REGISTERED: Final = "oauth_registered"
-"""Names of rate limits; how many is in the settings."""
+"""Names of rate limits (`ACCOUNT_RATE_LIMITS` in the settings)."""
 GRANTS: Final = ("authorization_code", "refresh_token")
-"""The grants that the token endpoint takes; the toolkit would look up device codes before any check."""
+"""The grant types that the token endpoint accepts. Checked here, because django-oauth-toolkit looks up device codes
+before it makes any check."""
 
 View = Callable[..., Any]
 
 
 def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> Callable[[View], View]:
-    """A view that any page's script may call: it sees no session, answers preflights, and its
-    answers are readable everywhere. 404 unless `when()`."""
+    """A decorator of views that scripts of any origin may call: the view gets no cookies and no user,
+    preflights are answered, and any origin may read the responses. 404 unless `when()`."""
 
     def decorate(view: View) -> View:
         @csrf_exempt
@@ -71,7 +72,7 @@ def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> 
                     response = _limited(request) or view(request, *args, **kwargs)
                 except (BadRequest, MultiPartParserError, SuspiciousOperation, UnreadablePostError):
                     response = _json({"error": "invalid_request"}, status=400)
-                except Exception as error:  # noqa: BLE001 - raised again unless it is worth another try
+                except Exception as error:  # noqa: BLE001 - `reason` raises other errors again
                     away = {"error": "temporarily_unavailable", "error_description": reason(error)}
                     response = later(request, _json(away, status=503), away["error_description"])
             response["Access-Control-Allow-Origin"] = "*"
@@ -108,16 +109,16 @@ _revoke: View = RevokeTokenView.as_view()
 resource_metadata = open_to_browsers("GET", when=lambda: built_in() or bool(settings.OIDC_ISSUER))(
     _ResourceMetadata.as_view()
 )
-"""RFC 9728: what this resource is called and who issues tokens for it (AU-01, AU-02)."""
+"""RFC 9728: the identifier of this resource, and its authorization servers (AU-01, AU-02)."""
 
 server_metadata = open_to_browsers("GET", when=built_in)(OAuthServerMetadataView.as_view())
-"""RFC 8414: where our authorization server has its endpoints, and what it can do."""
+"""RFC 8414: the endpoints of the built-in authorization server, and its capabilities."""
 
 
 @open_to_browsers("POST", when=built_in)
 @sensitive_post_parameters()
 def token(request: HttpRequest) -> HttpResponse:
-    """A code or a refresh token for tokens."""
+    """Exchange an authorization code or a refresh token for tokens (RFC 6749)."""
     grant = request.POST.get("grant_type")
     if _repeated(request) or not grant:
         response = _json({"error": "invalid_request"}, status=400)
@@ -132,7 +133,7 @@ def token(request: HttpRequest) -> HttpResponse:
 @open_to_browsers("POST", when=built_in)
 @sensitive_post_parameters()
 def revoke(request: HttpRequest) -> HttpResponse:
-    """End a token (RFC 7009). An unknown one is no error."""
+    """Revoke a token (RFC 7009). An unknown token is no error."""
     if _repeated(request):
         return _json({"error": "invalid_request"}, status=400)
     return _plain(request, _revoke(request))
@@ -140,7 +141,7 @@ def revoke(request: HttpRequest) -> HttpResponse:
 
 @open_to_browsers("POST", when=lambda: built_in() and bool(settings.TASKHUB_OAUTH_REGISTRATION))
 def registration(request: HttpRequest) -> HttpResponse:
-    """A program registers itself (RFC 7591); off unless the operator turns it on."""
+    """Register a program by its own request (RFC 7591); 404 unless TASKHUB_OAUTH_REGISTRATION is on."""
     address = str(request.META.get("REMOTE_ADDR", ""))
     if not ratelimit.consume(request, action=REGISTERED):
         return _later("Too many registrations.", seconds=3_600)
@@ -162,12 +163,12 @@ def registration(request: HttpRequest) -> HttpResponse:
 
 
 def _repeated(request: HttpRequest) -> bool:
-    """Whether a parameter came twice, which only a resource may (RFC 6749, 3.2; RFC 8707, 2)."""
+    """Whether a parameter was sent twice, which only `resource` may be (RFC 6749, 3.2; RFC 8707, 2)."""
     return any(len(values) > 1 for name, values in request.POST.lists() if name != "resource")
 
 
 def _plain(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """The toolkit's response, with headers that it leaves out or gets wrong; a refusal is counted."""
+    """Correct the headers of a response of django-oauth-toolkit, and count a refusal. Returns the response."""
     response["Content-Type"] = "application/json"
     if response.status_code == 401 and request.headers.get("Authorization", "")[:6].lower() == "basic ":
         response["WWW-Authenticate"] = 'Basic realm="TaskHub"'  # the scheme that was tried (RFC 6749, 5.2)
@@ -177,8 +178,8 @@ def _plain(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def _limited(request: HttpRequest) -> HttpResponse | None:
-    """The refusal of an address that was refused too often in the last minute. Requests with a valid code or token are
-    never counted, however many come from one address."""
+    """The 429 for an address with too many refusals in the last minute; else `None`. Only refusals count: any number of
+    requests with a valid code or token is allowed."""
     if request.method != "POST" or ratelimit.consume(request, action=REFUSED, dry_run=True):
         return None
     return _later("Too many refusals.", seconds=60)

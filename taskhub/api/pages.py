@@ -1,9 +1,9 @@
-"""Django's own handler for every path but `/mcp`: pages, health, sign-ins, in a fixed number of threads.
+"""Runs Django for every path except `/mcp` (pages, health, sign-ins), in a fixed number of lanes.
 
-Django's ASGI handler gives each request a thread of its own, and each thread opens a connection to the
-database and keeps it: three hundred anonymous requests took every connection that Postgres had. Here a
-request goes through all of Django, from the first middleware to the last, in one of a few lanes. The
-loop reads it and sends the answer, so a peer that reads slowly holds no lane.
+Django's ASGI handler gives each request a thread of its own, which opens and keeps a database connection:
+three hundred anonymous requests took all connections of Postgres. Here a request runs through all of
+Django, with all middleware, in one of a few lanes. The event loop reads the request and sends the response,
+so that a peer that reads slowly does not occupy a lane.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from taskhub.lib.lanes import Crowded, Lanes
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1_000
-"""Requests in line or in a lane, in one process."""
+"""The most requests that wait for a lane or run in one, in one process."""
 PATIENCE_SECONDS = 15.0
-"""How long a request waits for a lane."""
+"""The longest that a request waits for a lane."""
 HURRY_SECONDS = 1.5
-"""How long a probe of readiness waits for its answer, in line and in a lane."""
+"""The longest that a request to a path of `hurried` takes, waiting for a lane and running in it."""
 BLOCK_BYTES = 65_536
-"""A streamed answer is made and sent in parts of about this size."""
+"""The size of the parts in which a streamed response is made and sent."""
 
 View = Callable[[HttpRequest], HttpResponse]
 Refusal = Callable[[HttpRequest, Exception], HttpResponse]
@@ -43,7 +43,7 @@ Refusal = Callable[[HttpRequest, Exception], HttpResponse]
 
 @dataclass(slots=True)
 class _Answer:
-    """A response on its way: what is sent at once, and how to get more of it if it is streamed."""
+    """A response to be sent: `body` is sent first, then the parts of `more` if it is streamed."""
 
     response: HttpResponseBase
     body: bytes
@@ -51,11 +51,11 @@ class _Answer:
 
 
 class Pages(BaseHandler):
-    """The ASGI application behind the guard, for HTTP.
+    """The ASGI application for HTTP requests except those of `/mcp`.
 
-    `at_once` are views that need neither the database nor Django's middleware: they answer in the
-    loop, however busy the lanes are. `hurried` are views that answer for a path whose own answer did not
-    come within `HURRY_SECONDS`. `refused` answers a request that no lane has begun, and gets the error of the lanes.
+    `at_once`: by path, views that need neither the database nor Django's middleware, and run in the event
+    loop however busy the lanes are. `hurried`: by path, views that answer if the path's own view has not
+    within `HURRY_SECONDS`. `refused(request, error)` answers a request that no lane began; `error` is the lanes'.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Pages(BaseHandler):
         self.load_middleware()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request in a lane, or with 503 if its turn does not come in time."""
-        body: bytes = (await receive())["body"]  # whole: the guard has read it
+        """Answer a request in a lane, or with 503 if no lane begins it in time."""
+        body: bytes = (await receive())["body"]  # the whole body: the guard has read it
         try:
             request = ASGIRequest(scope, BytesIO(body))
         except UnicodeDecodeError:
@@ -80,7 +80,7 @@ class Pages(BaseHandler):
             response = self.at_once[scope["path"]](request)
             await _send(_Answer(response, response.content, None), send)
             return
-        # Each request has a copy of the context, so that no other sees the context variables that it sets.
+        # In a copy of the context, so that no other request sees the context variables that this one sets.
         call = partial(contextvars.copy_context().run, self._answer, scope, request)
         answering = asyncio.ensure_future(self.lanes.run_soon(call, seconds=PATIENCE_SECONDS, most=MOST_WAITING))
         leaving = asyncio.ensure_future(_gone(receive))
@@ -100,7 +100,7 @@ class Pages(BaseHandler):
                 answer = _Answer(response, response.content, None)
             await self._stream(request, answer, leaving, send)
         finally:
-            answering.cancel()  # its answer is not read any more; a view that has begun runs to its end
+            answering.cancel()  # no lane begins it any more; a view that has begun runs to its end
             leaving.cancel()
             request.close()
 
@@ -113,14 +113,14 @@ class Pages(BaseHandler):
                 await send({"type": "http.response.body", "body": block, "more_body": not over})
                 more = None if over else more
         except Unavailable as error:
-            # The status line is sent: the connection ends early, which its reader can tell.
+            # The status line has been sent. The body ends early, by which the reader can tell that it is incomplete.
             logger.warning("%s ended in the middle: %s", request.path, error)
         finally:
             if answer.more is not None:
                 await asyncio.shield(self.lanes.run_surely(answer.response.close))
 
     def _answer(self, scope: Scope, request: ASGIRequest) -> _Answer:
-        """In a lane: the whole of Django, from its first signal to its last."""
+        """Run the request through all of Django, from `request_started` to the response. Called in a lane."""
         set_script_prefix(get_script_prefix(scope))
         signals.request_started.send(sender=self.__class__, scope=scope)
         response: HttpResponseBase = self.get_response(request)
@@ -137,7 +137,7 @@ class Pages(BaseHandler):
 
 
 def _block(parts: Iterator[bytes]) -> tuple[bytes, bool]:
-    """The next part of a streamed answer, and whether it is the last."""
+    """The next part of a streamed response, and whether it is the last."""
     block = bytearray()
     for part in parts:
         block += part

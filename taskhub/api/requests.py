@@ -1,4 +1,4 @@
-"""Every request has an id: its answer bears it, and so do the log lines that are written meanwhile."""
+"""Gives every request an id, which is in the response and in the log lines of the request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _FIT = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
 class Identified:
-    """Wraps the whole application. A request that comes with an id, from a proxy or a client, keeps it if it is 1 to 64
-    letters, digits, dots, dashes or underscores; any other is replaced, since it would get into the log."""
+    """An ASGI wrapper that gives each request an id. An `X-Request-Id` from a proxy or client is kept if it is 1 to 64
+    letters, digits, dots, dashes or underscores; any other is replaced, because ids are written to the log."""
 
     def __init__(self, app: App) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give a request its id, for the log and for the answer."""
+        """Handle a request, with its id in the log and in the response."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -50,5 +50,5 @@ _numbers: Final = itertools.count(secrets.randbelow(1 << 24))
 
 
 def _made() -> bytes:
-    # A number of this process: it may be guessed, and random bytes from the kernel cost ten times as much.
+    # A counter, because an id may be guessable, and random bytes of the kernel cost ten times as much.
     return b"%b%08x" % (_PROCESS, next(_numbers) & 0xFFFFFFFF)

@@ -1,4 +1,4 @@
-"""The API's URLs: `/mcp` and the health checks; one NinjaAPI, no docs of its own for JSON-RPC."""
+"""The URLs of `/mcp`, health checks and metrics. The NinjaAPI has no OpenAPI docs, since `/mcp` is JSON-RPC."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from taskhub.api.metrics import metrics
 
 
 class McpAPI(NinjaAPI):
-    """Ninja builds a temporary response for each request, which took a twentieth of the web process's time. Our
-    operations return responses of their own and never use it, so all requests share one."""
+    """A NinjaAPI whose requests share one temporary response. Ninja makes one for each request, which took a twentieth
+    of a web process's time, but the operations here return responses of their own and never use it."""
 
     _spare = HttpResponse()
 
     def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
-        """The one that is the same for all."""
+        """The response that all requests share."""
         return self._spare
 
 

@@ -1,1 +1,1 @@
-"""The demo server: an ordinary MCP server that knows the SDK and nothing of TaskHub."""
+"""The demo server: an ordinary MCP server that imports the SDK and nothing of TaskHub."""

@@ -1,4 +1,4 @@
-"""What the demo server offers to read: a page about itself, text files, and a prompt."""
+"""The resources and the prompt of the demo server: a page about itself, text files, a prompt for a review."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def register(
     allowed_path: Callable[[str], Path],
     first_files: Callable[[Path, int], Iterator[Path]],
 ) -> None:
-    """Add them to the server, which says which files may be seen and lists them."""
+    """Add the resources and the prompt to the server. `allowed_path(path)` returns a path that clients may see, or
+    raises `ToolError`; `first_files(directory, limit)` lists files."""
 
     @server.resource(
         "demo://readme",
@@ -68,7 +69,7 @@ def register(
     def file(path: str) -> str:
         found = _text_file(path, allowed_path)
         if found is None:
-            # One answer for "outside", "missing" and "not for you": the difference would tell what exists.
+            # The same error for files that are outside, missing or hidden: a difference would tell which files exist.
             raise ResourceNotFoundError(f"{path!r} is no text file this server may show")
         return found.read_text(encoding="utf-8", errors="replace")
 
@@ -96,12 +97,13 @@ def register(
         fitting = [value for value in values if value.startswith(argument.value)]
         return Completion(values=fitting[:MOST_SUGGESTED], total=len(fitting), has_more=len(fitting) > MOST_SUGGESTED)
 
-    # The SDK's decorator carries no types.
+    # The SDK's decorator has no types.
     server.completion()(complete)  # type: ignore[no-untyped-call]
 
 
 def _text_file(path: str, allowed_path: Callable[[str], Path]) -> Path | None:
-    """The file, unless it is hidden, too large or no text: secrets like to lie in hidden places."""
+    """The path of a text file that may be shown; `None` if it is hidden, because secrets are often in hidden files, too
+    large, or no text file."""
     try:
         found = allowed_path(path)
     except ToolError:

@@ -1,8 +1,8 @@
-"""The demo server: an ordinary MCP server with small tools that do real work, and something to read.
+"""The demo server: an ordinary MCP server with small tools that do real work, resources and a prompt.
 
 It imports the SDK, pydantic and the standard library, nothing of TaskHub. Tools that need
-an answer return an `InputRequiredResult` and are called again with the answers, so nothing
-is held in memory while a person thinks.
+an answer return an `InputRequiredResult` and are called again with the answers, so that nothing
+is kept in memory while a person answers.
 
 Run it alone over stdio with `python -m taskhub.demo.server`.
 """
@@ -86,7 +86,7 @@ SKIPPED_DIRECTORIES: Final = frozenset(
 
 Text = Annotated[str, Field(description="The text to work on.", max_length=MAX_TEXT)]
 
-# Nothing here changes anything outside the call, so every repeat is safe.
+# Tools with these annotations change nothing outside the call, so repeating a call is safe.
 READ_ONLY: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -96,7 +96,7 @@ server: Final = MCPServer(
     title="TaskHub demo",
     version="1.0.0",
     instructions="Small tools that show what a task can do: progress, questions, approval, failure and cancellation.",
-    # The SDK configures the root logger when a server is made; INFO would log every call of the host process.
+    # The SDK configures the root logger of the process when a server is made; INFO would log every call.
     log_level="WARNING",
 )
 
@@ -105,9 +105,10 @@ server: Final = MCPServer(
 
 
 def _ask(ctx: Ctx, needs: ClientCapabilities, **questions: InputRequest) -> InputRequiredResult:
-    """Ask the caller; the tool runs again from its first line when the answers are there."""
+    """The result that asks the client `questions`; the tool is then called again, from its start, with the answers.
+    Raises `ToolError` or `MCPError` if the client's revision or capabilities do not allow the questions."""
     if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        # The SDK would answer an older session with an unexplained internal error.
+        # For an older session the SDK would return an internal error without an explanation.
         raise ToolError(f"This tool asks a question, which needs protocol version {MODERN_PROTOCOL_VERSIONS[-1]}.")
     if not _declares(ctx.client_capabilities, needs):
         _refuse(needs)
@@ -115,7 +116,7 @@ def _ask(ctx: Ctx, needs: ClientCapabilities, **questions: InputRequest) -> Inpu
 
 
 def _declares(have: ClientCapabilities | None, needs: ClientCapabilities) -> bool:
-    """Whether the caller declared what the question needs; a bare `elicitation: {}` means forms."""
+    """Whether the client declared the capabilities that a question needs; `elicitation: {}` alone means forms."""
     if have is None:
         return False
     if needs.sampling is not None and have.sampling is None:
@@ -148,7 +149,7 @@ SAMPLING: Final = ClientCapabilities(sampling=SamplingCapability())
 
 
 def _elicited(ctx: Ctx, key: str) -> ElicitResult | None:
-    """The form or url answer under `key`; an answer of another kind counts as none."""
+    """The answer to the form or url elicitation `key`; `None` if there is none, or one of another kind."""
     answer = (ctx.input_responses or {}).get(key)
     return answer if isinstance(answer, ElicitResult) else None
 
@@ -231,7 +232,7 @@ async def hash_files(
 
 
 def _allowed_path(path: str) -> Path:
-    """The real path, refused when it lies outside the root once every link is followed."""
+    """The real path, with all links resolved. Raises `ToolError` if it is missing or outside of the root directory."""
     root = Path(os.environ.get("TASKHUB_DEMO_ROOT") or os.curdir).resolve()
     try:
         target = (root / path).resolve(strict=True)
@@ -239,13 +240,13 @@ def _allowed_path(path: str) -> Path:
     except (OSError, RuntimeError, ValueError):
         allowed = False
     if not allowed:
-        # One answer for "outside" and "missing": the difference would tell what exists elsewhere.
+        # The same error for paths that are outside or missing: a difference would tell which files exist elsewhere.
         raise ToolError(f"{path!r} is not inside the directory this server may see")
     return target
 
 
 def _first_files(base: Path, limit: int) -> Iterator[Path]:
-    """Up to `limit` files in a stable order; links to directories are never entered."""
+    """Up to `limit` files below `base`, in a stable order; links to directories are not followed."""
     if not base.is_dir():
         yield base
         return
@@ -260,10 +261,11 @@ def _first_files(base: Path, limit: int) -> Iterator[Path]:
 
 
 async def _hash_file(file: Path, name: str) -> FileHash | None:
-    """Hash one regular file chunk by chunk, so that cancelling does not wait for a large one."""
+    """Hash one regular file in chunks, so that a cancellation does not wait for a large file. `None` for a file that is
+    skipped."""
     try:
-        # O_NOFOLLOW and the check on the open file: a link swapped in meanwhile is not followed,
-        # and O_NONBLOCK keeps a named pipe from blocking the open.
+        # O_NOFOLLOW, and the checks of the open file, in case the file was replaced by a link meanwhile.
+        # O_NONBLOCK, so that opening a named pipe does not block.
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
@@ -300,7 +302,7 @@ async def countdown(
     started = time.monotonic()
     await ctx.report_progress(0, steps, f"{_duration(seconds)} to go")
     for step in range(1, steps + 1):
-        # Sleep until the step is due, not for its length, so that late wake-ups do not add up.
+        # Sleep until the time of the step, not for its length, so that delays do not add up.
         await asyncio.sleep(max(0.0, started + seconds * step / steps - time.monotonic()))
         left = seconds * (steps - step) / steps
         await ctx.report_progress(step, steps, f"{_duration(left)} to go" if left else "Done")
@@ -325,7 +327,7 @@ class Deployment(BaseModel):
 
 @server.tool(
     title="Deploy a service",
-    # A real rollout replaces what runs and must not be repeated unasked; the demo keeps to that contract.
+    # The annotations of a real rollout, which replaces what runs and must not be repeated without being asked for.
     annotations=ToolAnnotations(
         read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=False
     ),
@@ -438,8 +440,8 @@ SURVEY_SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-# The same rules as the form: whoever gave the answers may not have checked them. A comment
-# and not a docstring, because a docstring becomes a description in the tool's output schema.
+# The same rules as in SURVEY_SCHEMA, because the client may not have checked the answers. A comment and not
+# a docstring, because a docstring would become a description in the tool's output schema.
 class SurveyAnswers(BaseModel):
     name: str = Field(min_length=2, max_length=40)
     email: str = Field(pattern=r"^[^@\s]+@[^@\s]+$")
@@ -480,7 +482,7 @@ def survey(ctx: Ctx) -> SurveyResult | InputRequiredResult:
 
 @server.tool(
     title="Summarize",
-    # A model answers, so the same text may give another summary.
+    # Not idempotent: a model answers, so the same text may give another summary.
     annotations=ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=False, open_world_hint=False
     ),
@@ -511,7 +513,7 @@ def visit(ctx: Ctx) -> str | InputRequiredResult:
         params = ElicitRequestURLParams(message="Please have a look at the MCP home page", url=VISIT_URL)
         return _ask(ctx, URL, visit=ElicitRequest(params=params))
     if answer.action == "accept":
-        # Accepting means consent to open the page; what happens there is not reported to us.
+        # Accepting means consent to open the page; the server is not told what happens there.
         return f"The person agreed to open {VISIT_URL}"
     return f"{VISIT_URL} was not opened"
 

@@ -87,7 +87,7 @@ class Lean:
             response = await self._view(request)
         except asyncio.CancelledError:
             return  # the client has disconnected, so the view's work was cancelled
-        except Exception as error:  # noqa: BLE001 - logged there
+        except Exception as error:  # noqa: BLE001 - `failure` logs it
             headers, _ = headers_of(scope["headers"])
             response = Whole(failure(self.hub, error, body=body, headers=headers, mount=mount))
         if isinstance(response, Whole):

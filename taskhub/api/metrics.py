@@ -22,7 +22,7 @@ from taskhub.domain.tasks.timings import server_timings
 from taskhub.protocol import errors
 from taskhub.store.call import LACKING, lacking
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # a second series beside each, which says when this process began
+disable_created_metrics()  # type: ignore[no-untyped-call] # else each counter and histogram has a second series, `_created`
 
 _REGISTRY: Final = CollectorRegistry()
 _SERVED: Final = Histogram(

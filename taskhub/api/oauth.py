@@ -51,8 +51,8 @@ View = Callable[..., Any]
 
 
 def open_to_browsers(*methods: str, when: Callable[[], bool] = lambda: True) -> Callable[[View], View]:
-    """A decorator of views that scripts of any origin may call: the view gets no cookies and no user,
-    preflights are answered, and any origin may read the responses. 404 unless `when()`."""
+    """A decorator of views that scripts of any origin may call: the view gets no cookies and an anonymous
+    user, preflights are answered, and any origin may read the responses. 404 unless `when()`."""
 
     def decorate(view: View) -> View:
         @csrf_exempt

@@ -25,14 +25,14 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0
 """Seconds between two checks ("looks") of a part."""
 SILENT_LOOKS: Final = 6
-"""The number of looks in a row without a new heartbeat, which comes every 5 s, after which a worker hangs."""
+"""So many looks in a row without a new heartbeat, which should come every 5 s, mean that a worker hangs."""
 STARTING_LOOKS: Final = 60
-"""The number of looks in a row without a sign of life after which a process hangs that has never given one: about 5
-minutes, enough for the slowest machine to start it."""
+"""So many looks in a row without a sign of life mean that a process hangs that has never given one: about 5 minutes,
+enough for its start on the slowest machine."""
 PROBE_SECONDS = 5.0
 """The longest that a web process may take to answer `/healthz`, which needs no database."""
 FAILED_PROBES: Final = 3
-"""The number of failed probes in a row after which a web process hangs."""
+"""So many failed probes in a row mean that a web process hangs."""
 
 
 class Sign(Enum):

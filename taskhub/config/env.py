@@ -30,7 +30,7 @@ SESSION: Final = {
     # than running them. A plan made on an empty table must use the indexes, too (random_page_cost).
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "1.1",
-    # Before Postgres 18 a plan with a disabled sort has so high a cost that each claim would be compiled first.
+    # Before Postgres 18, a plan with a disabled sort has so high a cost that each claim would be JIT-compiled first.
     "jit": "off",
     # See domain/hints/announce.py.
     "th.hints": "app",
@@ -191,7 +191,7 @@ def database(url: str) -> dict[str, object]:
             "keepalives_interval": 5,
             "keepalives_count": 2,
             "application_name": "taskhub",
-            # Django sets this to None, which turns server-side preparation off; hot statements ask for it each.
+            # Django's default, None, would turn off server-side preparation, which `store.call` asks for.
             "prepare_threshold": 5,
             **options,
         },

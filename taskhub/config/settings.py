@@ -208,8 +208,8 @@ TEMPLATES = [
 
 ROOT_URLCONF = "taskhub.config.urls"
 ASGI_APPLICATION = "taskhub.config.asgi.application"
-# The layer drops group members after `group_expiry`, and channels with a message older than `expiry`: with the
-# defaults, a console that is open for days would get no more messages.
+# The layer removes members of a group after `group_expiry`, and members with an unread message older than `expiry`:
+# with the defaults, a console that is open for days would get no more messages.
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels.layers.InMemoryChannelLayer",

@@ -1,1 +1,1 @@
-"""What at least some subjects share: states, records, errors, hints, permissions and words. Plain Python, no Django."""
+"""Code that several subjects share: states, records, errors, hints, permissions and words. Plain Python, no Django."""

@@ -82,7 +82,7 @@ def _members(text: str) -> dict[str, Any]:
             else:
                 value, at = _decoder.raw_decode(text, at)
                 if at == len(text):
-                    break  # a number that may go on
+                    break  # a number, whose last digits may be cut off
                 found[name] = value
             at = _past(text, at, ",")
     except (ValueError, RecursionError):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class TaskHubError(Exception):
-    """Base class of the errors whose message and data a caller may see."""
+    """Base class of all errors that a caller may be told about."""
 
     code = "error"
 

@@ -1,1 +1,1 @@
-"""Tiny pure helpers that know no word of our domain."""
+"""Small general helpers, which know nothing of tasks, clients or servers."""

@@ -222,6 +222,6 @@ def _set_result(future: asyncio.Future[Any], value: Any) -> None:
 
 def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
-        if isinstance(error, StopIteration):  # a future refuses it, and its caller would wait for ever
+        if isinstance(error, StopIteration):  # a future does not accept it, and the caller would wait for ever
             error = RuntimeError(f"the call raised {error!r}")
         future.set_exception(error)

@@ -119,7 +119,7 @@ class Checker:
             if said == FITS:
                 return Checked()
             if not words:
-                self._end()  # it still checks, or has run out of time or memory
+                self._end()  # the process still checks, or has run out of time or memory
             if said == MISFIT:
                 return Checked(problem=words or "it does not fit")
             return Checked(unchecked=words or f"the check takes more than {CHECK_SECONDS:.0f} s, or too much memory")
@@ -132,7 +132,7 @@ class Checker:
             said = self._heard(end)
         except BrokenPipeError:
             said = b""
-        if not said and not fresh and time.monotonic() < end:  # it had ended, idle for too long
+        if not said and not fresh and time.monotonic() < end:  # the process had ended, idle for too long
             self._end()
             self._send(schema, value)
             said = self._heard(end)

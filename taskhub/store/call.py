@@ -46,9 +46,9 @@ def run(sql: bytes, params: Sequence[object], fetch: Callable[[Cursor], R], *, a
 
 
 def _undone(error: BaseException | None) -> bool:
-    """Whether the error proves that the statement was not committed: Postgres ended the session before the statement or
-    while it ran, as a commit would have been answered first. A pooler's error, which names no source function of
-    Postgres, proves nothing."""
+    """Whether the error proves that nothing was committed: Postgres sends it when it ends a session before or during a
+    statement, and would have answered a commit first. A pooler's error, which names no source function of Postgres,
+    proves nothing."""
     if not isinstance(error, (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)):
         return False
     return error.diag.source_function is not None

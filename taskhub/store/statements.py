@@ -264,7 +264,7 @@ def _shape(
 def _parts(row: Any, without: Sequence[str], convert: Mapping[str, Convert]) -> tuple[list[Column], Convert]:
     if get_origin(row) is tuple:
         inner: list[tuple[str, Any]] = [("", part) for part in get_args(row)]
-        result: Callable[..., Any] = lambda *parts: parts  # noqa: E731 - what a tuple of parts is made by
+        result: Callable[..., Any] = lambda *parts: parts  # noqa: E731 - makes a tuple of its parts
     elif _is_record(row):
         hints = get_type_hints(row)
         names = [field.name for field in fields(row)] if is_dataclass(row) else list(row._fields)

@@ -73,7 +73,7 @@ class Pool:
 
     @property
     def single(self) -> bool:
-        """Whether the server has only one connection: a command is a process, whose memory lasts as long as this."""
+        """Whether the server has only one connection, because it is a command: one process with its own memory."""
         return self.target.transport == "stdio"
 
     def resize(self, most: int) -> None:

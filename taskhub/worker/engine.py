@@ -126,7 +126,7 @@ class Engine:
             logger.info("worker %s started: TaskHub %s, %d slots", self.name, settings.VERSION, self.slots.size)
             try:
                 await self.slots.claim_until_stopped()
-            except Exception as error:  # noqa: BLE001 - logged there
+            except Exception as error:  # noqa: BLE001 - `_fail` logs it
                 self._fail("claiming", error)
             left = await self.slots.drain()
         finally:

@@ -278,7 +278,7 @@ class Command(BaseCommand):
 def _answers(address: str) -> bool:
     request = urllib.request.Request(address, headers={"Host": _own_host()})  # noqa: S310 - our own address
     try:
-        with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=2) as response:  # noqa: S310 - our own address
             return bool(response.status == 200)
     except OSError:
         return False

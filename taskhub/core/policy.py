@@ -35,7 +35,7 @@ class Policy:
     approval_quorum: int = 1
     question_audience: str | None = None
     people_after_program: bool = False
-    """Where a client's program declines a question by itself, people are asked."""
+    """Whether people are asked a question that a client's program declined by itself."""
     max_attempts: int = 3
     run_seconds: int = 900
     join_seconds: int = 300

@@ -173,8 +173,8 @@ class OpenQuestion:
     approvals: int
     id: int | None = field(default=None, compare=False)
     page: bool = field(default=False, compare=False)
-    """It is for people only, and the client, which opens pages for its user, is asked to open the one where they answer
-    it."""
+    """Whether the question is for people only, and the client, which can open pages, is asked to open the page where
+    they answer it."""
 
 
 @dataclass(frozen=True, slots=True)

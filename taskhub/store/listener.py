@@ -46,7 +46,7 @@ async def listen(
                     await begin_async(connection)
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                     if alive:
-                        # Shared, since an earlier connection of ours may not have ended at the server yet.
+                        # Shared, since Postgres may not have ended an earlier connection of this process yet.
                         await connection.execute("SELECT pg_advisory_lock_shared(%s, hashtext(%s))", [_LOCK, alive])
                 if away:
                     logger.warning("hints are back")

@@ -31,6 +31,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.address import authorization_servers, resource_of
 from taskhub.domain.oauth.applications import register
+from taskhub.domain.oauth.consents import AccessToken
 from taskhub.lib import jsonx
 
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
@@ -125,7 +126,12 @@ def token(request: HttpRequest) -> HttpResponse:
     elif grant not in GRANTS:
         response = _json({"error": "unsupported_grant_type"}, status=400)
     else:
-        response = _plain(request, _token(request))
+        try:
+            answer = _token(request)
+        except AccessToken.DoesNotExist:
+            # The same code or refresh token came again meanwhile, which ended the sign-in and its new tokens.
+            answer = _json({"error": "invalid_grant"}, status=400)
+        response = _plain(request, answer)
     response["Cache-Control"] = "no-store"
     return response
 

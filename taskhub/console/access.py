@@ -1,4 +1,4 @@
-"""The decorator around every view of the console: which permission its page needs."""
+"""The decorator of the console's views: checks a permission, and turns domain errors into pages."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ STATUS: dict[type[TaskHubError], tuple[int, str]] = {
     KeyReused: (409, "Not possible"),
     LimitReached: (429, "A limit is reached"),
 }
-"""Domain error: the status and title of its page."""
+"""For each domain error: the HTTP status and the title of its page."""
 
 
 def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpRequest, P], HttpResponse]]:
-    """A view for people whose role has `permission`.
+    """Decorate a view: only people whose role has `permission` reach it.
 
-    Strangers are sent to the sign-in page and back; a user without a role, or whose role lacks the permission, gets a
-    403 page. Domain errors become pages by `STATUS`. Browsers cache no response of a view.
+    Anonymous users are redirected to the sign-in page and then back; a user without a role, or whose role lacks the
+    permission, gets a 403 page. A `TaskHubError` of the view becomes a page (`problem`). Browsers cache no response.
     """
 
     def decorate(view: View[P]) -> Callable[Concatenate[HttpRequest, P], HttpResponse]:
@@ -73,8 +73,9 @@ def page(permission: str) -> Callable[[View[P]], Callable[Concatenate[HttpReques
 
 
 def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
-    """The page of a domain error: what was expected, what to do next; for htmx the message alone. The frame reads the
-    database, so an `Unavailable` error has a page without it.
+    """The page of a domain error with the error's message; for htmx the message alone, as plain text.
+
+    `Unavailable` gets the 503 page, which has no frame, since the frame reads the database.
     """
     if isinstance(error, Unavailable):
         return unavailable(request, error.message)
@@ -85,7 +86,7 @@ def problem(request: HttpRequest, error: TaskHubError) -> HttpResponse:
 
 
 def _sign_in(request: HttpRequest) -> str:
-    """The address of the sign-in page, leading back to the page that the person sees: never to a partial or a POST."""
+    """The URL of the sign-in page. Its `next` is the page that the person sees, never a partial or a URL for POST."""
     here = request.get_full_path()
     if bool(request.htmx):  # type: ignore[attr-defined]
         current = urlsplit(request.htmx.current_url_abs_path or "/")  # type: ignore[attr-defined]

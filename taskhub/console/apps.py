@@ -1,10 +1,10 @@
-"""Installed so that Django finds the console's template tags; it has no models."""
+"""The Django app of the console. It has no models, and is installed for its template tags."""
 
 from django.apps import AppConfig
 
 
 class ConsoleConfig(AppConfig):
-    """The browser's side of TaskHub."""
+    """The app `console`."""
 
     name = "taskhub.console"
     label = "console"

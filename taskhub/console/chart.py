@@ -1,4 +1,4 @@
-"""Bars in numbers for SVG, which the template only prints."""
+"""Computes the coordinates of the overview's bar chart. The template only prints them as SVG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLOT: Final = 100 / 24
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a bar, in pixels from the top."""
+    """One coloured part of a column; `y`, from the top, and `height` are in pixels."""
 
     look: str
     y: str
@@ -24,7 +24,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One hour."""
+    """The column of one hour; `x`, `width` and `label_x` are percentages."""
 
     x: str
     width: str
@@ -36,7 +36,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Stacked columns on a scale from 0 to `top`."""
+    """Stacked columns on a scale from 0 to `top` tasks."""
 
     columns: tuple[Column, ...]
     top: int
@@ -47,7 +47,8 @@ class Chart:
 
 
 def chart(hours: Sequence[Hour]) -> Chart:
-    """The last 24 hours as columns: finished at the bottom, failed on top, where it is noticed."""
+    """Stacked columns for the last 24 hours: finished tasks at the bottom, failed ones on top, where they are
+    noticed."""
     top = _round_up(max((hour.total for hour in hours), default=0))
     columns = []
     for n, hour in enumerate(hours):
@@ -71,7 +72,8 @@ def chart(hours: Sequence[Hour]) -> Chart:
 
 
 def _round_up(count: int) -> int:
-    """The next of 2, 4, 10, 20, 40, 100 ...: a scale whose half is a whole number."""
+    """The smallest of 2, 4, 10, 20, 40, 100 … that is not below `count`, so that half of the scale is a whole
+    number."""
     step = 1
     while True:
         for factor in (2, 4, 10):

@@ -1,6 +1,5 @@
-"""MCP content as an operator reads it. Content of tools is never trusted: no markup,
-images only of known types and only inline, links only to web addresses.
-"""
+"""Prepares MCP content for a page. Tool output is never trusted: it is shown without markup, images only of known types
+and only inline, links only to http and https addresses."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ from taskhub.lib.addresses import web_address as read_address
 from taskhub.lib.signs import visible_json
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""No SVG: it may hold scripts and references."""
+"""Image types that are shown. SVG is not, since it may hold scripts and references."""
 
 MAX_IMAGE: Final = 2_000_000
 MAX_TEXT: Final = 200_000
 FOLD_CHARACTERS: Final = 20_000
-"""Characters of a result, of its raw form, and of arguments on a task's page; the download has all of them."""
+"""Characters that a task's page shows of a result, of its raw JSON, and of the arguments. The download is complete."""
 FOLD_LINES: Final = 200
-"""And lines of each."""
+"""Lines that a task's page shows of a result, of its raw JSON, and of the arguments."""
 FOLD_BLOCKS: Final = 100
-"""And blocks, or names of an object."""
+"""Content blocks of a result, and members of the arguments object, that a task's page shows."""
 
 
 _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*\Z)")
@@ -34,7 +33,8 @@ _LIKE_ANOTHER: Final = re.compile(r"\s*(?:[\[{]|(?:true|false|null|-?\d+(?:\.\d+
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An address as a page offers it: `address` to open, or the `problem` with it, as the end of a sentence."""
+    """A URL as a page offers it: the parsed `address` to open, or the `problem` with it, worded as the end of a
+    sentence."""
 
     url: str
     address: WebAddress | None
@@ -42,13 +42,13 @@ class Link:
 
     @property
     def href(self) -> str:
-        """The address to open, built from the parsed parts; empty where it must not be opened."""
+        """The URL to open, built from the parsed parts; empty if it must not be opened."""
         return self.address.href if self.address else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block to draw. `kind` is text, json, image, link or other; `link` belongs to a link."""
+    """One content block to draw. `kind` is text, json, image, link or other; `link` is set for kind link."""
 
     kind: str
     text: str = ""
@@ -60,17 +60,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class ResultView:
-    """A result as drawn: its blocks, the structured part as table rows, and the raw JSON."""
+    """A result to draw: its content blocks, its structured content as JSON text, and the whole result as JSON text."""
 
     blocks: tuple[Block, ...]
     structured: str | None
     raw: str
     cut: bool
-    """Whether the blocks, the structured part or the raw form were cut."""
+    """Whether the blocks, the structured content or the raw JSON were cut."""
 
 
 class _Budget:
-    """The characters, lines and image bytes that are left on a page for texts that follow one another."""
+    """The characters, lines and image data that a page may still show. `take` and `block` use them up."""
 
     def __init__(self) -> None:
         self._characters, self._lines = FOLD_CHARACTERS, FOLD_LINES
@@ -79,11 +79,11 @@ class _Budget:
 
     @property
     def left(self) -> bool:
-        """Whether any text still fits."""
+        """Whether the page has room for more text."""
         return self._lines > 0 and self._characters > 0
 
     def take(self, text: str) -> str:
-        """The beginning of `text` that fits."""
+        """The beginning of `text` that the page still has room for."""
         if not text:
             return ""
         if not self.left:
@@ -98,7 +98,7 @@ class _Budget:
         return kept
 
     def block(self, shown: Block) -> Block | None:
-        """The part of the block that fits; `None` when nothing does."""
+        """The part of the block that the page still has room for; `None` if there is no room."""
         if shown.kind == "image":
             self.images -= len(shown.source)
             if self.images < 0:
@@ -113,14 +113,14 @@ class _Budget:
 
 
 def outcome(result_json: str | None) -> ResultView | None:
-    """A stored result, drawn; `None` without one."""
+    """A stored result, prepared for a page; `None` if there is no result."""
     if result_json is None:
         return None
     result = json.loads(result_json)
     content = result.get("content")
     blocks = tuple(block(item) for item in content) if isinstance(content, list) else ()
     structured, budget = result.get("structuredContent"), _Budget()
-    # Servers repeat the structured part as text for older clients; once is enough here.
+    # Servers repeat the structured content as a text block for older clients: shown once.
     if structured is not None:
         blocks = tuple(b for b in blocks if not (b.kind == "json" and _same(b.text, structured)))
     budget.cut = len(blocks) > FOLD_BLOCKS
@@ -131,13 +131,13 @@ def outcome(result_json: str | None) -> ResultView | None:
 
 
 def folded(text: str) -> tuple[str, bool]:
-    """The part of the text that a task's page shows, and whether some was left out."""
+    """The part of the text that a task's page shows, and whether some of it was left out."""
     budget = _Budget()
     return budget.take(text), budget.cut
 
 
 def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[str, str, bool, bool]], bool]:
-    """The part of the rows that a task's page shows, and whether some was left out."""
+    """The part of the rows (see `rows`) that a task's page shows, and whether some was left out."""
     budget, shown = _Budget(), []
     for name, text, short, like_another in found[:FOLD_BLOCKS]:
         if not budget.left:
@@ -148,7 +148,7 @@ def folded_rows(found: list[tuple[str, str, bool, bool]]) -> tuple[list[tuple[st
 
 
 def block(item: Any) -> Block:
-    """One content block, of any kind or shape."""
+    """The block to draw for one item of `content`, of any type and even if malformed."""
     if not isinstance(item, dict):
         return Block("other", text=visible_json(item, indent=None))
     kind = item.get("type")
@@ -171,8 +171,8 @@ def block(item: Any) -> Block:
 
 
 def rows(value: Any) -> list[tuple[str, str, bool, bool]]:
-    """An object as rows of (name, text, whether it is one plain value, whether it is a text that reads like another
-    value); anything else as one row."""
+    """The members of an object as rows (name, text, whether the value is one line, whether it is a string that looks
+    like another JSON value). Any other value is one row without a name."""
     if not isinstance(value, dict):
         return [("", visible_json(value), False, False)]
     found: list[tuple[str, str, bool, bool]] = []
@@ -187,7 +187,7 @@ def rows(value: Any) -> list[tuple[str, str, bool, bool]]:
 
 
 def link(uri: str) -> Link:
-    """`uri`, to be opened if it is a plain http or https address."""
+    """The link for `uri`: to be opened if it is a plain http or https address."""
     try:
         return Link(uri, read_address(uri))
     except BadAddress as error:

@@ -1,4 +1,4 @@
-"""What every page's frame needs."""
+"""The template context processor for the frame around each page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from taskhub.core.names import HINT_SOCKET
 
 
 def frame(request: HttpRequest) -> dict[str, object]:
-    """Version, person and the socket of hints, for the frame around each page."""
+    """The version, the signed-in person and the path of the WebSocket for hints."""
     return {
         "version": settings.VERSION,
         "person": getattr(request, "person", None),

@@ -1,4 +1,4 @@
-"""Partial or page: the only module that reads htmx headers."""
+"""Responses to htmx: a partial or the whole page, a redirect, or an error message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from taskhub.lib.signs import spelled
 
 REQUEST_SECONDS: Final = 30
-"""How long the console's pages wait for an answer: longer than a request may wait for a lane and for the database."""
+"""Seconds that the console's pages wait for a response: longer than a request may wait for a lane and the database."""
 CONFIG: Final[dict[str, Any]] = {
     "allowEval": False,
     "includeIndicatorStyles": False,
@@ -33,7 +33,7 @@ CONFIG: Final[dict[str, Any]] = {
 
 
 def wants_partial(request: HttpRequest) -> bool:
-    """Whether htmx asks for a part of the page: boosted links and restored history get all of it."""
+    """Whether htmx asks for a partial. Boosted links and restored history get the whole page."""
     htmx = request.htmx  # type: ignore[attr-defined]  # set by django_htmx's middleware
     return bool(htmx) and not htmx.boosted and not htmx.history_restore_request
 
@@ -41,10 +41,10 @@ def wants_partial(request: HttpRequest) -> bool:
 def partial_or_page(
     request: HttpRequest, template: str, partial: str, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
-    """All of `template`, or only its partial when htmx asks: one view, one template, both tested.
+    """Render `template`, or only its partial if htmx asks for that.
 
-    `partial` is the name of a `{% partialdef %}` in `template`. `live` tells the template that it is swapped into a
-    page, so that it may include parts outside the target, out of band.
+    `partial` is the name of a `{% partialdef %}` in `template`. The context variable `live` is true for a partial: the
+    template may then add elements outside of the target, which htmx swaps out of band.
     """
     part = wants_partial(request)
     name = f"{template}#{partial}" if part else template
@@ -54,16 +54,14 @@ def partial_or_page(
 
 
 def leave(request: HttpRequest, url: str) -> HttpResponse:
-    """Go to `url`: a plain redirect, or `HX-Redirect` during an htmx request, so that the sign-in page, say, never
-    lands inside a table cell.
-    """
+    """Redirect to `url`. An htmx request gets `HX-Redirect`, so that the whole page changes: after an ordinary redirect
+    htmx would put the new page into the target element."""
     if bool(request.htmx):  # type: ignore[attr-defined]
         return HttpResponseClientRedirect(url)
     return redirect(url)
 
 
 def in_words(message: str, status: int) -> HttpResponse:
-    """Why a request of htmx failed, as plain text: failed.js puts it beside the button that was pressed, where there is
-    no room for a page.
-    """
+    """An error message for htmx as plain text. failed.js shows it beside the button that was pressed, where there is no
+    room for a page."""
     return HttpResponse(spelled(message), status=status, content_type="text/plain; charset=utf-8")

@@ -1,4 +1,4 @@
-"""503: not now. For any request that Django would serve, whether or not a view was reached."""
+"""The 503 response for any request that Django would serve, whether or not a view was reached."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from taskhub.lib.throttle import Throttle
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 2
-"""Seconds, sent as `Retry-After`."""
+"""The value of `Retry-After`, in seconds."""
 CROWDED: Final = "All lanes of this process are busy; try again shortly."
 _throttle = Throttle(10.0)
 
 
 def unavailable(request: HttpRequest, why: str) -> HttpResponse:
-    """503 with Retry-After: a page for people, JSON for programs. Needs neither session nor database. Logs one line,
-    once in a while."""
+    """A 503 response: plain text for htmx, a page for browsers, JSON for other programs. Needs neither session nor
+    database. Logs at most one line in ten seconds."""
     if _throttle():
         log.warning("503 for %s and others: %s", request.path, why)
     response: HttpResponse
@@ -35,9 +35,9 @@ def unavailable(request: HttpRequest, why: str) -> HttpResponse:
 
 
 def later(response: HttpResponse) -> HttpResponse:
-    """`response`, which is a 503, with the headers that all of them have."""
+    """Add to a 503 response the headers that every 503 has, and return it."""
     response["Retry-After"] = str(RETRY_SECONDS)
     response["Cache-Control"] = "no-store"
-    # Django would log each of them, with a traceback.
+    # Django would log every 503 as an error.
     response._has_been_logged = True  # type: ignore[attr-defined]
     return response

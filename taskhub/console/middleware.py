@@ -1,4 +1,4 @@
-"""Attaches the person behind the session to every console request."""
+"""Middleware that finds the person of each console request, and makes them change a password that is due."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from taskhub.core.records import Person
 from taskhub.domain.clients.principals import person_of
 
 OPEN: Final = ("account_change_password", "account_logout", "account_reauthenticate")
-"""The pages that are open while a password is due to be changed."""
+"""The URL names that stay open while a change of password is due."""
 
 
 def person_middleware(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Sets `request.person` to a `Person`, or `None` for strangers and users without a role."""
+    """Set `request.person` to a `Person`, or to `None` for anonymous users and users without a role."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         user = request.user
         person: Person | None = person_of(user.pk, user.get_username()) if user.is_authenticated else None
         request.person = person  # type: ignore[attr-defined]  # console/requests.py types it for views
-        # Somebody else knows their password too: nothing is shown or done until they have chosen their own.
+        # The password was made for this person by somebody else: until they change it, they see and do nothing else.
         if person is not None and person.password_due and request.path not in {reverse(name) for name in OPEN}:
             return leave(request, reverse("account_change_password"))
         return get_response(request)

@@ -1,4 +1,4 @@
-"""Values of a URL's query. A value that cannot be valid is treated as absent."""
+"""Reads the parameters of a URL's query. A value that cannot be valid counts as absent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def text(request: HttpRequest, name: str, *, longest: int = MAX_TEXT) -> str:
-    """The value without surrounding blanks; empty when it is too long or holds what Postgres
-    cannot store.
-    """
+    """The value without surrounding blanks; empty if it is longer than `longest` or holds characters that Postgres
+    cannot store."""
     value = request.GET.get(name, "").strip()
     if len(value) > longest or not storable(value):
         return ""
@@ -36,7 +35,8 @@ def choice(request: HttpRequest, name: str, choices: Mapping[str, object] | tupl
 
 
 def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None:
-    """A date, a date with time (UTC unless it says otherwise), or an age such as `24h` or `7d`."""
+    """The time that the parameter names: a date, a date with time (UTC unless it has an offset), or an age before `now`
+    such as `24h` or `7d`. `None` if it is absent or invalid."""
     value = text(request, name, longest=40)
     if not value:
         return None
@@ -53,12 +53,11 @@ def moment(request: HttpRequest, name: str, *, now: datetime) -> datetime | None
 
 
 def storable(value: str) -> bool:
-    """Whether Postgres can take it: no U+0000, no lone surrogates."""
+    """Whether Postgres can store the text: it has no U+0000 and no lone surrogates."""
     return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def url(**parts: object) -> str:
-    """A query string of the values that are set, with its question mark; `?` alone when none is, because an empty
-    `href` would keep the query of the page.
-    """
+    """A query string of the values that are set, with its question mark; `?` alone if none is set, because an empty
+    `href` would keep the query of the page."""
     return "?" + urlencode({name: value for name, value in parts.items() if value not in ("", None)})

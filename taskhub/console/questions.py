@@ -1,4 +1,4 @@
-"""How each kind of question is named, drawn and asked: the console's half of `domain.questions.kinds.KINDS`."""
+"""Words, icon and form of each kind of question on pages. `domain.questions.kinds.KINDS` has the rules of the kinds."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from taskhub.domain.questions.kinds import METHODS
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of one kind of question."""
+    """How pages name and draw one kind of question."""
 
     name: str
     noun: str
-    """What the task waits for."""
+    """What the task waits for, as in “waiting for an answer”."""
     icon: str
     title: str
-    """The heading of the question."""
+    """The heading of an open question."""
     closed: str
-    """The heading once it is closed."""
+    """The heading of a closed question."""
     wants: str
-    """What the tool asks for, after its name; empty where the list quotes the question."""
+    """What the tool asks for, as it follows the tool's name in the inbox; empty if the inbox quotes the question."""
     form: Callable[[dict[str, Any], Any], forms.Form | None]
-    """Makes, from the question's params and what was sent, the form to fill in; `None` for none. Raises `Invalid` for
-    params that cannot be drawn."""
+    """Makes the form from the question's params and the posted data; `None` if there is nothing to fill in. Raises
+    `Invalid` for params that do not describe a form."""
     declared: str = ""
-    """Its word in the list of what a client declares."""
+    """Its word in the list of the kinds that a client declares to answer."""
     instead: str = ""
-    """What happens to such questions when the client does not declare it."""
+    """Who answers such questions if the client does not declare this kind."""
 
 
 def _answer_form(params: dict[str, Any], data: Any) -> forms.Form:
@@ -99,29 +99,30 @@ PAGE: Final = replace(
     declared="pages",
     instead="Pages to open: people open them from the inbox.",
 )
-"""An elicitation in url mode: the same kind on the wire, but something else for people."""
+"""The words of an elicitation in url mode. It has the kind of an elicitation, but a page to open instead of a form."""
 
 
 class Question(Protocol):
-    """A question, whichever query it was read by."""
+    """The attributes of a question that `words_of` needs, whichever query read it."""
 
     @property
     def kind(self) -> QuestionKind:
-        """Its kind."""
+        """The kind of the question."""
 
     @property
     def params(self) -> dict[str, Any]:
-        """The params it was asked with."""
+        """The params with which the question was asked."""
 
 
 def words_of(question: Question) -> Words:
-    """The words for this question."""
+    """The words of this question's kind."""
     page = question.kind is QuestionKind.ELICITATION and question.params.get("mode") == "url"
     return PAGE if page else WORDS[question.kind]
 
 
 def of_clients() -> Iterator[tuple[QuestionKind, dict[str, Any], Words]]:
-    """Each kind that a client may declare to answer, with the least params of such a question."""
+    """Each kind of question that a client can declare to answer, with the least params of such a question and its
+    words."""
     for kind in METHODS:
         yield kind, {}, WORDS[kind]
         if kind is QuestionKind.ELICITATION:

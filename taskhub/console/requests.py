@@ -1,4 +1,4 @@
-"""The request as views of the console get it: after the middleware and the check of access."""
+"""The type of the request that console views get, after the middleware and `access.page`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskhub.core.records import Person
 
 
 class ConsoleRequest(HttpRequest):
-    """A request of a signed-in person with a role. Never instantiated: only a type for views."""
+    """A request of a signed-in person with a role. A type for annotations, never instantiated."""
 
     person: Person
     caller: Caller

@@ -1,5 +1,5 @@
-"""Parts of pages that are the same for many people. When a hundred who look at one list get the same hint, the list is
-read and rendered once."""
+"""A cache of rendered partials: when one hint makes a hundred browsers refetch the same list, the list is read and
+rendered once per process."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from taskhub.console.requests import ConsoleRequest
 from taskhub.domain.hints.generation import heard
 
 MOST_SHARED: Final = 64
-"""Parts that a process keeps: those that were last asked for."""
+"""How many partials a process keeps: the most recently used."""
 SHARED_SECONDS: Final = 5.0
-"""How long a part is reused at most, even without news, since a hint may be lost."""
+"""Seconds that a partial is reused at most, even if no hint arrives, since a hint may be lost."""
 
 
 @dataclass
 class _Part:
-    """A rendered part, and how much had been heard when it was made. `making` is held to check or renew it."""
+    """A rendered partial, with the tenant's count of news (`generation.heard`) from before it was read. The lock
+    `making` is held while the part is checked or renewed."""
 
     making: threading.Lock = field(default_factory=threading.Lock)
     heard: int = -1
@@ -36,8 +37,12 @@ _adding = threading.Lock()
 
 
 def shared(request: ConsoleRequest, element: str, make: Callable[[], HttpResponse]) -> HttpResponse:
-    """`make()`, or the content that it had for somebody of the same role at the same address, if there was no news
-    since. Only for the element that refetches itself on a hint: a person who presses something gets a fresh read."""
+    """`make()`, or its earlier content for a person of the same tenant and role at the same URL, if no news arrived
+    since.
+
+    Only requests that `element` triggers itself, on a hint, are served from the cache. A person's click always reads
+    anew.
+    """
     if request.htmx.trigger != element:
         return make()
     part = _part((request.person.tenant_id, str(request.person.role), request.get_full_path()))

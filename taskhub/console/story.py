@@ -1,4 +1,4 @@
-"""A task told in sentences and lanes: why it is in its state, what happened, and when."""
+"""Explains a task on its page: sentences about its state, its history as text, and the coordinates of its timeline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.refused": ("x-mark", "Refused by the client"),
     "task.deleted": ("trash", "Deleted by its client"),
 }
-"""Event action: icon and words."""
+"""For each action of an event: icon and words."""
 
 DOORS: Final[dict[str, str]] = {
     Door.WEB: "in the console",
@@ -53,7 +53,7 @@ DOORS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the text timeline."""
+    """One line of the history as text."""
 
     at: datetime
     icon: str
@@ -76,7 +76,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A named row of bars; `y` is its top in pixels, `mid` the height of its label."""
+    """A named row of bars of the timeline; `y` is its top in pixels."""
 
     name: str
     y: int
@@ -95,7 +95,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A long stretch drawn short, with its true length written on it."""
+    """A long idle stretch of the timeline that is drawn short, labelled with its real duration."""
 
     x: str
     width: str
@@ -105,7 +105,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The lanes of a task, from its creation to its end or to now."""
+    """The lanes of a task, from its creation to its end, or to the present."""
 
     lanes: tuple[Lane, ...]
     folds: tuple[Fold, ...]
@@ -119,31 +119,31 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A moment in a sentence: shown as the running time since then, or (`spent=False`) as `ago` shows it."""
+    """A time within a sentence, drawn as the running time since then, or with `spent=False` by the tag `ago`."""
 
     at: datetime
     spent: bool = True
 
 
 Told = tuple[str | Time, ...]
-"""A sentence in parts."""
+"""A sentence in parts: text and times."""
 
 LANE_HEIGHT: Final = 40
 FOLDED: Final = 0.55
-"""A stretch without events longer than this share of the whole is folded."""
+"""A stretch without events is folded if it takes more than this share of the timeline."""
 FOLD_WIDTH: Final = 0.2
 FOLD_FROM: Final = 10.0
-"""Seconds: shorter stretches are drawn to scale."""
+"""Seconds. A shorter stretch of the timeline is never folded."""
 PACE_FROM: Final = 10.0
-"""Seconds that a tool must have run before its progress is used to predict its end."""
+"""Seconds that a run must have lasted before its progress is used to predict its end."""
 FURTHEST: Final = 10 * 365 * 86_400.0
-"""Seconds: no later end is predicted."""
+"""The latest end that is predicted, in seconds after the start of the run."""
 NEAR: Final = 80
-"""Percent of its time limit after which a run without progress is said to be close to it."""
+"""Percent of its time limit after which a run without progress is reported as close to the limit."""
 
 
 def why(detail: TaskDetail, now: datetime) -> Told:
-    """One or two sentences: why the task is in its state, and what will move it on."""
+    """One or two sentences: why the task is in its state, and what has to happen for it to go on."""
     task = detail.task
     if task.state is State.WORKING:
         return _why_working(detail, now)
@@ -154,7 +154,7 @@ def why(detail: TaskDetail, now: datetime) -> Told:
 
 
 def left(detail: TaskDetail) -> Told:
-    """That the caller of a plain call has left, since when, and what that means; empty where it has not."""
+    """A sentence saying that the caller of a plain call has left, when, and what follows; empty if it has not left."""
     task = detail.task
     if task.left_at is None:
         return ()
@@ -169,8 +169,8 @@ def left(detail: TaskDetail) -> Told:
 
 
 def near_limit_in(detail: TaskDetail, now: datetime) -> int | None:
-    """In how many seconds a silent run will be said to be close to its time limit; `None` where that is said already,
-    or where its progress predicts the end."""
+    """Seconds until a run without progress is reported as close to its time limit. `None` if it is reported already, if
+    its progress predicts the end, or if the task does not run."""
     stops = _stops_at(detail, now)
     if stops is None or _ends_at(detail) is not None:
         return None
@@ -209,7 +209,7 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
 
 
 def held_up(detail: TaskDetail, now: datetime) -> str:
-    """What keeps the call from running although no question is open; empty where it may run at once."""
+    """Why the call cannot run yet although no question is open, as a sentence; empty if it only needs a free slot."""
     if not detail.server_enabled:
         return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:
@@ -247,7 +247,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
 
 
 def _limit(detail: TaskDetail, now: datetime) -> str:
-    """A sentence saying that the run will meet its time limit; empty where that is not to be expected."""
+    """A warning that the run will probably reach its time limit; empty if that is not expected."""
     stops = _stops_at(detail, now)
     if stops is None:
         return ""
@@ -260,8 +260,8 @@ def _limit(detail: TaskDetail, now: datetime) -> str:
 
 
 def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
-    """When the present run reaches its time limit. Time in which people were asked while the tool went on does not
-    count."""
+    """When the current run reaches its time limit; `None` if none is running. Time during which a live question was
+    open does not count."""
     if detail.task.state is not State.WORKING or not detail.attempts:
         return None
     begun = detail.attempts[-1].started_at
@@ -270,7 +270,7 @@ def _stops_at(detail: TaskDetail, now: datetime) -> datetime | None:
 
 
 def _ends_at(detail: TaskDetail) -> datetime | None:
-    """When the tool will be done at its present pace; `None` where its progress does not tell."""
+    """When the run will end at its present rate of progress; `None` if that cannot be predicted."""
     last = next((line for line in reversed(detail.lines) if line.progress is not None), None)
     if last is None or not last.progress or last.progress != detail.task.progress or not last.total:
         return None
@@ -308,7 +308,7 @@ def _why_waiting(question: TaskQuestion) -> Told:
 
 
 def moments(events: Sequence[TaskEvent]) -> tuple[Moment, ...]:
-    """The history as text, newest first."""
+    """The history, newest event first."""
     return tuple(_moment(event) for event in reversed(events))
 
 
@@ -319,7 +319,7 @@ def _moment(event: TaskEvent) -> Moment:
     if event.action == "task.write.stale":
         note = f"{after.get('write', 'write')} under lease {after.get('epoch')}, current lease {after.get('current')}"
     elif event.action == "task.left":
-        note = ""  # the reason is that
+        note = ""  # the event's reason only repeats that the caller left
     elif event.action.startswith("task.") and not note:
         note = str(after.get("message") or "")
     return Moment(
@@ -334,7 +334,7 @@ def _moment(event: TaskEvent) -> Moment:
 
 
 def timeline(detail: TaskDetail, now: datetime) -> Timeline:
-    """Lanes for attempts, questions and decisions on a common scale with long stretches folded."""
+    """Lanes for attempts, questions and decisions on a common time scale, on which long idle stretches are folded."""
     start = detail.task.created_at.astimezone(UTC)
     end = max((detail.task.ended_at or now), start + timedelta(milliseconds=1))
     scale = _Scale(start, end, _times(detail), [(a.started_at, a.ended_at or end) for a in detail.attempts])
@@ -397,7 +397,8 @@ def _times(detail: TaskDetail) -> Iterable[datetime]:
 
 
 class _Scale:
-    """Time to percent, piecewise linear: a stretch that takes most of the whole and in which nothing runs is folded."""
+    """Maps times to percentages, piecewise linearly. A stretch is folded if it takes most of the timeline and no
+    attempt runs in it."""
 
     def __init__(
         self,
@@ -436,12 +437,12 @@ class _Scale:
         return 1.0
 
     def span(self, start: datetime, end: datetime) -> tuple[str, str]:
-        """`x` and `width` in percent; a moment still gets a visible width."""
+        """`x` and `width` of a bar in percent; even a bar without duration is wide enough to be seen."""
         x = min(self._x(start), 0.992)
         return f"{100 * x:.3f}%", f"{100 * max(self._x(end) - x, 0.008):.3f}%"
 
     def folds(self) -> Iterable[Fold]:
-        """The folded stretches."""
+        """The folded stretches, as the timeline draws them."""
         for a, b, x, width in self._pieces:
             if (a, b) in self._folded:
                 yield Fold(f"{100 * x:.3f}%", f"{100 * width:.3f}%", f"{100 * (x + width / 2):.3f}%", duration(b - a))

@@ -1,4 +1,4 @@
-"""The console's URLs. Names are `thing-action`."""
+"""The console's URLs, named `thing-action`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client's revision and its declarations come to, in words."""
+"""Describes in words what a client's protocol revision and declarations mean for its calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROPOSALS: Final[dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What one program of a client speaks, as the page of the client shows it."""
+    """What one program of a client speaks, declares and does not support, as the client's page shows it."""
 
     program: str
     speaks: str
@@ -34,7 +34,7 @@ class Described:
 
 
 def described(dialect: ClientDialect) -> Described:
-    """What it speaks, declares, and does not support."""
+    """Describe what the program speaks, declares and does not support."""
     answers = {words.declared: _answers(dialect, kind, params) for kind, params, words in of_clients()}
     declares = tuple(name for name, does in answers.items() if does)
     if is_stateless(dialect.revision) and _extension(dialect.capabilities):
@@ -53,8 +53,8 @@ def described(dialect: ClientDialect) -> Described:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How the calls of one program of a client wait, as its page shows it: how long and why, and whether the hub's own
-    tools are `listed` to it."""
+    """How long the calls of one program of a client wait and why, and whether the hub's own tools are `listed` to it,
+    as the client's page shows it."""
 
     program: str
     waits: str
@@ -64,7 +64,8 @@ class Waiting:
 def waiting(
     dialects: Sequence[ClientDialect], settings: CallerSettings, learned: Sequence[LearnedRow]
 ) -> tuple[Waiting, ...]:
-    """How the calls of each program wait, latest first; of any program where none is known."""
+    """How long the calls of each program of a client wait, latest program first; one general row if no program is
+    known."""
     if not dialects:
         return (Waiting("Any program without tasks", _patience(settings, {}, learned), settings.tools),)
     found: dict[tuple[str, bool], Waiting] = {}
@@ -78,7 +79,7 @@ def waiting(
 
 
 def makes_plain_calls(dialect: ClientDialect) -> bool:
-    """Whether the program knows nothing of tasks."""
+    """Whether the program declares no support for tasks, so that its calls are plain calls."""
     if dialect.revision in PROPOSALS:
         return False
     if dialect.revision == WITH_TASKS:
@@ -107,7 +108,7 @@ def _seconds(value: float) -> str:
 
 
 def _answers(dialect: ClientDialect, kind: QuestionKind, params: dict[str, Any]) -> bool:
-    # Before 2025-06-18 there were no forms, and before 2025-11-25 no pages, whatever was declared.
+    # Revisions before 2025-06-18 have no forms, and those before 2025-11-25 no url mode, whatever was declared.
     if kind is QuestionKind.ELICITATION and dialect.revision == Version.MCP_2025_03_26:
         return False
     if params.get("mode") == "url" and dialect.revision in WITHOUT_TASKS:

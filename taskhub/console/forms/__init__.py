@@ -1,1 +1,1 @@
-"""Every form of the console. A page draws its fields with `{% field %}` and writes no input itself."""
+"""The console's forms. Templates draw each field with `{% field %}`; they contain no inputs of their own."""

@@ -1,4 +1,4 @@
-"""Forms about who may call: tokens, applications, and what a person allows a program."""
+"""Forms about the access of clients: tokens, applications, consents, and how calls wait."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CONSENT_WORDS: Final = {
     "tasks:answer": ("Answer questions of those tasks", "Instead of you, where a tool asks its caller."),
     "tasks:cancel": ("Cancel those tasks", "Ask them to stop."),
 }
-"""Scope: what it means to the person who is asked, in a line and a half."""
+"""For each scope: its label and its explanation on the consent page."""
 
 
 class Boxes(forms.MultipleChoiceField):
-    """Some of a few choices; values that were not offered are ignored."""
+    """Checkboxes. Posted values that are not among the choices are ignored."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -41,12 +41,15 @@ class Boxes(forms.MultipleChoiceField):
 
     def clean(self, value: Any) -> list[str]:
         """The offered values that are ticked, in the order of the choices."""
-        # The stubs let choices be groups as well; here they are pairs.
+        # The stubs allow groups among the choices; here all are pairs.
         return [str(key) for key, _ in self.choices if str(key) in (value or ())]  # type: ignore[union-attr, misc]
 
 
 class TokenForm(ConsoleForm):
-    """A token for a client: a new one, or an existing one (`context`). One form, known by `once`, makes one token."""
+    """Issues a token for a client: a named one, or an existing one by its id (`context`).
+
+    `once` identifies the rendered form, so that a form that is sent twice makes one token.
+    """
 
     first = "client"
     client = Typed(
@@ -103,12 +106,12 @@ class LeaveTasksForm(ConsoleForm):
 
     @property
     def stops(self) -> bool:
-        """Whether they are to be asked to stop."""
+        """Whether the client's tasks are to be asked to stop."""
         return self.is_valid() and self.cleaned_data["tasks"] == "cancel"
 
 
 class WaitingForm(ConsoleForm):
-    """How the plain calls of a client wait."""
+    """How long a client's plain calls wait for a result, and whether the hub's own tools are listed to it."""
 
     first = "patience"
     patience = Whole(
@@ -136,7 +139,7 @@ class WaitingForm(ConsoleForm):
         ]
 
     def clean_hub_tools(self) -> bool | None:
-        """`None` for what the setting says."""
+        """Whether the tools are listed to the client; `None` to follow the setting `TASKHUB_HUB_TOOLS`."""
         answers = {"": None, "yes": True, "no": False}
         if self.cleaned_data["hub_tools"] not in answers:
             raise forms.ValidationError("Choose yes, no, or as the setting says.")
@@ -144,7 +147,7 @@ class WaitingForm(ConsoleForm):
 
 
 class ApplicationForm(ConsoleForm):
-    """The facts that an application is registered with and that may be changed."""
+    """The name and the redirect URIs of an application, which can be changed later."""
 
     first = "name"
     aliases = {"redirect_uris": "redirects"}
@@ -169,12 +172,12 @@ class ApplicationForm(ConsoleForm):
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses, one a line."""
+        """The redirect URIs."""
         return str(self.cleaned_data["redirects"]).split()
 
 
 class NewApplicationForm(ApplicationForm):
-    """An application to be registered; its kind cannot be changed later."""
+    """A new application. Its kind cannot be changed later."""
 
     type = forms.CharField(
         label="Kind",
@@ -198,20 +201,20 @@ class NewApplicationForm(ApplicationForm):
 
 
 class ConsentForm(ConsoleForm):
-    """What a person lets a program do, among what it asked for and the person may give."""
+    """The scopes that a person grants to an application, among those in `offer`."""
 
     grant = Boxes(label="What it may do")
 
     def __init__(self, data: Any = None, *, offer: tuple[str, ...]) -> None:
         super().__init__(data, initial={"grant": offer})
-        self.fields["grant"].choices = [  # type: ignore[attr-defined]  # it was declared as one with choices
+        self.fields["grant"].choices = [  # type: ignore[attr-defined]  # the field is a `Boxes`
             (scope, format_html('{} <code>{}</code><span class="help">{}</span>', words, scope, more))
             for scope, (words, more) in CONSENT_WORDS.items()
             if scope in offer
         ]
 
     def clean_grant(self) -> tuple[str, ...]:
-        """Refuses to allow nothing: for that there is a button to deny."""
+        """Refuses an empty grant: for that there is a button to deny."""
         grant = tuple(self.cleaned_data["grant"])
         if not grant:
             raise forms.ValidationError("Tick what it may do, or deny it everything.")

@@ -1,4 +1,4 @@
-"""What the console's forms have in common."""
+"""The base class and the fields of the console's forms."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from taskhub.lib.signs import spelled
 
 
 class ConsoleForm(forms.Form):
-    """A form that only takes what was typed. The use case that gets it says what is wrong, in one place for every door;
-    `refuse` puts its answer beside the field that it is about.
-    """
+    """A form that leaves validation to the use case, so that the console, the API and commands give the same messages.
+    `refuse` shows the use case's error beside the field that it names."""
 
     first: ClassVar[str] = ""
     """The field that has the focus when the form opens."""
     aliases: ClassVar[dict[str, str]] = {}
-    """A use case's name of a field: its name here."""
+    """Maps the use case's name of a field to its name in this form, where they differ."""
 
     def __init__(self, data: Any = None, **options: Any) -> None:
         super().__init__(data, use_required_attribute=False, **options)
 
     @property
     def focus(self) -> str:
-        """The first wrong field, else `first`; empty where only the form as a whole is wrong."""
+        """The field to focus: the first with an error, else `first`; empty if only the form as a whole has an error."""
         return next((name for name in self.fields if name in self.errors), "" if self.errors else self.first)
 
     def refuse(self, error: TaskHubError) -> None:
-        """Show why the use case refused the input."""
+        """Show the use case's error in the form, beside the field that it names."""
         told = str(error.data.get("field", ""))
         name = self.aliases.get(told, told)
         self.add_error(name if name in self.fields else None, error.message)
 
 
 class Typed(forms.CharField):
-    """Text as it was typed, without surrounding blanks. The browser lets people type up to `longest` characters, and
-    with `demanded` insists on some. Longer text, which can be sent without a browser, is cut just above the limit.
+    """A text field, stripped of surrounding whitespace.
+
+    `longest` and `demanded` set `maxlength` and `required` of the input, which only browsers enforce. A longer text
+    from another sender is cut 100 characters above `longest`, so that the use case can still refuse it as too long.
     """
 
     def __init__(self, *, longest: int = 200, demanded: bool = False, look: str = "", **options: Any) -> None:
@@ -53,30 +54,28 @@ class Typed(forms.CharField):
             attributes["class"] = look
         widget = options.pop("widget", forms.TextInput)
         super().__init__(required=False, widget=widget(attrs=attributes), **options)
-        self.validators.clear()  # Django's own forbids U+0000, which the use cases refuse in their own words
+        self.validators.clear()  # Django's validator forbids U+0000; the use cases refuse it with their own message
 
     def to_python(self, value: Any) -> str:
-        """Cut what is too long in any case."""
+        """The text, cut 100 characters above `longest`."""
         return (super().to_python(value) or "")[: self.longest + 100]
 
 
 class Whole(Typed):
-    """A whole number; the use case says whether it is within the limits.
-
-    Where it is `optional`, an empty input is `None`.
-    """
+    """A whole number. The limits are those of the browser's input; the use case checks them. An empty input is `None`
+    with `optional`, and an error without."""
 
     def __init__(
         self, *, low: int, high: int, demanded: bool = False, optional: bool = False, refusal: str = "", **options: Any
     ) -> None:
         self.optional = optional
         self.refusal = refusal or "Give a whole number, not {}."
-        # No `maxlength` for numbers in browsers, and no suggestions anyway.
+        # `None` leaves the attribute out: number inputs have no `maxlength`, and browsers suggest no numbers.
         limits = {"min": low, "max": high, "maxlength": None, "autocomplete": None}
         super().__init__(longest=20, demanded=demanded, widget=forms.NumberInput, attrs=limits, **options)
 
     def clean(self, value: Any) -> int | None:
-        """The number."""
+        """The number; `None` for an empty input if the field is `optional`."""
         text = self.to_python(value)
         if self.optional and not text:
             return None
@@ -87,6 +86,7 @@ class Whole(Typed):
 
 
 def picked(choices: Iterable[tuple[str, str]], **options: Any) -> forms.CharField:
-    """One of a list. A value that is not on it is passed on, for the use case to refuse in its own words."""
+    """A select. A posted value that is not among the choices is accepted here: the use case refuses it with its own
+    message."""
     shown = [(value, spelled(words)) for value, words in choices]
     return forms.CharField(required=False, widget=forms.Select(choices=shown), **options)

@@ -1,4 +1,4 @@
-"""Rows of filters above lists. Views read the values from the URL; these forms only draw the controls."""
+"""Filters above lists. Views read the values from the URL; these forms only draw the controls."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from django import forms
 from taskhub.console.forms.base import Typed, picked
 
 FREE: Final[dict[str, Any]] = {"autocomplete": None}
-"""A browser may suggest what was typed before."""
+"""Leaves out `autocomplete`, so that the browser may suggest earlier input."""
 SEARCH: Final[dict[str, Any]] = {"type": "search", "data-search": True} | FREE
 
 
 class Filters(forms.Form):
-    """Drawn with the values in force. A label encloses each control, so no ids are needed."""
+    """A row of filter controls with the current values. A label encloses each control, so it needs no id."""
 
     def __init__(self, now: dict[str, Any]) -> None:
         super().__init__(initial=now, auto_id=False)
 
     def offer(self, name: str, none: str, choices: Iterable[tuple[Any, str]]) -> None:
-        """Set the choices of a list, after `none`, the word for no choice."""
+        """Set the choices of the select `name`; the first one is empty, with the label `none`."""
         field = picked([("", none), *choices])
         self.fields[name].widget = field.widget
 
 
 class TaskFilters(Filters):
-    """Above the list of tasks."""
+    """Filters of the task list."""
 
     q = Typed(
         label="Search",
@@ -36,19 +36,19 @@ class TaskFilters(Filters):
     tool = picked((), label="Tool")
     client = picked((), label="Client")
     age = picked((), label="Time")
-    # Outside of the form: it stands beside the tabs, which are replaced with the rows.
+    # Drawn outside of the form, beside the tabs, since the tabs are replaced together with the rows.
     state = forms.CharField(required=False, widget=forms.HiddenInput(attrs={"form": "filters"}))
 
 
 class ClientFilters(Filters):
-    """Above the list of clients."""
+    """Filters of the client list."""
 
     q = Typed(label="Name, issuer or subject", attrs=SEARCH)
     state = picked((("", "any"), ("active", "active"), ("disabled", "locked out")), label="State")
 
 
 class AuditFilters(Filters):
-    """Above the log."""
+    """Filters of the audit log."""
 
     text = Typed(label="Text in target, reason or details", attrs=SEARCH)
     action = Typed(label="Action", longest=64, attrs={"list": "actions", "placeholder": "task or task.created"} | FREE)

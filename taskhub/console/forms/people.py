@@ -1,4 +1,4 @@
-"""Forms about people: role, groups and passwords."""
+"""Forms about people: sign-in, role, groups and passwords."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RoleForm(ConsoleForm):
 
 
 class PersonForm(RoleForm):
-    """A new person."""
+    """Adds a person."""
 
     first = ""
     field_order = ("username", "role", "groups")
@@ -40,7 +40,7 @@ class PersonForm(RoleForm):
 
 
 class PasswordForm(ConsoleForm):
-    """A password for somebody else; generated where the field is empty."""
+    """Sets another person's password; an empty field asks for a generated one."""
 
     first = "password"
     password = forms.CharField(
@@ -53,13 +53,13 @@ class PasswordForm(ConsoleForm):
 
 
 class Ours:
-    """A form of allauth in our words: labels, help and attributes of its fields."""
+    """A mixin for allauth's forms: sets label, help text and widget attributes of the fields that `ours` names."""
 
     ours: dict[str, tuple[str, str, dict[str, Any]]]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        # Only mixed into forms, which have fields.
+        # Mixed into forms only, which have `fields`.
         fields: dict[str, forms.Field] = self.fields  # type: ignore[attr-defined]
         for name, (label, help_text, attributes) in self.ours.items():
             if (field := fields.get(name)) is None:
@@ -67,11 +67,11 @@ class Ours:
             field.label, field.help_text = label, help_text
             field.widget.attrs.pop("placeholder", None)
             field.widget.attrs |= attributes
-            field.widget.is_required = False  # all of them are required, so none says so
+            field.widget.is_required = False  # every field is required, so none is marked
 
 
 class SignIn(Ours, LoginForm):
-    """Username and password."""
+    """The sign-in form."""
 
     ours = {
         "login": ("Username", "", {"autocapitalize": "none", "spellcheck": "false"}),
@@ -81,12 +81,12 @@ class SignIn(Ours, LoginForm):
 
     @property
     def focus(self) -> str:
-        """The field that has the focus; none after a refusal."""
+        """The field to focus; empty after a failed attempt."""
         return "" if self.is_bound else "login"
 
 
 class OwnPassword(Ours, ChangePasswordForm):
-    """Another password of one's own."""
+    """Changes one's own password."""
 
     ours = {
         "oldpassword": ("Current password", "", {}),
@@ -96,6 +96,6 @@ class OwnPassword(Ours, ChangePasswordForm):
 
 
 class ItIsYou(Ours, ReauthenticateForm):
-    """The password, once more."""
+    """Asks for the password again before a sensitive action."""
 
     ours = {"password": ("Password", "", {})}

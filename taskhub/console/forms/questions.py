@@ -1,7 +1,7 @@
-"""Forms drawn from what a tool asks for, and the console's own small ones.
+"""The forms with which people answer questions.
 
-A form built from a schema checks with the same `field_problem` as a client's answer, so that people and programs are
-held to the same rules. Inputs are named by their position, never by the tool's words:
+A form built from a tool's schema validates with `field_problem`, as a client's answer is validated, so both follow the
+same rules. Its inputs are named `f0`, `f1`, …, never after the tool's property names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INPUT_TYPES: Final = {"email": "email", "uri": "url", "date": "date", "date-time
 
 
 class AnswerForm(forms.Form):
-    """A form over `Field` records. `response()` is what the tool receives."""
+    """A form built from `Field` records. `response()` is the answer that the tool receives."""
 
     def __init__(self, wanted: tuple[Field, ...], data: Any = None) -> None:
         super().__init__(data, auto_id="id_%s", use_required_attribute=False)
@@ -29,7 +29,7 @@ class AnswerForm(forms.Form):
             self.fields[f"f{number}"] = _form_field(field)
 
     def clean(self) -> dict[str, Any]:
-        """Each value as JSON carries it, checked like a client's answer."""
+        """The values as JSON types, validated like a client's answer."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         for number, field in enumerate(self.wanted):
             name = f"f{number}"
@@ -46,7 +46,7 @@ class AnswerForm(forms.Form):
         return cleaned
 
     def response(self) -> dict[str, Any]:
-        """The response of the protocol: values by the schema's property names, without fields that were left empty."""
+        """The MCP result of the elicitation: values by property name, without fields that were left empty."""
         values = ((field.name, self.cleaned_data.get(f"f{n}")) for n, field in enumerate(self.wanted))
         return {"action": "accept", "content": {name: value for name, value in values if value is not None}}
 
@@ -64,7 +64,7 @@ class TextAnswerForm(forms.Form):
     )
 
     def response(self) -> dict[str, Any]:
-        """The response of the protocol."""
+        """The MCP result of the sampling request."""
         text = self.cleaned_data["text"].replace("\r\n", "\n")
         return {
             "role": "assistant",
@@ -75,7 +75,7 @@ class TextAnswerForm(forms.Form):
 
 
 class RootsForm(forms.Form):
-    """A list of roots, one URI a line."""
+    """A list of roots, one URI per line."""
 
     roots = forms.CharField(
         label="Roots",
@@ -86,7 +86,7 @@ class RootsForm(forms.Form):
     )
 
     def clean_roots(self) -> list[dict[str, str]]:
-        """The lines as roots."""
+        """The lines as MCP roots."""
         lines = [line.strip() for line in self.cleaned_data["roots"].splitlines() if line.strip()]
         for line in lines:
             if not line.startswith("file://") or " " in line:
@@ -94,12 +94,12 @@ class RootsForm(forms.Form):
         return [{"uri": line} for line in lines]
 
     def response(self) -> dict[str, Any]:
-        """The response of the protocol."""
+        """The MCP result of `roots/list`."""
         return {"roots": self.cleaned_data["roots"]}
 
 
 class DecisionForm(forms.Form):
-    """Approve or reject. A rejection says why: the agent reads it."""
+    """Approves or rejects a call. A rejection needs a reason, which the calling agent reads."""
 
     verdict = forms.ChoiceField(
         choices=[("approve", "Approve"), ("reject", "Reject")],
@@ -143,7 +143,7 @@ def _form_field(field: Field) -> forms.Field:
         made = forms.Field(**common, initial=field.default if isinstance(field.default, list) else [], widget=boxes)
     else:
         made = _free_field(field, common)
-    # This shows the word "required". The browser must not check, or its messages would differ from ours.
+    # This marks the field as required. The browser must not check, or its messages would differ from ours.
     made.widget.is_required = field.required
     return made
 
@@ -184,17 +184,17 @@ def _help(field: Field) -> str:
 
 
 def _titled(field: Field) -> list[tuple[str, str]]:
-    """The choices, with invisible characters spelled out: a browser's list takes no markup."""
+    """The choices, with invisible characters spelled out: a browser's select takes no markup."""
     return [(value, signs.spelled(title)) for value, title in field.choices]
 
 
 def _hidden_default(field: Field) -> bool:
-    """Whether the suggested text has invisible characters, which an input cannot mark: then it is not suggested."""
+    """Whether the default has invisible characters. It is then not filled in, since an input cannot mark them."""
     return isinstance(field.default, str) and bool(signs.invisible(field.default))
 
 
 def _json_value(field: Field, raw: Any) -> tuple[Any, str]:
-    """The JSON value for a posted one, `None` for no answer; and what is wrong with it, if anything."""
+    """The JSON value of a posted value (`None` for no answer), and the problem with it (empty for none)."""
     if field.kind == "boolean":
         return bool(raw), ""
     if field.kind == "choices":
@@ -225,7 +225,8 @@ def _number(field: Field, text: str) -> tuple[Any, str]:
 
 
 def _utc(text: str) -> str:
-    """A browser's local date and time, which is to be entered in UTC, as RFC 3339."""
+    """The value of a `datetime-local` input, entered in UTC, as RFC 3339. Text that is no time is returned
+    unchanged."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -239,7 +240,7 @@ def _utc(text: str) -> str:
 
 
 def _local(value: Any) -> str:
-    """A default date and time as the browser's input takes it."""
+    """A default date and time in the format of a `datetime-local` input; empty if it cannot be read."""
     try:
         at = datetime.fromisoformat(str(value))
         return (at.astimezone(UTC) if at.tzinfo else at).strftime("%Y-%m-%dT%H:%M:%S")

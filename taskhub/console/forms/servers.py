@@ -32,13 +32,13 @@ _OF_APPROVAL: Final = {
     "approval_group": "approval_group",
     "approval_quorum": "approval_quorum",
 }
-"""Fields that apply only where people approve, and their columns."""
+"""For each field that applies only if an approval is required: its attribute in `Policy`."""
 _JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (bool,)}
 SECRET: Final = {"spellcheck": "false"}
 
 
 class ServerForm(ConsoleForm):
-    """A new server."""
+    """Adds a server."""
 
     first = "name"
     name = Typed(
@@ -64,7 +64,7 @@ class ServerForm(ConsoleForm):
             "<code>stdio:env API_TOKEN=… npx -y @acme/server@1.2.3</code>, are stored encrypted and never shown again."
         ),
     )
-    prefix = Typed(  # type: ignore[assignment]  # Django makes no attribute of a field
+    prefix = Typed(  # type: ignore[assignment]  # not an override: Django removes fields from the class
         label=mark_safe('Prefix <span class="soft">(optional)</span>'),
         longest=63,
         look="mono",
@@ -87,7 +87,7 @@ class ServerForm(ConsoleForm):
 
 
 class ServerTokenForm(ConsoleForm):
-    """Another token for a server, or none."""
+    """Replaces the token for a server, or removes it."""
 
     first = "token"
     token = Typed(
@@ -104,7 +104,7 @@ class ServerTokenForm(ConsoleForm):
 
 
 class ServerCallsForm(ConsoleForm):
-    """How many calls a server takes at once."""
+    """How many concurrent calls a server gets from each worker."""
 
     first = "calls_at_once"
     calls_at_once = Whole(
@@ -117,17 +117,17 @@ class ServerCallsForm(ConsoleForm):
 
 
 class Conditions(forms.Widget):
-    """Pairs of an argument and a value, with room for more."""
+    """A widget of (argument, value) pairs, with `SPARE_CONDITIONS` empty pairs at the end."""
 
     use_fieldset = True
 
     def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
-        """Two inputs for each pair."""
+        """Render two inputs for each pair."""
         context = {"pairs": value or (), "blank": range(SPARE_CONDITIONS)}
         return render_to_string("parts/conditions.html", context)
 
     def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
-        """The pairs that were filled in, even in part."""
+        """The posted pairs of which at least one input was filled in."""
         if not hasattr(data, "getlist"):
             return []
         pairs = zip(data.getlist("when_name"), data.getlist("when_value"), strict=False)
@@ -136,7 +136,7 @@ class Conditions(forms.Widget):
 
 
 class PolicyForm(ConsoleForm):
-    """A tool's policy. Built for a tool, with the saved policy or what was posted."""
+    """The policy of `tool`, filled with the saved policy or with the posted `data`."""
 
     aliases = {"approval_when": "conditions"}
     seen = forms.CharField(required=False, max_length=100, widget=forms.HiddenInput)
@@ -199,14 +199,14 @@ class PolicyForm(ConsoleForm):
             self.fields[name].widget.choices = choices
 
     def clean_at_least_once(self) -> bool | None:
-        """`None` for what the tool says."""
+        """`None` to follow what the tool declares."""
         answers = {"": None, "yes": True, "no": False}
         if self.cleaned_data["at_least_once"] not in answers:
             raise forms.ValidationError("Choose yes, no, or as the tool declares.")
         return answers[self.cleaned_data["at_least_once"]]
 
     def clean_conditions(self) -> dict[str, Any]:
-        """By argument: the value, read as the argument's type."""
+        """For each argument the value to match, parsed as the argument's type."""
         found: dict[str, Any] = {}
         for name, text in self.cleaned_data["conditions"]:
             kind = self.types.get(name, "")
@@ -215,7 +215,7 @@ class PolicyForm(ConsoleForm):
             if name in found:
                 raise forms.ValidationError(f"The argument {name} has two conditions; give one value.")
             if self.types and name not in self.types:
-                # A condition on an argument that does not exist never holds: nothing would be approved.
+                # A condition on an unknown argument never holds, so no call would need an approval.
                 known = ", ".join(list(self.types)[:20])
                 raise forms.ValidationError(f"The tool has no argument {name[:60]}; it has {known}.")
             found[name] = _value(text, kind)
@@ -224,7 +224,7 @@ class PolicyForm(ConsoleForm):
         return found
 
     def clean(self) -> dict[str, Any]:
-        """Refuses fields about approvals where no approval is asked for, unless they are as saved before."""
+        """Refuses values in approval fields if no approval is required, unless they are defaults or saved already."""
         typed = self.cleaned_data
         if not typed.get("approval"):
             nothing = Policy()
@@ -236,7 +236,7 @@ class PolicyForm(ConsoleForm):
         return typed
 
     def policy(self) -> Policy:
-        """The policy as typed; the use case says whether it is allowed."""
+        """The posted policy; the use case validates it."""
         typed = self.cleaned_data
         return Policy(
             enabled=typed["enabled"],
@@ -255,7 +255,7 @@ class PolicyForm(ConsoleForm):
 
 
 def conditions_of(tool: ToolRow | Policy) -> list[tuple[str, str]]:
-    """The conditions as people type them."""
+    """The policy's conditions as (argument, text) pairs, as people type them."""
     return [
         (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in tool.approval_when.items()
@@ -287,9 +287,8 @@ def _fits(value: Any, kind: str) -> bool:
 
 
 def _value(text: str, kind: str) -> Any:
-    """The typed text, read as the argument's type: a string for `string`, else the JSON value if it is JSON, or else a
-    string.
-    """
+    """The typed text, parsed as the argument's type: a string for `string`, else the JSON value if it is JSON, else a
+    string."""
     if kind == "string":
         return text
     try:

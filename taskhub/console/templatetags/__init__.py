@@ -1,1 +1,2 @@
-"""What templates may use: filters and tags (`console`), and the parts of pages (`parts`)."""
+"""The console's template libraries: filters and tags (`console`), and parts, which are reusable components
+(`parts`)."""

@@ -1,4 +1,4 @@
-"""How states, times, numbers and JSON look, everywhere the same."""
+"""Filters and tags that draw states, times, numbers, JSON and foreign text the same way on every page."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
     State.FAULTED: ("x-circle", "Failed"),
     State.CANCELLED: ("no-symbol", "Cancelled"),
 }
-"""State (or look): its icon and word. Colours are tokens of the same name."""
+"""For each state or look of a task: its icon and word. Its colour in CSS has the same name (`--state-…`)."""
 
 WAITING: Final = {"people": "Needs a person", "client": "Waiting for client"}
-"""The word of a waiting task, by whom it waits for."""
+"""The word of a task in `input_required`, by who has to answer."""
 
 WORDS_OF_STATES: Final = {
     State.INPUT_REQUIRED: "waiting",
@@ -49,7 +49,7 @@ WORDS_OF_STATES: Final = {
     "released": "returned to the queue",
     "superseded": "closed unanswered",
 }
-"""Words that people know for states of tasks and questions, and for outcomes of attempts."""
+"""Words for states of tasks and questions and for outcomes of attempts, where the stored word is not used."""
 
 ENTRIES: Final = (
     ("overview", "Overview", "squares-2x2", "task.view"),
@@ -61,7 +61,7 @@ ENTRIES: Final = (
     ("worker-list", "Workers", "cpu-chip", "worker.view"),
     ("settings", "Settings", "adjustments-horizontal", "settings.view"),
 )
-"""The rail: URL name, word, icon, and the permission that shows it."""
+"""The entries of the side navigation: URL name, word, icon, and the permission that a person needs to see the entry."""
 
 GO_KEYS: Final = {
     "overview": "o",
@@ -78,7 +78,7 @@ GO_KEYS: Final = {
 @functools.lru_cache(maxsize=256)
 def _icon(name: str, size: int, css: str) -> str:
     attrs = {"class": css} if css else {}
-    # `str` first: heroicons keeps SVG it parsed itself, so the result is safe.
+    # heroicons parses this SVG from its own files, so the result is safe to be marked as markup.
     return str(heroicon_mini(name, size=size, aria_hidden="true", focusable="false", **attrs))
 
 
@@ -93,15 +93,14 @@ register.filter("asked", words_of)
 
 @register.simple_tag
 def badge(kind: str, icon_name: str, word: str) -> SafeString:
-    """Colour, icon and word. `kind` is a state or one of good, warn, danger, accent, or empty."""
+    """A badge with icon and word. `kind`, its colour, is a state, or good, warn, danger, accent or empty."""
     return format_html('<span class="badge {}">{}{}</span>', kind, icon(icon_name), word)
 
 
 @register.simple_tag
 def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
-    """A task's state. A finished task whose tool reported an error has a look of its own; a request to cancel is shown
-    until the task has ended.
-    """
+    """A task's state as a badge. A finished task whose tool reported an error has a look of its own; a request to
+    cancel is shown until the task has ended."""
     look = "finished-error" if state == State.FINISHED and is_error else str(state)
     name, word = LOOKS[look]
     if state == State.INPUT_REQUIRED and waiting_for:
@@ -141,9 +140,9 @@ def since(at: datetime) -> SafeString:
 
 @register.simple_tag
 def told(parts: Iterable[Any]) -> SafeString:
-    """A sentence of `story`, with its moments as clocks."""
+    """A sentence of `console.story`, with its times drawn by `since` and `ago`."""
     shown = (foreign(p) if isinstance(p, str) else since(p.at) if p.spent else ago(p.at) for p in parts)
-    return mark_safe("".join(shown))  # noqa: S308 - each part is
+    return mark_safe("".join(shown))  # noqa: S308 - every part is escaped
 
 
 @register.simple_tag
@@ -162,7 +161,7 @@ def clock(at: datetime | None) -> SafeString:
 
 
 def relative(seconds: float) -> str:
-    """The words of `ago`; live.js uses the same ones."""
+    """The text of `ago` for a time that was `seconds` ago. live.js computes the same text."""
     size = abs(round(seconds))
     if size < 5:
         return "just now"
@@ -197,7 +196,7 @@ def duration(value: timedelta | float | None) -> str:
 
 @register.filter
 def state_word(state: str) -> str:
-    """A state or outcome, in a sentence."""
+    """The word for a state or an outcome, within a sentence."""
     return WORDS_OF_STATES.get(state, str(state))
 
 
@@ -212,7 +211,8 @@ def past(verdict: str) -> str:
 
 @register.filter
 def pretty(value: Any) -> str:
-    """Indented JSON, non-ASCII kept. A JSON text is decoded first; other text stays as it is."""
+    """The value as indented JSON, with non-ASCII characters kept. JSON text is decoded first; other text is returned
+    unchanged."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -229,7 +229,7 @@ def plain(value: Any) -> str:
 
 @register.filter
 def prose(text: str) -> SafeString:
-    """Our own sentences from Markdown, with its `code` and *names*."""
+    """One of our own sentences in Markdown as HTML: `code` and *names* are marked up."""
     escaped = str(escape(text))
     marked = re.sub(r"`([^`]+)`|\*([^*]+)\*", lambda found: _prose(found[1], found[2]), escaped)
     return mark_safe(marked)  # noqa: S308 - escaped before
@@ -240,29 +240,29 @@ def _prose(code: str | None, name: str | None) -> str:
 
 
 MOST_SHOWN: Final = 200_000
-"""Characters of one text that a page shows."""
+"""Characters that a page shows of one text."""
 MOST_MARKS: Final = 1_000
-"""Invisible characters, or runs of one, that a page shows of one text: each takes far more room there."""
+"""Marks for invisible characters that a page shows of one text: a mark takes far more room than its character. A run of
+one character has one mark."""
 SHOWN_AS: Final = {"\n": "\u21b5", "\t": "\u21e5"}
 
 
 @register.filter
 def foreign(text: Any) -> SafeString:
-    """Foreign text on one line, character by character as it is stored. Invisible characters and line breaks are marks
-    with a name; right-to-left text is isolated from what surrounds it.
-    """
+    """Foreign text (of clients, servers and tools) on one line, character by character as it is stored. Invisible
+    characters and line breaks are drawn as marks with a name; right-to-left text is isolated from its surroundings."""
     return _foreign(text, lines=False)
 
 
 @register.filter
 def foreign_lines(text: Any) -> SafeString:
-    """As `foreign`, with line breaks and tabs kept: for elements that keep them."""
+    """Like `foreign`, but keeps line breaks and tabs, for elements whose CSS shows them."""
     return _foreign(text, lines=True)
 
 
 @register.filter
 def spelled(text: Any) -> str:
-    """As `foreign`, without markup: for attributes, options and the title of the page."""
+    """Like `foreign`, but without markup, for attributes, options and the title of the page."""
     return signs.spelled("" if text is None else str(text))
 
 
@@ -280,7 +280,7 @@ def _foreign(text: Any, *, lines: bool) -> SafeString:
             format_html(' <span class="faint">… {} more characters are not shown</span>', number(len(text) - done))
         )
     shown = "".join(parts)
-    # ASCII text cannot change the direction of what surrounds it.
+    # ASCII text cannot change the direction of the surrounding text.
     return mark_safe(shown if text.isascii() else f"<bdi>{shown}</bdi>")  # noqa: S308 - escaped piece by piece
 
 
@@ -315,7 +315,7 @@ def percent(value: float | None, total: float | None) -> int | None:
 
 @register.inclusion_tag("parts/nav.html")
 def nav(request: HttpRequest, person: Person) -> dict[str, Any]:
-    """The rail's entries that the person's role may open."""
+    """The entries of the side navigation that the person's role may open."""
     return {
         "entries": [
             {
@@ -334,7 +334,7 @@ def nav(request: HttpRequest, person: Person) -> dict[str, Any]:
 
 @register.simple_tag
 def inbox_number(request: HttpRequest, person: Person) -> int | None:
-    """How many open questions wait for the person; asked once per request."""
+    """How many open questions wait for the person, read once per request; `None` if the role may not answer."""
     if not gate.allows(person, "question.answer"):
         return None
     known: int | None = getattr(request, "_inbox_number", None)
@@ -346,7 +346,7 @@ def inbox_number(request: HttpRequest, person: Person) -> int | None:
 
 @register.simple_tag
 def disk_full() -> bool:
-    """Whether this process has met a database without room for new data, and that is still so."""
+    """Whether this process knows that the database has no room for new data."""
     return disk_known_full()
 
 
@@ -358,18 +358,18 @@ def htmx_config() -> str:
 
 @register.simple_tag
 def go_keys(person: Person | None) -> str:
-    """The `g` shortcuts of the person's rail, as JSON for keys.js."""
+    """The person's `g` shortcuts as JSON for keys.js: key to URL."""
     return json.dumps({key: reverse(name) for key, name, _ in _going(person)})
 
 
 @register.filter
 def goes(person: Person | None) -> list[tuple[str, str]]:
-    """The `g` shortcuts for the list of keys: (key, word)."""
+    """The person's `g` shortcuts as (key, word), for the page's list of keys."""
     return [(key, word) for key, _, word in _going(person)]
 
 
 def _going(person: Person | None) -> list[tuple[str, str, str]]:
-    """(key, URL name, word) of the pages that the person may see."""
+    """The pages that the person may see, as (key, URL name, word)."""
     if person is None:
         return []
     entries = [(name, word) for name, word, _, permission in ENTRIES if gate.allows(person, permission)]
@@ -378,9 +378,8 @@ def _going(person: Person | None) -> list[tuple[str, str, str]]:
 
 @register.simple_tag(takes_context=True)
 def query(context: template.Context, **changes: Any) -> str:
-    """The page's query string with `changes`; an empty value removes its key. Cursors are dropped unless given, since a
-    changed filter starts at the first page.
-    """
+    """The page's query string with `changes`; an empty value removes its key. The cursor `before` is dropped unless it
+    is given, since a changed filter starts at the first page."""
     params = context["request"].GET.copy()
     params.pop("before", None)
     for key, value in changes.items():

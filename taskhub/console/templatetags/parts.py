@@ -1,10 +1,10 @@
-"""The parts that pages are made of: which parameters each takes, and how a page uses it.
+"""Parts: the reusable components of pages, one template tag each.
 
-`{% notice "warning" role="status" %}…{% endnotice %}` draws `parts/notice.html` with what is between the tags as
-`content`. The first parameter may be given without its name; one with markup, or too long for its line, is given
-inside, as `{% slot title %}…{% endslot %}`. A name that is no parameter of the part is an attribute of its element:
-`hx_get`, `data_copy`, `aria_label` with a dash for each underscore, and those in `ATTRIBUTES`. Anything else is an
-error when the template is parsed, so no page lacks something silently.
+`{% notice "warning" role="status" %}…{% endnotice %}` draws `parts/notice.html` with the text between the tags as
+`content`. The first parameter may be given without its name. One with markup, or too long for its line, is given
+inside, as `{% slot title %}…{% endslot %}`. A name that is no parameter of the part is an HTML attribute of its
+element: `hx_get`, `data_copy`, `aria_label`, with a dash for each underscore, and those in `ATTRIBUTES`. Any other name
+is an error when the template is parsed, so that a misspelt one is noticed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from taskhub.console.templatetags.console import foreign, icon
 register = template.Library()
 
 LINK: Final = {"to": "", "of": None, "href": ""}
-"""Where a part leads: `to` is the name of a URL, `href` an address on this page or one that was built elsewhere. `of`
-is the argument of the URL, or replaces `{}` in `href`."""
+"""The parameters of a part that is a link: `to` is the name of a URL and `of` its argument, or `href` is an address, in
+which `of` replaces `{}`."""
 PARTS: Final[dict[str, dict[str, Any]]] = {
     "button": {"look": "", "icon": "", "size": None, **LINK},
     "card": {"title": "", "id": "", "look": "", "element": "section", "aside": "", "footer": "", "fetch": "", "on": ""},
@@ -47,7 +47,7 @@ PARTS: Final[dict[str, dict[str, Any]]] = {
     "notice": {"kind": "info", "icon": None, "role": "", "look": ""},
     "table": {"look": "", "columns": "", "actions": False, "caption": "", "scroll": "", "head": ""},
 }
-"""Part: its parameters and their defaults. The part's template says what they do."""
+"""For each part: its parameters and their defaults. The part's template explains them."""
 ATTRIBUTES: Final = (
     *("autofocus", "disabled", "download", "formnovalidate", "id", "name", "open", "rel", "role", "tabindex"),
     *("target", "title", "type", "value"),
@@ -58,7 +58,7 @@ SLOTS: Final = "slots of the part around"
 
 @register.tag
 def slot(parser: Parser, token: Token) -> template.Node:
-    """A parameter of the part around it: `{% slot aside %}…{% endslot %}`."""
+    """A parameter of the enclosing part, with its value between the tags: `{% slot aside %}…{% endslot %}`."""
     name = token.split_contents()[1]
     inside = parser.parse(("endslot",))
     parser.delete_first_token()
@@ -66,26 +66,26 @@ def slot(parser: Parser, token: Token) -> template.Node:
 
 
 class SlotNode(template.Node):
-    """Keeps its content for the part around it, and draws nothing itself."""
+    """Passes its content to the enclosing part, and renders nothing itself."""
 
     def __init__(self, name: str, nodelist: NodeList) -> None:
         self.name, self.nodelist = name, nodelist
 
     def render(self, context: template.Context) -> SafeString:
-        """Hand the content to the part."""
-        # The content was rendered, and escaped, here.
+        """Store the content in the enclosing part's context; returns empty text."""
+        # Rendering has escaped the content.
         context[SLOTS][self.name] = mark_safe(self.nodelist.render(context).strip())  # noqa: S308
         return mark_safe("")
 
 
 class PartNode(template.Node):
-    """One use of a part."""
+    """One use of a part in a template."""
 
     def __init__(self, part: str, given: dict[str, FilterExpression], nodelist: NodeList) -> None:
         self.part, self.given, self.nodelist = part, given, nodelist
 
     def render(self, context: template.Context) -> SafeString:
-        """The part's template, with its parameters, attributes, slots and content."""
+        """Render the part's template with its parameters, attributes, slots and content."""
         slots: dict[str, SafeString] = {}
         with context.push(**{SLOTS: slots}):
             content = self.nodelist.render(context).strip()
@@ -98,7 +98,7 @@ class PartNode(template.Node):
             values["href"] = address(values["to"], values["of"], values["href"])
         attributes = {name.replace("_", "-"): value for name, value in given.items() if name not in takes}
         values |= {
-            "content": mark_safe(content),  # noqa: S308 - it was rendered, and escaped, here
+            "content": mark_safe(content),  # noqa: S308 - rendering has escaped it
             "attributes": flatatt({name: value for name, value in attributes.items() if value not in (None, "")}),
             "csrf_token": context.get("csrf_token"),
         }
@@ -131,7 +131,7 @@ for _part in PARTS:
 
 
 def address(to: str, of: Any, href: str) -> str:
-    """Where a part leads; see `LINK`."""
+    """The URL of a part that is a link, from its parameters (`LINK`)."""
     if to:
         return reverse(to, args=[] if of in (None, "") else [of])
     return href.replace("{}", quote(str(of), safe="")) if of not in (None, "") else str(href)
@@ -139,9 +139,9 @@ def address(to: str, of: Any, href: str) -> str:
 
 @register.inclusion_tag("parts/field.html")
 def field(bound: BoundField, look: str = "") -> dict[str, Any]:
-    """One field of a form: label, help, control, errors. The only way to put an input on a page.
+    """One field of a form: label, help text, control and errors. The only way to put an input on a page.
 
-    `look`: `grow` and `wide` for its width among others, `bar` in a row of filters.
+    `look` is a list of CSS classes, among them `grow` and `wide` for the width, and `bar` for a row of filters.
     """
     widget = bound.field.widget
     first = getattr(bound.form, "focus", "") == bound.name
@@ -156,25 +156,25 @@ def field(bound: BoundField, look: str = "") -> dict[str, Any]:
 
 @register.simple_tag
 def live(fetch: str, on: str) -> SafeString:
-    """The attributes of an element that is refetched as a whole at each of the hints in `on`."""
+    """The htmx attributes of an element that is refetched as a whole on each of the hints in `on`."""
     return format_html('hx-get="{}" hx-trigger="{}" hx-swap="outerHTML" hx-push-url="false"', fetch, on)
 
 
 @register.simple_tag
 def icon_for(name: str, look: str, size: int | None) -> SafeString:
-    """A button's icon, in the size of its look."""
+    """A button's icon; unless `size` is given, the button's look decides it."""
     return icon(name, size or (16 if "small" in look.split() else 20)) if name else mark_safe("")
 
 
 @register.filter
 def worded(text: Any) -> SafeString:
-    """Our own words, which are marked as markup, as they are; all other text as foreign text."""
+    """Text that is marked as safe, unchanged; all other text as foreign text."""
     return text if hasattr(text, "__html__") else foreign(text)
 
 
 @register.filter
 def columns(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """The columns of a table, `Name|Count>|(Actions)`: (words, right-aligned, for screen readers only)."""
+    """The columns of a table, from `Name|Count>|(Actions)`: (words, right-aligned, for screen readers only)."""
     for word in filter(None, text.split("|")):
         words = word.rstrip(">")
         heard = words.startswith("(")
@@ -191,5 +191,5 @@ KIND_ICONS: Final = {
 
 @register.simple_tag
 def icon_of_kind(name: str | None, kind: str) -> SafeString:
-    """A notice's icon: its own, else that of its kind."""
+    """The icon of a notice: the named one, else that of its kind."""
     return icon(name or KIND_ICONS[kind])

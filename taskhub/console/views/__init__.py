@@ -1,1 +1,1 @@
-"""A module for each page of the console, or for a few that belong together."""
+"""The views of the console: a module for each page, or for a few pages that belong together."""

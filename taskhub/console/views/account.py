@@ -1,4 +1,4 @@
-"""A person's own account: what their role lets them do, and the programs that act for them."""
+"""A person's own account: what their role permits, and the applications that act for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from taskhub.domain.oauth import reads as applications
 @page("task.view")  # every role has it
 @require_safe
 def account(request: ConsoleRequest) -> HttpResponse:
-    """The account of the signed-in person; `revoke` asks for confirmation first."""
+    """The account of the signed-in person; the parameter `revoke` opens a confirmation."""
     person = request.person
     may = gate.grantable(person.role)
     allowed = [
@@ -48,7 +48,7 @@ def account(request: ConsoleRequest) -> HttpResponse:
 @page("task.view")
 @require_POST
 def allowed_revoke(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Take back what the person allowed an application."""
+    """Revoke the person's own consent to an application."""
     name = revoke_own_consent(request.caller, pk)
     messages.success(request, f"Revoked. {name} is signed out, and has to ask you again.")
     return redirect("account")

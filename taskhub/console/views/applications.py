@@ -1,4 +1,4 @@
-"""Applications: the programs that people sign in with, and what people allowed them."""
+"""Pages about applications: the programs that people sign in with, and the consents of people to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from taskhub.domain.oauth import reads as applications
 @page("client.view")
 @require_safe
 def application_list(request: ConsoleRequest) -> HttpResponse:
-    """Every application the tenant knows."""
+    """Every application of the tenant."""
     return _list(request, NewApplicationForm(), opened="new" in request.GET)
 
 
@@ -32,7 +32,7 @@ def application_list(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def application_add(request: ConsoleRequest) -> HttpResponse:
-    """Register an application; its secret, if it has one, is only in this response."""
+    """Register an application. Its secret, if it has one, is shown only in this response."""
     form = NewApplicationForm(request.POST)
     if not form.is_valid():
         return _list(request, form, opened=True, status=400)
@@ -55,11 +55,11 @@ def application_add(request: ConsoleRequest) -> HttpResponse:
 @page("client.view")
 @require_safe
 def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """One application; `toggle`, `remove`, `secret` and `revoke` ask for confirmation first."""
+    """One application; the parameters `toggle`, `remove`, `secret` and `revoke` open a confirmation."""
     try:
         found = control.find_application(request.caller, pk)
     except NotFound:
-        if wants_partial(request):  # the page is open and somebody has removed it
+        if wants_partial(request):  # the application was removed while its page was open
             return leave(request, reverse("application-list"))
         raise
     return _detail(request, found, _form(found))
@@ -68,7 +68,7 @@ def application_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Change the name and the addresses."""
+    """Change the name and the redirect URIs."""
     found, form = control.find_application(request.caller, pk), ApplicationForm(request.POST)
     if not form.is_valid():
         return _detail(request, found, form, status=400)
@@ -87,7 +87,7 @@ def application_change(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @sensitive_variables("secret")
 def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """A new secret, which is only in this response."""
+    """Replace the secret. The new one is shown only in this response."""
     control.find_application(request.caller, pk)
     secret = control.renew_secret(request.caller, pk)
     return _secret(request, pk, secret)
@@ -96,7 +96,7 @@ def application_secret(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def application_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Lock an application out for everybody, or let it in again."""
+    """Block an application for everybody, or unblock it."""
     found, blocked = control.find_application(request.caller, pk), request.POST.get("blocked") == "1"
     control.set_application_locked(request.caller, pk, locked=blocked)
     messages.success(
@@ -108,7 +108,7 @@ def application_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Forget an application with all its tokens."""
+    """Delete an application with its consents and tokens."""
     found = control.find_application(request.caller, pk)
     control.remove_application(request.caller, pk)
     messages.success(request, f"{found.name} is removed, and signed out everywhere.")
@@ -118,7 +118,7 @@ def application_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def consent_revoke(request: ConsoleRequest, pk: int, consent: int) -> HttpResponse:
-    """Take back what a person allowed an application."""
+    """Revoke a person's consent to the application."""
     control.revoke_consent(request.caller, pk, consent)
     messages.success(request, "Revoked. Its tokens for that person are refused from now on.")
     return redirect("application-detail", pk)

@@ -1,4 +1,4 @@
-"""The audit log: who did what, through which door, with what before and after."""
+"""The audit log: its page with filters, and its export."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from taskhub.domain.audit import reads as audit
 
 FIELDS: Final = ("action", "actor", "task", "door", "address", "since", "until", "text")
 CALLED: Final = {"door": "channel"}
-"""Fields that have another name on the page."""
+"""The page's name of a filter, where it differs from the URL's."""
 COLUMNS: Final = (
     "id", "at", "action", "actor", "door", "address", "task", "client", "target", "reason", "before", "after",
 )  # fmt: skip
 FORMATS: Final = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 NEWER_SHOWN: Final = 99
 MOST_STEPS: Final = 20
-"""How many steps a search that has found nothing yet takes by itself."""
+"""How many times a search without matches goes on by itself, each time further back in the log."""
 
 
 @page("audit.view")
 @require_safe
 def audit_list(request: ConsoleRequest) -> HttpResponse:
-    """The log under the filters of the URL; `event` opens one entry beside it."""
+    """The log under the filters of the URL; the parameter `event` opens one entry beside it."""
     tenant_id = request.person.tenant_id
     words, wanted, ignored = _filter(request)
     part = query.choice(request, "part", ("newer", "seal"))
@@ -93,9 +93,8 @@ def audit_list(request: ConsoleRequest) -> HttpResponse:
 
 
 def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted: audit.EventFilter) -> HttpResponse:
-    """The parts that are refetched after a hint: the number of newer rows, and the line about the seals. Never the
-    rows, which would move while somebody reads them.
-    """
+    """The parts of the page that are refetched after a hint: the number of newer rows, and the line about the seals.
+    Never the rows, which would move while somebody reads them."""
     tenant_id = request.person.tenant_id
     if part == "seal":
         return render(request, "console/audit.html#seal", {"seal": audit.seal_status(tenant_id)})
@@ -115,15 +114,14 @@ def _live_part(request: ConsoleRequest, part: str, words: dict[str, str], wanted
 @page("audit.export")
 @require_safe
 def audit_export(request: ConsoleRequest) -> HttpResponse:
-    """The log under the same filters as a download, newest first. The export is on record before its first byte is
-    sent; events that are written later are not in it.
-    """
+    """Download the filtered log, newest first. The export is recorded in the log before its first byte is sent, and has
+    no later events."""
     form = request.GET.get("format", "")
     if form not in FORMATS:
         raise Invalid("Choose a format: jsonl or csv.")
     words, wanted, ignored = _filter(request)
     if ignored:
-        # A list may show too much; a file must have exactly what was asked for.
+        # A list may show too much; a file must hold exactly what was asked for.
         raise Invalid(f"This part of the query cannot be understood: {', '.join(ignored)}.")
     tenant_id = request.person.tenant_id
     up_to = begin_export(request.caller, form=form, query={name: value for name, value in words.items() if value})
@@ -132,11 +130,11 @@ def audit_export(request: ConsoleRequest) -> HttpResponse:
     response = StreamingHttpResponse(chunks, content_type=FORMATS[form])
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     response["Content-Disposition"] = f'attachment; filename="taskhub-audit-{stamp}.{form}"'
-    return response  # type: ignore[return-value]  # a StreamingHttpResponse is no HttpResponse, and is meant
+    return response  # type: ignore[return-value]  # it is no subclass of HttpResponse, but Django takes it
 
 
 def _filter(request: HttpRequest) -> tuple[dict[str, str], audit.EventFilter, list[str]]:
-    """The words of the URL, the filter that they mean, and the names of words that could not be understood."""
+    """The filters as text by name, the `EventFilter` made of them, and the names of those that cannot be understood."""
     words = {name: query.text(request, name) for name in FIELDS}
     now = datetime.now(UTC)
     since, until = (query.moment(request, name, now=now) for name in ("since", "until"))
@@ -220,9 +218,8 @@ def _csv_row(cells: tuple[str, ...] | list[str]) -> bytes:
 
 
 def _cell(value: object) -> str:
-    """The value as text that no spreadsheet takes for a formula: names and reasons come from outside, and a cell that
-    begins with one of these characters would be calculated on opening.
-    """
+    """The value as text that no spreadsheet takes for a formula. Names and reasons come from outside, and a cell that
+    begins with one of these characters would be calculated when the file is opened."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Clients: who calls the API, with which tokens, and what their SDKs can do."""
+"""Pages about clients: their tokens, what they declare, and how to connect them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SPENT: Final = "spent_token_forms"
 @page("client.view")
 @require_safe
 def client_list(request: ConsoleRequest) -> HttpResponse:
-    """Every client, with what it declares; `q` and `state` narrow it."""
+    """Every client of the tenant, with what it declares; the parameters `q` and `state` filter the list."""
     return _list(request, _fresh())
 
 
 @page("client.view")
 @require_safe
 def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """One client and its tokens. `revoke` and `toggle` ask for confirmation first; `waiting` opens its form."""
+    """One client and its tokens. The parameters `revoke` and `toggle` open a confirmation, `waiting` a form."""
     return _detail(request, pk)
 
 
@@ -50,7 +50,7 @@ def client_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
 def token_issue(request: ConsoleRequest) -> HttpResponse:
     """Issue a token and show it, only in this response.
 
-    A form makes one token: when it is sent again, as by reloading the page, it makes no second.
+    A form that is sent again, as by reloading the page, issues no second token.
     """
     form = TokenForm(request.POST, known=bool(request.POST.get("context")))
     valid = form.is_valid()
@@ -90,9 +90,9 @@ def token_issue(request: ConsoleRequest) -> HttpResponse:
 @page("client.manage")
 @require_safe
 def client_connect(request: ConsoleRequest) -> HttpResponse:
-    """What to paste into which program. A word stands for the token, which is shown once, where it is issued.
+    """What to paste into which program, with a placeholder for the token, which is shown only when it is issued.
 
-    `client`: of whom it tells where there is a token.
+    The parameter `client` adds where the tokens of that client come from.
     """
     pk = query.number(request, "client")
     return render(
@@ -110,7 +110,7 @@ def client_connect(request: ConsoleRequest) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def token_revoke(request: ConsoleRequest, pk: int, token: int) -> HttpResponse:
-    """End a token; with `tasks=cancel` the client's running tasks are asked to stop too."""
+    """Revoke a token; with `tasks=cancel` the client's running tasks are asked to stop too."""
     client = control.find_client(request.caller, pk)
     stopping = LeaveTasksForm(request.POST).stops
     stopped = control.revoke_token(request.caller, client, token, cancel_tasks=stopping)
@@ -122,7 +122,7 @@ def token_revoke(request: ConsoleRequest, pk: int, token: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Lock a client out with all its tokens, or let it in again."""
+    """Lock a client out, so that all its tokens are refused, or unlock it."""
     client = control.find_client(request.caller, pk)
     stopping = LeaveTasksForm(request.POST).stops
     if request.POST.get("disabled") == "1":
@@ -138,7 +138,7 @@ def client_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("client.manage")
 @require_POST
 def client_waiting(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Set how the client's plain calls wait."""
+    """Set how long the client's plain calls wait, and whether the hub's tools are listed to it."""
     client = control.find_client(request.caller, pk)
     form = WaitingForm(request.POST)
     if not form.is_valid():
@@ -182,7 +182,7 @@ def _list(request: ConsoleRequest, form: TokenForm) -> HttpResponse:
 def _detail(
     request: ConsoleRequest, pk: int, *, token_form: TokenForm | None = None, waiting_form: WaitingForm | None = None
 ) -> HttpResponse:
-    """The client's page; a form that is given is one that was refused."""
+    """The client's page; `token_form` or `waiting_form` is a posted form with errors."""
     client = control.find_client(request.caller, pk)
     rows = clients.client_tokens(request.person.tenant_id, pk)
     can_manage = request.caller.may("client.manage")
@@ -219,12 +219,12 @@ def _detail(
 
 
 def _stopped(number: int, *, told: bool) -> str:
-    """The end of a sentence about a client: how many of its tasks were asked to stop."""
+    """The end of a message about a client: how many of its tasks were asked to stop."""
     return f" {number:,} of its tasks were asked to stop." if told else ""
 
 
 def _fresh(pk: int | None = None) -> TokenForm:
-    """The form for one token, of the client `pk` if there is one."""
+    """An empty form for one token: of the client `pk`, or of one whose name is to be typed."""
     return TokenForm(known=pk is not None, initial={"context": pk, "once": secrets.token_urlsafe(12)})
 
 
@@ -233,5 +233,5 @@ def _endpoint(request: HttpRequest) -> str:
 
 
 def _connecting(endpoint: str, token: str) -> list[tuple[str, list[tuple[Program, str]]]]:
-    """Each group of programs by its title, and each program with its snippet."""
+    """For each group of programs its title, and its programs with their snippets."""
     return [(title, [(program, program.filled(endpoint, token)) for program in group]) for title, group in grouped()]

@@ -1,4 +1,4 @@
-"""Every part of the console in every state, on one page for those who develop it."""
+"""A page for developers that shows every part of the console in every state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG: Final = "a-name-that-is-far-longer-than-any-place-it-could-ever-stand-in-b
 
 
 class Sample(ConsoleForm):
-    """One field of each kind."""
+    """A form with one field of each kind."""
 
     text = Typed(label="Text", help_text="What stands below a label.")
     code = Typed(label="Code", look="mono", attrs={"placeholder": "a placeholder"})
@@ -46,7 +46,7 @@ def _wrong() -> Sample:
 
 @require_safe
 def components(request: HttpRequest) -> HttpResponse:
-    """The page; only where `DEBUG` is on."""
+    """The page of all parts; 404 unless `DEBUG` is on."""
     if not settings.DEBUG:
         raise Http404
     return render(

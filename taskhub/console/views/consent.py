@@ -1,4 +1,4 @@
-"""The consent page: a person decides what a program may do for them (RFC 6749, 4.1.1)."""
+"""The consent page: a person decides which scopes an application gets (RFC 6749, 4.1.1)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A checked request of a program. `registration` is the toolkit's row; of the scopes that it wants, `offer` are
-    those that this person may give, `beyond` the others."""
+    """A validated authorization request. `registration` is the application's row in django-oauth-toolkit. Of the scopes
+    that are `asked` for, `offer` are those that this person may grant, and `beyond` the others."""
 
     registration: Any
     credentials: dict[str, Any]
@@ -43,30 +43,31 @@ class Wish:
 
     @property
     def redirect_uri(self) -> str:
-        """The address that the answer goes to."""
+        """The redirect URI, to which the response is sent."""
         return str(self.credentials["redirect_uri"])
 
     @property
     def target(self) -> str:
-        """The host and port that the answer goes to, as the browser reads the address."""
+        """Host and port of the redirect URI, parsed as browsers do."""
         return self.leads_to.host
 
     @property
     def leads_to(self) -> WebAddress:
-        """The address that the answer goes to; the same parser has accepted it."""
+        """The parsed redirect URI. It was accepted by the same parser before."""
         return web_address(self.redirect_uri)
 
     @property
     def local(self) -> bool:
-        """Whether the answer goes to a program on the person's own machine. Any program may listen there, so such a
-        request is never granted without asking (RFC 8252, 8.6)."""
+        """Whether the redirect URI is on the person's own machine. Any program may listen there, so such a request is
+        never granted without asking (RFC 8252, 8.6)."""
         return is_loopback(self.leads_to.name)
 
 
 def authorize(request: HttpRequest) -> HttpResponse:
-    """The page to which a program sends a person. Somebody who has to sign in first comes back to it and is asked, even
-    if they allowed it before: our content security policy keeps browsers from following a redirect from the sign-in
-    form to another site.
+    """The authorization endpoint, to which an application sends a person.
+
+    A person who has to sign in first is asked for consent afterwards, even if they gave it before: the content security
+    policy stops browsers from following redirects from the sign-in form to another site.
     """
     if not settings.TASKHUB_OAUTH:
         raise Http404
@@ -80,11 +81,11 @@ def authorize(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def _authorize(request: ConsoleRequest) -> HttpResponse:
     repeated = [name for name, values in request.GET.lists() if len(values) > 1 and name != "resource"]
-    if repeated:  # RFC 6749, 3.1
+    if repeated:  # RFC 6749, 3.1, forbids it
         return _refused(request, f"It sent {repeated[0][:40]} more than once.")
     try:
         wish = _wish(request)
-    except ValueError:  # what oauthlib raises for an address that is not properly encoded
+    except ValueError:  # oauthlib raises it for a URL that is not properly encoded
         return _refused(request, "Its request cannot be read.")
     except FatalClientError as error:
         return _refused(request, str(error.oauthlib_error.description or ""))
@@ -94,7 +95,7 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
     challenge = wish.credentials.get("code_challenge") or ""
     if wish.credentials.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(challenge):
         return _error(request, wish, "invalid_request", "code_challenge_method must be S256, with a SHA-256 digest.")
-    # A request without `resource`, as of clients of 2025-03-26, is for the only one there is (RFC 8707, 2).
+    # Without `resource`, as from clients of 2025-03-26, a request is for the hub's only resource (RFC 8707, 2).
     if {canonical(resource) for resource in request.GET.getlist("resource") if resource} - {resource_of(request)}:
         return _error(request, wish, "invalid_target", f"resource must name {resource_of(request)} and nothing else.")
     application = consents.known(request.person.tenant_id, wish.registration)
@@ -110,8 +111,11 @@ def _authorize(request: ConsoleRequest) -> HttpResponse:
 
 
 def _wish(request: ConsoleRequest) -> Wish:
-    """The checked request. Raises the toolkit's errors: `FatalClientError` where only the person can be told, since
-    there is no address that an answer could safely be sent to."""
+    """Validate the authorization request.
+
+    Raises `ValueError` or the toolkit's errors: `FatalClientError` if no redirect URI can be trusted, so that only the
+    person can be told, and `OAuthToolkitError` if the error can be sent to the application.
+    """
     scopes, credentials = _core().validate_authorization_request(request)
     asked = tuple(scope for scope in SCOPES if scope in scopes)
     may = gate.grantable(request.person.role)
@@ -170,14 +174,14 @@ def _page(request: ConsoleRequest, wish: Wish, form: ConsentForm, *, status: int
         },
         status=status,
     )
-    # The answer to this form is a redirect to the program, and browsers apply the rule for forms to redirects too. The
-    # program may redirect further, to its own site.
+    # This form is answered by a redirect to the application, which may redirect further, to its own site. Browsers
+    # apply `form-action` to redirects too.
     response._csp_update = {"form-action": ["https:", "http:"] if wish.local else ["https:"]}  # type: ignore[attr-defined]
     return response
 
 
 def _vouching(registration: Any) -> WebAddress | None:
-    """The address of the document that describes the program; `None` if it has none."""
+    """The URL of the client id metadata document of the application; `None` if it has none."""
     if registration.registration_source != "cimd":
         return None
     try:
@@ -187,7 +191,8 @@ def _vouching(registration: Any) -> WebAddress | None:
 
 
 def _refused(request: HttpRequest, why: str) -> HttpResponse:
-    """An error page: no answer can be sent, since it is not known for sure which program sent the person here."""
+    """An error page for the person. Nothing is sent to the application, since it is not certain which one sent the
+    person."""
     message = f"The program that sent you here cannot be signed in. {why}".strip()
     context = {"status": 400, "title": "That program cannot sign in", "message": message}
     return render(request, "error.html", context, status=400)
@@ -198,8 +203,8 @@ def _error(request: HttpRequest, wish: Wish, error: str, description: str) -> Ht
 
 
 def _back(request: HttpRequest, uri: str, error: str, description: str, state: str | None) -> HttpResponse:
-    """Tell the program, at an address of its own that was checked before. `iss` says which server the answer is from
-    (RFC 9207), for a refusal too."""
+    """Redirect to the application's validated redirect URI with an OAuth error. `iss` says which server the response is
+    from (RFC 9207), which is required for errors too."""
     told = {"error": error, "error_description": description, "state": state, "iss": base_url(request)}
     query = urlencode({name: value for name, value in told.items() if value})
     return OAuth2ResponseRedirect(f"{uri}{'&' if '?' in uri else '?'}{query}", ["https", "http"])  # type: ignore[no-any-return]

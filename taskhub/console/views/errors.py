@@ -1,4 +1,4 @@
-"""The pages of errors outside of views."""
+"""The error pages that Django's handlers show for errors outside of `access.page`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ log = logging.getLogger(__name__)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """400: the request could not be read. Without the frame, since nothing about the request can be trusted."""
+    """400: the request could not be read. The page has no frame, since nothing about the request can be trusted."""
     return HttpResponse(loader.render_to_string("400.html"), status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """403."""
+    """403: a view or middleware raised `PermissionDenied`."""
     return render(request, "403.html", {"reason": str(exception)}, status=403)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """403: sent from another site, or from a page that is older than the sign-in. A header tells failed.js of the
-    latter, so that it has the form sent again; another site cannot read it.
+    """403: the form was sent from another site, or from a page that was rendered before the person signed in again.
+
+    For htmx the header `Sign-In-Changed` makes failed.js renew the tokens of the page's forms, so that the person can
+    send the form again. Another site cannot read the header.
     """
     if "HX-Request" not in request.headers:
         return page_of_csrf_failure(request, reason=reason)
@@ -40,13 +42,14 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """404: missing, or somebody else's. The address that was asked for is not repeated."""
+    """404: there is no such thing, or it is somebody else's. The page does not repeat the URL."""
     return render(request, "404.html", status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """500: logged already. Needs neither session nor database, and works even when the templates are broken. 503 while
-    the database is away, whether a view or a middleware met that: when Django calls this, the exception is at hand.
+    """500; Django has logged the exception. Needs neither session nor database, and works even if the template fails.
+
+    503 if the exception means that the database is unavailable, whether a view or a middleware raised it.
     """
     error = sys.exc_info()[1]
     try:

@@ -1,4 +1,4 @@
-"""The inbox: what waits for a person, and the person's answer."""
+"""The inbox: the questions that wait for a person, and the forms to answer them."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ IN_DOUBT = {
     "long": "is too long to compare",
     "unfit": "does not match the tool’s schema",
 }
-"""Why a call that does not plainly meet the rule was held nevertheless (`domain.rules.conditions`)."""
+"""For each code of `domain.rules.conditions.met`: why a call that does not certainly match the rule needs an approval
+too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """How a question is shown: its kind, or `broken`, and its form (`None` for a link)."""
+    """How a question is drawn: `template` is its kind or `broken`; `form` is `None` for a page to open and a broken
+    question."""
 
     template: str
     form: Any
@@ -59,14 +61,14 @@ class Ask:
 @require_safe
 @page("question.answer")
 def inbox(request: ConsoleRequest, pk: int | None = None) -> HttpResponse:
-    """Questions on the left, one of them on the right: the chosen one, or the first."""
+    """The list of questions, and beside it the question `pk`, or the first one."""
     return _inbox(request, pk)
 
 
 @require_safe
 @page("question.answer")
 def inbox_count(request: ConsoleRequest) -> HttpResponse:
-    """The number in the rail."""
+    """The number in the navigation: how many questions wait for the person."""
     count = queries.open_count(request.person)
     return render(request, "parts/inbox_count.html", {"count": count})
 
@@ -74,9 +76,8 @@ def inbox_count(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("question.answer")
 def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """The state of one question, refetched on a hint while somebody fills in its form, so that the form itself is never
-    replaced.
-    """
+    """The state of one question. It is refetched on a hint while somebody fills in the form, and the form is not
+    replaced."""
     item = questions.find_question(request.caller, pk)
     context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
     return render(request, "console/inbox.html#state", {**context, "live": True})
@@ -85,7 +86,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 @page("question.answer")
 def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Accept, decline or dismiss an elicitation; reply to sampling; list roots."""
+    """Accept, decline or dismiss an elicitation, reply to a sampling request, or list roots."""
     item = questions.find_question(request.caller, pk)
     if item.kind is QuestionKind.APPROVAL:
         raise Invalid("This question is an approval: approve or reject it.")
@@ -161,7 +162,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
         "chosen": chosen,
         "picked": pk is not None,
     }
-    # A list that is refetched on a hint leaves the open form alone.
+    # When only the list is refetched on a hint, the open form is not replaced.
     partial = "list" if request.htmx.target == "inbox-list" else "inbox"
     if chosen is None:
         return partial_or_page(request, "console/inbox.html", partial, context, status=status)
@@ -171,7 +172,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
     except TaskHubError:
         raise
     except Exception:
-        # A question that cannot be shown, whatever a server sent, must not hide the others.
+        # A question that cannot be shown, whatever a server sent, must not hide the other questions.
         logger.exception("question %s cannot be shown", chosen.id)
         unreadable = replace(chosen, asked=Foreign({}, "The reason is in the log of the web process."), arguments={})
         shown = context | _chosen(request, unreadable, None)
@@ -179,7 +180,7 @@ def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, s
 
 
 def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[str, Any]:
-    """The question on the right."""
+    """The template context of the chosen question."""
     return {
         "item": item,
         "words": words_of(item),
@@ -197,7 +198,8 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
 
 
 def _approved(item: InboxItem) -> dict[str, Any]:
-    """What an approval is about, besides the arguments."""
+    """The template context of an approval, besides the arguments: the tool's definition and its changes, answers that
+    came with the call, and the arguments that only may match the rule."""
     call = approved_call(item.id) if item.kind is QuestionKind.APPROVAL and not item.unreadable else None
     if call is None:
         return {}
@@ -223,7 +225,7 @@ def _in_queue(queue: str) -> str:
 
 
 def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
-    """The next question in the queue in which this one was decided, or else the last one there."""
+    """The id of the question after `item` in the queue, else of the last one there; `None` if the queue is empty."""
     items = queries.questions(request.person, queue)
     after = (each for each in items if (each.opened_at, each.id) > (item.opened_at, item.id))
     found = next(after, items[-1] if items else None)
@@ -231,13 +233,13 @@ def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
 
 
 def _waits(request: ConsoleRequest, item: InboxItem) -> str:
-    """What the call waits for, or would wait for, besides people."""
+    """Why the call could not run even when approved, as a sentence; empty if it could."""
     found = task_detail(request.person.tenant_id, item.public_id)
     return story.held_up(found, datetime.now(UTC)) if found is not None and found.task.state not in TERMINAL else ""
 
 
 def _closed_words(item: InboxItem) -> str:
-    """How a closed question ended, in a sentence; empty while it is open."""
+    """How a closed question ended, as a sentence; empty while it is open."""
     if item.state is QuestionState.OPEN:
         return ""
     if item.state is QuestionState.ANSWERED and item.last_actor:
@@ -248,9 +250,8 @@ def _closed_words(item: InboxItem) -> str:
 
 
 def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, words: str) -> HttpResponse:
-    """Go to the next question of the queue, and say what happened to this one. Losing a race is no error: the message
-    says who was first.
-    """
+    """Go to the next question of the queue, with a message about this one. If somebody else answered first, that is no
+    error: the message says who."""
     tell = messages.success
     if outcome in (AnswerOutcome.LATE, AnswerOutcome.TWICE, AnswerOutcome.UNKNOWN):
         tell = messages.info
@@ -278,14 +279,14 @@ def _ask(item: InboxItem, data: Any = None) -> Ask:
 
 
 def _link(item: InboxItem) -> content.Link | None:
-    """The address of a url-mode question, with the host that it truly leads to."""
+    """The link of an elicitation in url mode, with the host that it really leads to; `None` for other questions."""
     if item.params.get("mode") != "url":
         return None
     return content.link(str(item.params.get("url", "")))
 
 
 def _sampling(item: InboxItem) -> dict[str, Any]:
-    """The conversation a tool wants continued."""
+    """The system prompt and the messages of a sampling request."""
     messages_ = item.params.get("messages")
     said = []
     for message in messages_ if isinstance(messages_, list) else []:

@@ -1,4 +1,4 @@
-"""The overview: the state of the work, and what needs a person."""
+"""The overview: how the tenant's tasks are doing, and what needs a person."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FAILING = 5
 @require_safe
 @page("task.view")
 def disk(request: ConsoleRequest) -> HttpResponse:
-    """The strip about a full disk; nothing once there is room again."""
+    """The banner about a full disk; empty once there is room again."""
     return render(request, "parts/full.html")
 
 
 @require_safe
 @page("task.view")
 def overview(request: ConsoleRequest) -> HttpResponse:
-    """Numbers, one chart, three short lists; before the first task, what to do first."""
+    """Numbers, one chart and three short lists; before the first task, the first steps."""
     person = request.person
     tenant = person.tenant_id
     answers = request.caller.may("question.answer")

@@ -1,4 +1,4 @@
-"""Servers and the policies of their tools."""
+"""Pages about servers, and the policies of their tools."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 
 AT_POLICY: Final = "policy"
-"""The extra tag of a message that is shown at the policy."""
+"""The extra tag of messages that are shown beside the policy instead of at the top of the page."""
 
 SHOWN_OFFERS: Final = 100
-"""Resources on the page until somebody asks for all of them."""
+"""Resources on the page unless the URL asks for all of them."""
 
 
 @page("server.view")
 @require_safe
 def server_list(request: ConsoleRequest) -> HttpResponse:
-    """Every server: whether it is reached, what it offers."""
+    """Every server of the tenant: whether it can be reached, and what it offers."""
     return _list(request, ServerForm())
 
 
 @page("server.view")
 @require_safe
 def server_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """One server and its tools; `tool` opens one of them, `toggle` asks before disabling."""
+    """One server and its tools; the parameter `tool` opens one of them, `toggle` a confirmation."""
     return _detail(request, pk, query.number(request, "tool"))
 
 
 @page("server.manage")
 @require_POST
 def server_add(request: ConsoleRequest) -> HttpResponse:
-    """Connect a server."""
+    """Add a server."""
     form = ServerForm(request.POST)
     if not form.is_valid():
         return _list(request, form)
@@ -65,7 +65,7 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Have the server's tools read again."""
+    """Ask a worker to list what the server offers again."""
     control.refresh_server(request.caller, _id(pk))
     messages.info(request, "Refresh requested. This page updates when a worker has read the server’s lists.")
     return redirect("server-detail", pk)
@@ -84,7 +84,7 @@ def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Send another token to the server, or none."""
+    """Replace the token that is sent to the server, or remove it."""
     form = ServerTokenForm(request.POST)
     if not form.is_valid():
         return _detail(request, pk, token_form=form, status=400)
@@ -104,7 +104,7 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Set how many calls at once go to the server."""
+    """Set how many concurrent calls each worker sends to the server."""
     form = ServerCallsForm(request.POST)
     if not form.is_valid():
         return _detail(request, pk, calls_form=form, status=400)
@@ -120,7 +120,7 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Offer the server's tools, or stop offering them."""
+    """Enable or disable a server. The tools of a disabled server are hidden from clients, and its queued calls wait."""
     enabled = request.POST.get("enabled") == "1"
     control.set_server_enabled(request.caller, _id(pk), enabled=enabled)
     messages.success(
@@ -133,7 +133,7 @@ def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """Save a tool's policy: all of it or nothing."""
+    """Save a tool's policy, all of it or nothing."""
     row = _tool(request, pk, tool)
     form = PolicyForm(row, request.POST)
     if not form.is_valid():
@@ -144,7 +144,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
         form.refuse(error)
         return _detail(request, pk, tool, form, status=400)
     except Refused as error:
-        # Somebody else's policy is shown now; what was typed was meant for the one before.
+        # Somebody else changed the policy meanwhile: show theirs, and drop the input, which was made for an older one.
         messages.error(request, error.message, extra_tags=AT_POLICY)
         return _detail(request, pk, tool, status=409)
     said = f"Policy of {row.exposed_name} saved." if changed else f"Policy of {row.exposed_name} unchanged."
@@ -155,7 +155,7 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def tool_policy_preview(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
-    """What would apply with what is typed so far; nothing is saved."""
+    """Show what the policy in the form would require. Nothing is saved."""
     form = PolicyForm(_tool(request, pk, tool), request.POST)
     policy = form.policy() if form.is_valid() else None
     try:
@@ -240,7 +240,7 @@ def _detail(
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:
-    """Prompts; resources, with the templates after them; offers that are gone."""
+    """Prompts; resources, followed by resource templates; offers that the server does not list any more."""
     here = [row for row in offers if row.gone_at is None]
     prompts = [row for row in here if row.kind == OfferKind.PROMPT]
     resources = [row for row in here if row.kind != OfferKind.PROMPT]
@@ -248,7 +248,8 @@ def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow],
 
 
 def _holds(tenant_id: int, policy: Policy | servers.ToolRow, *, counted: bool) -> dict[str, object]:
-    """Who is asked under the policy, and when; `approvers`, only if `counted`, is how many people could approve."""
+    """When an approval is required under the policy, and from whom. With `counted`, `approvers` is the number of people
+    who could approve."""
     approvers = None
     if counted and policy.approval:
         roles = [role for role in Role if "question.approve" in gate.PERMISSIONS[role]]
@@ -269,7 +270,7 @@ def _wrong(form: PolicyForm) -> str:
 
 
 def _said_at_policy(request: ConsoleRequest) -> list[Message]:
-    """Messages about the policy, which are shown there and not at the top of the page."""
+    """The messages that are shown beside the policy instead of at the top of the page."""
     return [message for message in messages.get_messages(request) if message.extra_tags == AT_POLICY]
 
 

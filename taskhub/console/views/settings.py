@@ -1,4 +1,4 @@
-"""Settings: people and roles, groups, limits, and which values the environment holds."""
+"""Settings: people, roles, groups, limits, and the values set in the environment."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ PERMISSION_WORDS: Final = {
     "audit.export": "Export the audit log",
     "settings.view": "People, roles and settings",
 }
-"""Permission: what it means. One without words here is shown by its own name."""
+"""For each permission: what it allows. A permission without words here is shown by its own name."""
 ASKED: Final = ("password", "disable", "remove")
-"""What is done to a person only after a confirmation."""
+"""Actions on a person that need a confirmation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A generated password, shown once; `again` when the person had one before."""
+    """A generated password, shown once. `again`: it replaces an earlier one."""
 
     username: str
     password: str
@@ -53,7 +53,8 @@ class Made:
 @page("settings.view")
 @require_safe
 def settings_page(request: ConsoleRequest) -> HttpResponse:
-    """Everything; `person` opens the form of one person, and `do` asks before something is done to them."""
+    """The whole page; the parameter `person` opens one person's form, and `do` the confirmation of an action on
+    them."""
     return _page(request)
 
 
@@ -61,7 +62,7 @@ def settings_page(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 @sensitive_variables("password")
 def person_add(request: ConsoleRequest) -> HttpResponse:
-    """Make an account. Its password is only in this response."""
+    """Create an account. Its password is shown only in this response."""
     form = _adding(request.POST)
     if not form.is_valid():
         return _page(request, form, status=400)
@@ -76,7 +77,7 @@ def person_add(request: ConsoleRequest) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Give a person another role or other groups."""
+    """Change a person's role and groups."""
     form = RoleForm(request.POST)
     if not form.is_valid():
         raise Invalid(" ".join(str(error) for errors in form.errors.values() for error in errors))
@@ -89,7 +90,7 @@ def person_role(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_disable(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Lock a person out."""
+    """Disable a person's account."""
     done = people.disable_person(request.caller, pk)
     messages.success(request, "Disabled, and signed out everywhere." if done else "They were disabled already.")
     return redirect("settings")
@@ -98,7 +99,7 @@ def person_disable(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_enable(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Let a person in again."""
+    """Enable a person's account again."""
     done = people.enable_person(request.caller, pk)
     messages.success(request, "Enabled. They may sign in again." if done else "They were not disabled.")
     return redirect("settings")
@@ -107,7 +108,7 @@ def person_enable(request: ConsoleRequest, pk: int) -> HttpResponse:
 @page("settings.view")
 @require_POST
 def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Close a person's account."""
+    """Remove a person's account."""
     name = people.remove_person(request.caller, pk)
     messages.success(request, f"{name} is removed, and signed out everywhere. What they did stays on record.")
     return redirect("settings")
@@ -118,7 +119,7 @@ def person_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @sensitive_post_parameters("password")
 @sensitive_variables("typed", "password")
 def person_password(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Set another password. A generated one is only in this response."""
+    """Set a person's password. A generated one is shown only in this response."""
     form = PasswordForm(request.POST)
     if not form.is_valid():
         return _page(request, asks=form, person_id=pk, status=400)
@@ -176,7 +177,7 @@ def _page(
 
 
 def matrix() -> list[tuple[str, list[bool]]]:
-    """(what, [whether each role may do it]), read from the table of permissions itself."""
+    """The table of permissions: for each its words, and for each role whether it has the permission."""
     known = set().union(*gate.PERMISSIONS.values())
     ordered = [name for name in PERMISSION_WORDS if name in known] + sorted(known - set(PERMISSION_WORDS))
     return [(PERMISSION_WORDS.get(name, name), [name in gate.PERMISSIONS[role] for role in Role]) for name in ordered]

@@ -1,4 +1,4 @@
-"""The sign-in page: allauth's, with a status that says why somebody is refused."""
+"""allauth's sign-in page, with an HTTP status for too many attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.http.response import HttpResponseBase
 
 
 def login(request: HttpRequest) -> HttpResponseBase:
-    """429 when there were too many tries for the name or the address; the page says so too."""
+    """Sign in. The response is a 429 after too many attempts for the username or the address; the page says so too."""
     response = views.login(request)
     form = (getattr(response, "context_data", None) or {}).get("form")
     if form is not None and form.has_error("__all__", "too_many_login_attempts"):

@@ -1,4 +1,4 @@
-"""Tasks: the list, one task, and what can be done to it."""
+"""Pages about tasks: the list, one task, its download, cancelling it and running it again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TAB_WORDS = {"": "All"} | {
     "error" if look == "finished-error" else str(look): word for look, (_, word) in LOOKS.items()
 }
 PART_WORDS = WAITING | {"unfetched": "Not fetched", "failed": "Failed or tool error"}
-"""Words of the tabs that are shown only while they are open: links lead to them."""
+"""Words of tabs that are shown only while they are selected. Links of other pages select them."""
 AGE_WORDS = {
     "1h": "Last hour",
     "24h": "Last 24 hours",
@@ -42,16 +42,15 @@ AGE_WORDS = {
     "ended-24h": "Ended in the last 24 hours",
 }
 MOST_STEPS = 20
-"""How many steps a search that has found nothing yet takes by itself."""
+"""How many times a search without matches goes on by itself, each time further back."""
 SECTIONS = ("summary", "timeline", "questions", "log", "wire")
 
 
 @require_safe
 @page("task.view")
 def task_list(request: ConsoleRequest) -> HttpResponse:
-    """Tasks of the tenant, newest first. The URL holds all that the list depends on; values that cannot be understood
-    are ignored.
-    """
+    """Tasks of the tenant, newest first. The list depends only on the URL; values that cannot be understood are
+    ignored."""
     return shared(request, "task-list", lambda: _task_list(request))
 
 
@@ -83,24 +82,22 @@ def _task_list(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 @page("task.view")
 def task_detail(request: ConsoleRequest, public_id: str) -> HttpResponse:
-    """One task; `?view=` chooses the section."""
+    """One task; the parameter `view` selects the section."""
     return partial_or_page(request, "console/task.html", "task", _task_context(request, public_id))
 
 
 @require_safe
 @page("task.view")
 def task_download(request: ConsoleRequest, public_id: str, what: str) -> HttpResponse:
-    """The whole result, or the arguments, as they are stored, to be saved: for people who may see the task's page,
-    which shows a part of them.
-    """
+    """Download the whole result, or the whole arguments, as stored. The task's page shows only a part of long ones."""
     found = _found(request.person, public_id)
     text = found.task.result_json if what == "result" else json.dumps(found.arguments, ensure_ascii=False)
     if text is None:
         raise NotFound("This task has no result.")
-    # A lone surrogate, which JSON may hold, is written as an escape, as on the page.
+    # A lone surrogate, which JSON may hold, is written as an escape, as on the task's page.
     data = text.encode(errors="backslashreplace")
     response = HttpResponse(data, content_type="application/json")
-    # Never shown as a page of this address, whatever a tool answered.
+    # The browser must save it: a tool's output is never rendered as a page of this site.
     response["Content-Disposition"] = f'attachment; filename="task-{public_id[:8]}-{what}.json"'
     response["X-Content-Type-Options"] = "nosniff"
     return response
@@ -126,7 +123,7 @@ def task_cancel(request: ConsoleRequest, public_id: str) -> HttpResponse:
             messages.success(request, "Cancelled.")
         elif state in TERMINAL:
             messages.info(request, f"The task ended first: it is {state_word(state)}. Nothing was changed.")
-        # Else the page shows the request until the task has ended; a message would stay there longer.
+        # Otherwise the page shows the request until the task has ended; a message would stay there longer.
     return redirect("task-detail", public_id=public_id)
 
 
@@ -149,7 +146,7 @@ def task_rerun(request: ConsoleRequest, public_id: str) -> HttpResponse:
 
 
 def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.TaskQuestion]) -> list[detail.TaskQuestion]:
-    """Those of the questions that the person may answer now, as in the inbox."""
+    """The questions of `asked` that wait for this person, as in the inbox."""
     if not asked or not request.caller.may("question.answer"):
         return []
     mine = inbox.mine_of(request.person, task_id)
@@ -187,7 +184,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "may_cancel": request.caller.may("task.cancel") and task.state not in TERMINAL,
         "may_rerun": request.caller.may("task.rerun") and task.state in TERMINAL,
         "for_me": _for_me(request, task.id, open_questions),
-        # While it waits or ends by a wish to cancel, the sentence above has said it, or better.
+        # Empty while the task waits or is being cancelled: `why` says the same or more.
         "message": "" if paused or task.cancel_requested_at or task.state is State.INPUT_REQUIRED else task.message,
         "may_see_client": request.caller.may("client.view"),
         "may_see_audit": request.caller.may("audit.view"),
@@ -222,7 +219,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
 
 
 def _tabs(chosen: str) -> dict[str, str]:
-    """The words of the tabs. One that is shown only while it is open stands before the tab that it is a part of."""
+    """The tabs' words by key. A tab that is shown only while selected stands before the tab that it is a part of."""
     words = {}
     for tab, word in TAB_WORDS.items():
         if listing.PARTS.get(chosen) == tab:
@@ -232,7 +229,7 @@ def _tabs(chosen: str) -> dict[str, str]:
 
 
 def _log(found: detail.TaskDetail, skipped: int) -> dict[str, Any]:
-    """Which of the stored lines are shown; `skipped` newer ones are not."""
+    """The template context that says which of the stored lines are shown; `skipped` newer lines are not."""
     earlier = max(found.log_lines - skipped - len(found.lines), 0)
     return {
         "first": earlier + min(len(found.lines), 1),
@@ -270,7 +267,7 @@ def _filters(wanted: listing.TaskFilter, choices: listing.Choices) -> TaskFilter
 
 
 def _short_url(request: ConsoleRequest) -> str:
-    """The list's address without the empty fields a form sends along."""
+    """The list's URL without the empty fields that the form sends."""
     query = request.GET.copy()
     for name in [name for name, value in query.items() if not value]:
         del query[name]
@@ -278,5 +275,5 @@ def _short_url(request: ConsoleRequest) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text as Postgres can compare it: without U+0000, and no longer than a person types."""
+    """The text without U+0000, which Postgres refuses, cut after 200 characters."""
     return text.replace("\0", "").strip()[:200]

@@ -1,4 +1,4 @@
-"""Workers: who runs tasks, and what waits for them."""
+"""The page about workers and the queue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taskhub.domain.workers import reads as workers
 @page("worker.view")
 @require_safe
 def worker_list(request: ConsoleRequest) -> HttpResponse:
-    """The fleet at this moment."""
+    """Workers that are alive or ended lately, and the tenant's queue."""
     found = workers.fleet(request.person.tenant_id)
     return partial_or_page(
         request,

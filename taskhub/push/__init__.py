@@ -1,4 +1,4 @@
-"""Passes hints of the database on to what waits for them: requests and streams of this process, and browsers.
+"""Passes hints of the database on to the requests and streams of this process that wait for them, and to browsers.
 
-Only topics are passed on, never data: the receiver reads again in the ordinary way.
+Only topics are passed on, never data: the receiver reads the database again.
 """

@@ -1,5 +1,5 @@
-"""The console's socket. It carries hints, never data: the page fetches what changed through its
-ordinary, permission-checked view."""
+"""The console's WebSocket. It carries hints, never data: the page fetches what changed through its ordinary view, which
+checks permissions."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from taskhub.domain.clients.principals import person_of_session
 from taskhub.lib.lanes import Crowded, Lanes
 
 MOST_WAITING: Final = 1_000
-"""How many sockets of one process may wait for the check of their session."""
+"""How many sockets of one process may wait at a time for the check of their session."""
 PATIENCE_SECONDS: Final = 15.0
-"""How long one of them waits for a lane."""
+"""How long the check of one socket's session waits for a lane before the socket is closed with 1013."""
 BEAT_SECONDS: Final = 0.5
 BEAT_SECONDS_EACH: Final = 0.02
 MOST_BEAT_SECONDS: Final = 15.0
-"""The least time between two fetches of a page: half a second; with more than 25 sockets 20 ms for each of them,
-so that all pages together fetch 50 times a second; 15 seconds at most."""
+"""The least time between two fetches of a page: 0.5 s; with more than 25 sockets in the process 20 ms for each socket,
+so that all pages together fetch 50 times a second; 15 s at most."""
 STRANGER: Final = 4401
 LATER: Final = 1013
-"""Codes to close with: no session of a member, and "try again later" (RFC 6455, registry)."""
+"""WebSocket close codes: 4401 for a session without a member, and 1013 for "try again later" (IANA registry)."""
 
 
 class HintConsumer(AsyncJsonWebsocketConsumer):
-    """`/ws/hints`: `{"hints": [topic, ...]}`, and `{"resync": true}` once on connecting. Where many are connected, with
-    `beat`: the milliseconds between two fetches of a page, which picks its own moment in them."""
+    """The WebSocket `/ws/hints`. It sends `{"hints": [topic, ...]}`, and `{"resync": true}` on connecting and after
+    hints were lost. With many sockets a message also has `beat`: the milliseconds between two fetches of a page, within
+    which the page picks a random moment."""
 
     listening = 0
-    """Sockets of this process that were let in."""
+    """How many accepted sockets this process has."""
     groups_joined: tuple[str, ...] = ()
 
     def __init__(self, *, lanes: Lanes) -> None:
@@ -42,7 +43,8 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         self.lanes = lanes
 
     async def connect(self) -> None:
-        """Accept people with a membership. Others are closed with 4401, or with 1013 while it cannot be looked up."""
+        """Accept people with a membership. Others are closed with 4401, or with 1013 if the session cannot be looked up
+        now."""
         person = await self._person_or_close()
         if person is None:
             return
@@ -54,14 +56,14 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         await self._tell({"resync": True})
 
     async def disconnect(self, code: int) -> None:
-        """Leave the groups."""
+        """Leave the channel groups."""
         if self.groups_joined:
             HintConsumer.listening -= 1
         for group in self.groups_joined:
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def standing(self, message: dict[str, Any]) -> None:
-        """A session of this person ended: perhaps the one that this socket came with."""
+        """Handle the group message that a session of this person ended: close the socket if it was its own session."""
         await self._person_or_close()
 
     async def _person_or_close(self) -> Person | None:
@@ -77,12 +79,12 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
         return person
 
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
-        """Nothing is expected from the browser."""
+        """Ignore messages from the browser."""
 
     async def hints(self, message: dict[str, Any]) -> None:
-        """Group message to socket."""
+        """Send the topics of a group message to the browser."""
         topics = message["topics"]
-        # One of the lost hints may have said that this session ended.
+        # One of the lost hints may have said that the socket's session ended.
         if "resync" in topics and await self._person_or_close() is None:
             return
         await self._tell({"resync": True} if "resync" in topics else {"hints": topics})
@@ -98,8 +100,8 @@ def _person(session_key: str) -> Person | None:
 
 
 class NoSuchSocket(AsyncJsonWebsocketConsumer):
-    """Closes sockets of any other path. Without it a request for one, which anybody can send, logs a traceback."""
+    """Closes sockets of unknown paths. Without it such a request, which anybody can send, would log a traceback."""
 
     async def connect(self) -> None:
-        """Close."""
+        """Close the socket."""
         await self.close()

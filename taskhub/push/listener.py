@@ -1,4 +1,4 @@
-"""Feeds this process's waiters and consoles from the one hint listener."""
+"""Passes each hint that this process hears to its waiting requests and streams, and to browsers."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from taskhub.store.listener import listen
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 15.0
-"""About how long a stream does not notice a change whose hint was lost."""
+"""Seconds between two searches for lost hints: a stream notices a change whose hint was lost after about this time."""
 LOOKED_AT = 1_000
-"""Tasks compared in one query."""
+"""How many tasks one query compares in the search for lost hints."""
 COALESCE_SECONDS = 0.2
-"""Consoles are told at most five times a second, however fast tasks move."""
+"""Seconds between two messages to browsers, however fast tasks change."""
 
 
 class Feeder:
-    """Turns hints into rings and console messages. `on_newer` is called, once, when a release has changed the
-    database that this one does not work beside."""
+    """Rings the topics of hints in this process, and sends them to browsers.
+
+    `on_newer` is called once, when a newer release has migrated the database to a schema that this code does not work
+    with.
+    """
 
     def __init__(
         self, hub: Hub, on_newer: Callable[[NewerSchemaError], None] = lambda error: logger.critical("%s", error)
@@ -54,7 +57,7 @@ class Feeder:
         self._due = asyncio.Event()
 
     async def run(self) -> None:
-        """Listen for ever."""
+        """Listen until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(listen(self.on_hint, self.on_gap, alive=this_process()))
             group.create_task(self._tell_consoles())
@@ -62,7 +65,7 @@ class Feeder:
             group.create_task(self._find_lost_hints())
 
     def on_hint(self, payload: str) -> None:
-        """One hint: rings whoever waits for it here, and tells the consoles."""
+        """Handle one hint: drop stale caches, ring the topics in this process, and queue them for browsers."""
         hint = decode(payload)
         if hint is None:
             return
@@ -75,7 +78,7 @@ class Feeder:
             case StandingChanged():
                 forget_principals()
                 forget_settings()
-                # Streams look whether their token is still good: revocation ends them at once.
+                # Every stream checks whether its token is still valid, so that a revocation ends it at once.
                 self.hub.hints.ring_all()
             case ClientStandingChanged(context_id):
                 forget_principals(context_id)
@@ -91,7 +94,7 @@ class Feeder:
             self._note("*", hint.everywhere)
 
     def on_gap(self) -> None:
-        """Hints may have been lost: everybody looks again."""
+        """Handle a gap, in which hints may be lost: drop all caches, and make every stream and browser read again."""
         forget_principals()
         forget_settings()
         forget_catalogues()
@@ -107,14 +110,17 @@ class Feeder:
             try:
                 await self.hub.lanes.run(check_newer)
             except TaskHubError as error:
-                logger.info("the version of the database is not known: %s", error)  # the listener reconnects too
+                logger.info("the version of the database is not known: %s", error)  # `on_gap` checks again
             except NewerSchemaError as error:
                 self._on_newer(error)
                 return
 
     async def _find_lost_hints(self) -> None:
-        """A process that is killed between a commit and its announcement sends no hint. So the versions that streams
-        have told are compared with the stored ones, many tasks in one query, and each task that differs is rung."""
+        """Ring the tasks whose hints were lost: a process that is killed between a commit and its announcement sends no
+        hint.
+
+        Compares the versions that streams last sent with the stored ones, many tasks in one query.
+        """
         told = self.hub.told
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -125,7 +131,7 @@ class Feeder:
                 try:
                     stored = await self.hub.lanes.run(task_versions, ids[start : start + LOOKED_AT])
                 except TaskHubError as error:
-                    logger.info("it is not known which hints were lost: %s", error)  # the listener reconnects too
+                    logger.info("it is not known which hints were lost: %s", error)  # tried again in `LOOK_SECONDS`
                     break
                 for public_id, version in stored.items():
                     if told.get(public_id, version) != version:
@@ -147,7 +153,7 @@ class Feeder:
             self._due.clear()
             left, self._left = self._left, set()
             news, self._news = self._news, defaultdict(set)
-            # First the check whether a socket may stay: one that may not is told nothing more.
+            # The check whether a socket may stay comes first: a socket that may not is sent no hints.
             said = [(group, {"type": "standing"}) for group in sorted(left)] + [
                 ("consoles" if tenant == "*" else f"tenant.{tenant}", {"type": "hints", "topics": sorted(topics)})
                 for tenant, topics in news.items()

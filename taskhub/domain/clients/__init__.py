@@ -1,6 +1,6 @@
-"""Clients: who owns a task, and how a request proves which client it is from.
+"""Clients: the owners of tasks, and the tokens that prove which client a request is from.
 
-An auth context identifies a client: tenant, issuer, subject, program. It comes from a token of ours (`tokens`), of an
-outside issuer (`issuers`) or of our authorization server; `principals` finds it for a token. Everything that a client
-owns refers to it, and no other client can tell that it exists.
+An auth context identifies a client: tenant, issuer, subject and program. `principals` finds it for a bearer token,
+which the hub (`tokens`), its authorization server or an external issuer (`issuers`) has issued. Everything that a
+client owns refers to its auth context, and no other client can find out that it exists.
 """

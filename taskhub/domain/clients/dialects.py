@@ -1,5 +1,5 @@
-"""How a client speaks: the programs behind it, each with its revision and what it declares. One token may serve several
-programs, and one program may speak several revisions."""
+"""Dialects of a client: the programs that use its tokens, each with its protocol revision and what it declares. One
+token may serve several programs, and one program may speak several revisions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from taskhub.domain.sessions.reads import IDLE_DAYS
 from taskhub.store import statements
 
 LOOKED_AT = 200
-"""Newest calls, and as many sessions, that are read to find dialects."""
+"""How many of the newest calls, and of the newest sessions, are searched for dialects."""
 MOST = 8
-"""Dialects shown, the newest."""
+"""How many dialects are returned at most, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDialect:
-    """One program in one revision. `sessions` are its open ones, `capabilities` what it declared last."""
+    """One program in one revision. `sessions` counts its open sessions; `capabilities` are those it declared last."""
 
     client_info: dict[str, Any]
     revision: str

@@ -1,7 +1,6 @@
-"""Tokens of an outside issuer: JWTs checked against its published keys.
+"""Tokens of an external issuer: JWTs that are verified with the issuer's published keys.
 
-The issuer, the audience and the signatures that are accepted are configured; a token chooses nothing but the key, by
-its id.
+Issuer, audience and signature algorithms come from the settings. A token only names its key, by `kid`.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ logger = logging.getLogger(__name__)
 
 LEEWAY_SECONDS: Final = 60
 TYPES: Final = frozenset({"jwt", "at+jwt", "application/at+jwt"})
-"""The types of a token that are accepted (RFC 9068, 4): one of another type is no access token."""
+"""The accepted values of the header `typ`, in lower case (RFC 9068, 4). A JWT of another type is no access token."""
 KEYS_SECONDS: Final = 3_600.0
-"""Keys are read again after this long, so that a key that the issuer withdrew is no longer accepted."""
+"""Seconds after which the keys are fetched again, so that a key that the issuer withdrew is not accepted for longer."""
 ASK_AGAIN_SECONDS: Final = 30.0
-"""The issuer is asked no more often than this, however many tokens name unknown keys."""
+"""The least seconds between two requests to the issuer, however many tokens name unknown keys."""
 MAX_DOCUMENT: Final = 262_144
 REASON_SECONDS: Final = 60.0
-"""Of tokens refused for the same reason, one is logged in this time."""
+"""Seconds in which at most one token that was refused for the same reason is logged."""
 MAX_TOLD: Final = 100
 """Characters of each claim of a refused token that are logged."""
 ASYMMETRIC: Final = frozenset(
@@ -47,7 +46,8 @@ ASYMMETRIC: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a valid token. `audiences` is empty when the audience is configured."""
+    """The claims of a valid token. `audiences` is empty if `OIDC_AUDIENCE` is set, since the token was checked against
+    it."""
 
     issuer: str
     subject: str
@@ -67,8 +67,8 @@ class _Refused(Exception):
 
 
 def configured_algorithms() -> list[str]:
-    """The accepted signature algorithms. Raises `ImproperlyConfigured` for one with a shared key: whoever can check
-    such a token can make one."""
+    """The accepted signature algorithms. Raises `ImproperlyConfigured` if there are none, or one is not asymmetric:
+    whoever can check a signature made with a shared key can also make one."""
     wrong = [name for name in settings.OIDC_ALGORITHMS if name not in ASYMMETRIC]
     if wrong or not settings.OIDC_ALGORITHMS:
         raise ImproperlyConfigured(
@@ -78,7 +78,7 @@ def configured_algorithms() -> list[str]:
 
 
 def check_configuration() -> None:
-    """Raises `ImproperlyConfigured` for settings that cannot work, at the start and not at the first call."""
+    """Raise `ImproperlyConfigured` at the start of the process for settings that would fail at the first call."""
     if not settings.OIDC_ISSUER:
         return
     configured_algorithms()
@@ -89,13 +89,13 @@ def check_configuration() -> None:
 
 
 def looks_like_jwt(token: str) -> bool:
-    """Whether it has three parts: no token of ours has a dot."""
+    """Whether the token has the three parts of a JWT. TaskHub's own tokens have no dot."""
     return token.count(".") == 2
 
 
 class Keys:
-    """The issuer's keys. They are read again after an hour, and when a token names an unknown one. A caller whose key
-    is known never waits for that, so that other people's tokens do not delay it."""
+    """The issuer's keys, fetched again in the background after an hour, and at once when a token names an unknown key.
+    Only callers whose key is unknown wait for the issuer, so that other people's tokens do not delay a caller."""
 
     def __init__(self) -> None:
         self._keys: list[tuple[str | None, dict[str, Any]]] = []
@@ -104,8 +104,8 @@ class Keys:
         self._lock = threading.Lock()
 
     def candidates(self, kid: str | None) -> list[dict[str, Any]]:
-        """The keys with this id, as published. For a token without an id: the only key, or those without an id. Raises
-        `_NoKey`."""
+        """The keys with this id, as published. For a token without an id: the only key, or the keys without an id.
+        Raises `_NoKey` if there is none."""
         source = (str(settings.OIDC_ISSUER), str(settings.OIDC_JWKS_URL))
         found = self._find(kid) if source == self._source else []
         if not found:
@@ -123,7 +123,7 @@ class Keys:
         return found
 
     def forget(self) -> None:
-        """Drop the keys; the next token has them read anew."""
+        """Drop the keys, so that the next token fetches them."""
         with self._lock:
             self._keys, self._source = [], None
             self._read_at = self._asked_at = float("-inf")
@@ -144,7 +144,7 @@ class Keys:
             self._lock.release()
 
     def _read(self, source: tuple[str, str]) -> None:
-        """Read the keys; to be called with the lock held."""
+        """Fetch the keys. The caller holds the lock."""
         if source != self._source:
             self._keys, self._source = [], source
         self._asked_at = time.monotonic()
@@ -163,7 +163,7 @@ class Keys:
 
 
 def _usable(entry: Any) -> bool:
-    """Whether it is a public key for checking signatures."""
+    """Whether the entry is a public key for checking signatures."""
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("kid"), str | None)
@@ -176,9 +176,9 @@ KEYS: Final = Keys()
 
 
 def verify(token: str) -> Claims | None:
-    """The claims of a valid token; `None` for any other. Only the log says why.
+    """The claims of a valid token; `None` for any other. Only the log says why a token was refused.
 
-    May ask the issuer for its keys, and wait for them: so not to be called in a database lane first.
+    May wait for the issuer's keys. So a caller on a database lane has called it before, outside of the lane.
     """
     if not settings.OIDC_ISSUER:
         return None
@@ -202,12 +202,12 @@ def verify(token: str) -> Claims | None:
 
 
 _TOLD: Final[defaultdict[str, Throttle]] = defaultdict(lambda: Throttle(REASON_SECONDS))
-"""By reason: reasons quote nothing of a token, so they are few."""
+"""One throttle for each reason. Reasons quote nothing of a token, so there are few."""
 
 
 def tell_refusal(token: str, why: str, *, called: str = "") -> None:
-    """Log, once in `REASON_SECONDS`, why a token was refused, with the address that was `called` and some of the
-    token's unverified claims. Neither the token, nor its subject, nor anything else of it is logged."""
+    """Log why a token was refused, once in `REASON_SECONDS` for each reason, with the URL that was `called` and some
+    unverified claims. Never logs the token itself or its subject."""
     if not _TOLD[why]():
         return
     said: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def tell_refusal(token: str, why: str, *, called: str = "") -> None:
         said = {name: header.get(name) for name in ("alg", "typ", "kid")}
         said |= {name: body.get(name) for name in ("iss", "aud", "exp", "client_id", "azp")}
     except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
-        pass  # not a JWT
+        pass  # not a JWT: there are no claims to log
     told = ", ".join(f"{name} {_short(value)}" for name, value in said.items() if value is not None)
     where = f", {_short(called)}" if called else ""
     logger.info("a token was refused: %s%s%s", why, where, f". It says: {told}" if told else "")
@@ -238,8 +238,8 @@ def _verified(token: str) -> Claims:
 
 
 def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str, Any]:
-    """The token's claims, if one of the keys has signed it. A key without an algorithm (RFC 7517, 4.4) is used with the
-    token's, which is one of those allowed."""
+    """The token's claims, if one of the keys has signed it; else raises `_Refused`. A key without an algorithm (RFC
+    7517, 4.4) is used with the token's, which is one of those allowed."""
     for entry in keys:
         try:
             key = jwt.PyJWK.from_dict(entry, algorithm=str(entry.get("alg") or algorithm))
@@ -252,7 +252,7 @@ def _decoded(token: str, algorithm: str, keys: list[dict[str, Any]]) -> dict[str
                 options={"require": ["exp", "iss", "sub", "aud"], "verify_aud": False},
             )
         except (jwt.InvalidSignatureError, jwt.InvalidKeyError, jwt.InvalidAlgorithmError, jwt.PyJWKError):
-            continue  # a key of an unknown kind, or not the one that signed
+            continue  # a key of an unknown type, or not the one that signed
     raise _Refused("no key of OIDC_ISSUER has signed it")
 
 
@@ -264,7 +264,7 @@ def _claims(claims: dict[str, Any]) -> Claims:
         if settings.OIDC_AUDIENCE not in audiences:
             raise _Refused("its audience is not OIDC_AUDIENCE")
     else:
-        # Whether they include the address that the call came to is checked at each call.
+        # Each call checks whether the audiences include the URL that it came to.
         bound = frozenset(filter(None, map(canonical, audiences)))
         if not bound:
             raise _Refused("no audience of it is an address, and OIDC_AUDIENCE is not set")
@@ -275,7 +275,7 @@ def _claims(claims: dict[str, Any]) -> Claims:
     if not subject:
         raise _Refused("its subject is empty")
     names = (claims.get(key) for key in ("preferred_username", "name"))
-    # It is shown to people: no characters that turn the text around or end the line.
+    # The name is shown to people: it may have no characters that change the direction of text or end the line.
     name = next((value for value in names if isinstance(value, str) and value and value.isprintable()), subject)
     return Claims(
         issuer=str(settings.OIDC_ISSUER),
@@ -289,20 +289,20 @@ def _claims(claims: dict[str, Any]) -> Claims:
 
 
 def _storable(value: str) -> bool:
-    """Whether it can be stored and shown: no control characters and no lone surrogates."""
+    """Whether the text can be stored and shown: no control characters and no lone surrogates."""
     return value.isprintable()
 
 
 def _scopes(claims: dict[str, Any]) -> frozenset[str]:
-    """The scopes that we know, from `scope` (RFC 9068) or `scp`, as one string or a list."""
+    """Those of the token's scopes that TaskHub knows, from `scope` (RFC 9068) or `scp`, as one string or a list."""
     told = claims.get("scope", claims.get("scp", ""))
     words = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
     return frozenset(SCOPES).intersection(word for word in words if isinstance(word, str))
 
 
 def _discovered(http: httpx2.Client, issuer: str) -> str:
-    """The address of the keys, from the issuer's metadata. Raises `ValueError` when there is no metadata, or it is
-    another issuer's."""
+    """The URL of the keys, from the issuer's metadata. Raises `ValueError` if there is no metadata, it is another
+    issuer's, or it names no keys."""
     parts = urlsplit(issuer)
     path = parts.path.rstrip("/")
     root = f"{parts.scheme}://{parts.netloc}"
@@ -324,7 +324,7 @@ def _discovered(http: httpx2.Client, issuer: str) -> str:
 
 def _document(http: httpx2.Client, url: str) -> dict[str, Any]:
     body = bytearray()
-    # Uncompressed: a compressed body could be of any size before its bytes are counted.
+    # Uncompressed: the client would inflate a compressed body to any size before its bytes are counted here.
     with http.stream("GET", url, headers={"Accept": "application/json", "Accept-Encoding": "identity"}) as response:
         if response.status_code != 200:
             raise ValueError(f"{url} answered {response.status_code}")
@@ -339,7 +339,7 @@ def _document(http: httpx2.Client, url: str) -> dict[str, Any]:
 
 
 def _trustworthy(url: str) -> bool:
-    """https, or an address of this machine for development."""
+    """Whether the URL is https, or http on this machine, for development."""
     parts = urlsplit(url)
     if parts.scheme == "https":
         return bool(parts.hostname)

@@ -1,8 +1,8 @@
-"""How long the caller of a plain call waits before it is given an interim result: by client and by program.
+"""Patience: how long a plain call waits for its result before it gets an interim result, by client and by program.
 
-Programs give a call up after seconds or hours, most without saying after how many. A result that comes too late reaches
-nobody, so an interim one has to come before. What counts, in this order: what an admin set for the client; what was
-learned from callers of the program that left; what is known of the program; the default.
+MCP programs give up a call after seconds or hours, most without announcing their time-out, and a result that comes
+later is lost. So an interim result has to come before. The patience is, in this order: what an admin set for the
+client; what was learned from callers of the program that left; what is known of the program; the default.
 """
 
 from __future__ import annotations
@@ -30,32 +30,35 @@ KNOWN: Final[dict[str, float | None]] = {
     "opencode": 240.0,
     "cursor-vscode": 50.0,
 }
-"""Seconds by the lower-case `name` of `clientInfo`, below the limit of the program (docs/use/agents.md); `None`: it has
-none."""
+"""Patience in seconds, by the lower-case `name` of `clientInfo`: below the program's time-out (docs/use/agents.md).
+`None`: the program has no time-out."""
 CERTAIN: Final = 2
-"""Callers that left must have been so many before their patience counts: one may have had another reason to leave."""
+"""How many callers must have left before the learned patience applies: a single one may have left for another
+reason."""
 SHORTEST_MS: Final = 1_000
-"""Who leaves sooner has not waited at all."""
+"""Milliseconds. Nothing is learned from a caller that leaves sooner, since it did not wait."""
 OF_LEAVING: Final = 0.8
-"""The part of the time after which callers left that is waited from then on."""
+"""The patience that is learned from a caller that left, as a share of the time it had waited."""
 OF_COMING_BACK: Final = 0.6
-"""The part where a program made the same request again: its model has thought meanwhile."""
+"""The patience that is learned when a program makes the same request again, as a share of the time since the first
+request. It is a smaller share because that time includes the thinking of the program's model."""
 SOONEST_BACK: Final = 3.0
-"""Seconds. Who makes the same request sooner may want two at the same time."""
+"""Seconds. Nothing is learned from the same request if it comes sooner: the program may want two at the same time."""
 OF_ANSWERED: Final = 0.9
-"""The part of its patience after which a caller counts as answered: its interim result is on the way."""
+"""A caller counts as answered after this share of its patience: its interim result is on the way."""
 LEAST_UNHEARD: Final = 4.0
-"""Seconds, to which patience goes down because interim results went unheard: no program is known that waits less."""
+"""Seconds. Calls that are made again although an interim result was given lower the patience no further than this: no
+known program waits less."""
 MOST_PROGRAMS: Final = 50
-"""Programs of one client of which something is known; the one learned first gives way. Some name themselves anew at
-each start, or by the hub's address, and must not keep others from being learned."""
+"""Programs of one client whose patience is kept. Beyond that one gives way: one that is not certain, else the one
+learned longest ago. Some programs change their name at each start, and must not keep others from being learned."""
 _CACHE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """`seconds` is `None` where the caller waits for as long as it takes; `why` is `set`, `learned`, `known` or
-    `default`."""
+    """How long a caller waits: `seconds`, or `None` for as long as the call takes. `why` is `set`, `learned`, `known`
+    or `default`."""
 
     seconds: float | None
     why: str
@@ -63,16 +66,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class CallerSettings:
-    """What holds for the plain calls of a client."""
+    """The settings for a client's plain calls; `None` if an admin set nothing."""
 
     context_id: int
     patience_ms: int | None
     hub_tools: bool | None
     learned: dict[str, int] = field(default_factory=dict)
-    """Milliseconds by program."""
+    """The learned patience that applies, in milliseconds by program."""
 
     def patience(self, client_info: dict[str, Any]) -> Patience:
-        """Of a program that names itself so."""
+        """The patience of the program with this `clientInfo`."""
         if self.patience_ms is not None:
             return Patience(self.patience_ms / 1_000, "set")
         program = program_of(client_info)
@@ -84,13 +87,13 @@ class CallerSettings:
 
     @property
     def tools(self) -> bool:
-        """Whether the client is listed the hub's own tools."""
+        """Whether the hub's own tools are listed to the client."""
         return settings.TASKHUB_HUB_TOOLS if self.hub_tools is None else self.hub_tools
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedRow:
-    """What is on record of a program, in force or not yet."""
+    """What was learned about one program. It applies once `leaves` has reached `CERTAIN`."""
 
     program: str
     patience_ms: int
@@ -110,18 +113,18 @@ _kept: ExpiringCache[int, CallerSettings] = ExpiringCache(_CACHE_SECONDS, 10_000
 
 
 def program_of(client_info: dict[str, Any]) -> str:
-    """The name by which a program's patience is kept."""
+    """The name under which a program's patience is kept: `name` of `clientInfo`, normalized; empty without a name."""
     name = client_info.get("name")
     return str(jsonx.repaired(name)).strip().lower()[:128] if isinstance(name, str) else ""
 
 
 def cached_settings(context_id: int) -> CallerSettings | None:
-    """As `caller_settings` if it is known here; never touches the database."""
+    """The client's settings if this process has cached them, else `None`; never touches the database."""
     return _kept.get(context_id)
 
 
 def caller_settings(context_id: int) -> CallerSettings:
-    """What holds for the plain calls of this client."""
+    """Read and cache the settings for the client's plain calls."""
     since = _kept.since()
     found, _ = settings_and_learned(context_id)
     _kept.keep(context_id, found, since)
@@ -129,27 +132,29 @@ def caller_settings(context_id: int) -> CallerSettings:
 
 
 def settings_and_learned(context_id: int) -> tuple[CallerSettings, list[LearnedRow]]:
-    """As `caller_settings`, always read anew, with all that is on record of the client's programs."""
+    """Read the client's settings from the database, and all that was learned about its programs, whether it applies or
+    not."""
     own, rows = _SETTINGS(context=context_id), learned_patience(context_id)
     learned = {row.program: row.patience_ms for row in rows if row.leaves >= CERTAIN}
     return CallerSettings(context_id, own.patience_ms, own.hub_tools, learned), rows
 
 
 def learned_patience(context_id: int) -> list[LearnedRow]:
-    """What is on record of the client's programs, by name."""
+    """What was learned about the client's programs, by name, whether it applies or not."""
     return _LEARNED(context=context_id)
 
 
 def forget_settings(context_id: int | None = None) -> None:
-    """Drop what is cached, of one client or of all."""
+    """Drop the cached settings of one client, or of all clients."""
     _kept.forget(lambda found: context_id in (None, found.context_id))
 
 
 def learn(
     context_id: int, client_info: dict[str, Any], left_after_ms: int, *, part: float = OF_LEAVING, certain: bool = False
 ) -> None:
-    """A caller of this program left so long after its call, and that `part` of it is waited from now on. `certain`: the
-    program said that its time was over. Patience only gets shorter so; an admin makes it longer."""
+    """Record that a caller of this program left after `left_after_ms`: the share `part` of that becomes the program's
+    patience, at once if this is `certain`, as when the program said that its time was over, else after `CERTAIN` such
+    callers. Once it applies, learning can only shorten it; an admin can lengthen it."""
     if left_after_ms < SHORTEST_MS:
         return
     low, high = PATIENCE_RANGE_MS

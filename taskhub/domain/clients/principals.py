@@ -1,4 +1,4 @@
-"""Who calls: finds the `Principal` for a bearer token, and the `Person` for a user.
+"""Authentication: finds the `Principal` for a bearer token, and the `Person` for a user.
 
 Principals are cached in the process for 30 seconds. A hint drops the cache at once when a token or context changes, so
 that revocation takes effect within milliseconds, and within 30 seconds if the hint is lost.
@@ -45,11 +45,11 @@ def _cached(key: bytes) -> Principal | None:
 
 
 def principal_of(token: str, address: str) -> Principal | None:
-    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. The
-    caller is not told which.
+    """The principal of a valid token; `None` for one that is unknown, expired, revoked or of a disabled context. Which
+    of these it is, the client is not told.
 
-    One function for every kind of token: made in the console, by our authorization server, or by the outside issuer.
-    The caller has to compare `audiences` with the address that the token came to.
+    Takes every kind of token: made in the console, by TaskHub's authorization server, or by the external issuer. The
+    caller of this function has to compare `audiences` with the URL that the token came to.
     """
     digest = ids.digest(token)
     since = _kept.since()
@@ -65,7 +65,7 @@ def principal_of(token: str, address: str) -> Principal | None:
 
 
 class _Token(NamedTuple):
-    """A token of ours, and its client."""
+    """A token made in the console, with its client."""
 
     id: int
     scopes: list[str]
@@ -79,7 +79,8 @@ class _Token(NamedTuple):
 
 
 class _OAuthToken(NamedTuple):
-    """A token of a sign-in, what the person allows the program, and the client that person and program make."""
+    """An access token of the authorization server, the scopes that the person consented to, the person's role, and the
+    client that person and application make."""
 
     scope: str
     consented: list[str]
@@ -115,8 +116,9 @@ def _of_console(digest: bytes, address: str) -> Principal | None:
 
 
 def _of_oauth(digest: bytes) -> Principal | None:
-    """The principal of a token of our authorization server, as far as it stands now: the person's account and role,
-    what they allow the application, and no lock. `consents.standing` has the same rules."""
+    """The principal of an access token of TaskHub's authorization server; `None` if account, role, consent or
+    application do not allow it now. Its scopes are limited to those of consent and role. `consents.standing` has the
+    same rules."""
     if not settings.TASKHUB_OAUTH:
         return None
     found = _USE_OAUTH(checksum=digest.hex(), issuer=OAUTH_ISSUER)
@@ -125,7 +127,7 @@ def _of_oauth(digest: bytes) -> Principal | None:
     resource = found.resource
     audiences = frozenset(resource if isinstance(resource, list) else jsonx.decode(resource.encode()))
     if not audiences:
-        return None  # the toolkit would accept such a token everywhere
+        return None  # django-oauth-toolkit would accept a token without audience everywhere
     return Principal(
         tenant_id=found.tenant_id,
         context_id=found.context_id,
@@ -154,7 +156,7 @@ def _of_outside(token: str) -> Principal | None:
         client_id=claims.client_id,
         defaults={"name": claims.name},
     )
-    # Asks the row, not the object: the client may have been locked out since it was read.
+    # Checks the row, not the object: the client may have been locked out since the object was read.
     if not AuthContext.objects.filter(pk=context.pk, disabled_at__isnull=True).update(last_seen_at=datetime.now(UTC)):
         outside.tell_refusal(token, "its client is disabled")
         return None
@@ -172,12 +174,13 @@ def _of_outside(token: str) -> Principal | None:
 
 
 def forget_principals(context_id: int | None = None) -> None:
-    """Drop every cached principal, or those of one context, after its token or what that depends on changed."""
+    """Drop every cached principal, or those of one context, after a change of its token or of anything the token
+    depends on."""
     _kept.forget(lambda principal: context_id in (None, principal.context_id))
 
 
 def default_tenant() -> Tenant:
-    """The first tenant, made if there is none: the only one unless another was made."""
+    """The tenant `main`, created if there is none."""
     return Tenant.objects.order_by("id").get_or_create(slug="main", defaults={"name": "Main"})[0]
 
 
@@ -187,7 +190,7 @@ def cached_anonymous() -> Principal | None:
 
 
 def anonymous_principal() -> Principal | None:
-    """The one principal that all callers under `--anonymous` share; `None` when it is locked out."""
+    """The one principal that all callers under `--anonymous` share; `None` if it is locked out."""
     since = _kept.since()
     tenant = default_tenant()
     context, _ = AuthContext.objects.get_or_create(
@@ -226,8 +229,8 @@ def person_of(user_id: int, username: str) -> Person | None:
 
 
 def person_of_session(key: str) -> Person | None:
-    """The person who signed in with the session `key`; `None` for anybody else. For callers outside of Django's
-    requests, which its middleware does not reach."""
+    """The person who signed in with the session `key`; `None` if there is none. For WebSockets and other code that
+    Django's middleware for requests does not reach."""
     request = HttpRequest()
     request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = get_user(request)

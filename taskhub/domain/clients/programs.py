@@ -1,6 +1,6 @@
-"""Which programs connect to a hub, and what to paste into each: `programs.toml`, read.
+"""Programs that connect to a hub, and the snippet to paste into each: the content of `programs.toml`.
 
-Pages of the console and `docs/use/connect.md` are made of it, and tests run it.
+Pages of the console and `docs/use/connect.md` are generated from it, and tests run it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ GROUPS: Final[dict[str, str]] = {
     "frameworks": "Agent frameworks",
     "sdks": "SDKs and tools",
 }
-"""Group: its title, in the order of the pages."""
+"""For each group of programs its title, in the order of the pages."""
 SAMPLE_URL: Final = "http://127.0.0.1:8000/mcp"
-"""Stands for the endpoint where there is none."""
-SAMPLE_TOKEN: Final = "TOKEN"  # noqa: S105 - stands for a token where there is none
+"""A placeholder for the endpoint."""
+SAMPLE_TOKEN: Final = "TOKEN"  # noqa: S105 - a placeholder for a token
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program; `programs.toml` tells each field."""
+    """One program; `programs.toml` explains each field."""
 
     key: str
     title: str
@@ -46,7 +46,7 @@ class Program:
 
     @property
     def publisher(self) -> str:
-        """Whose page or repository `source` is."""
+        """The site, or the GitHub repository, of `source`."""
         host, *path = self.source.split("/")[2:]
         return "/".join(path[:2]) if host == "github.com" else host.removeprefix("www.")
 
@@ -57,7 +57,7 @@ class Program:
 
 @cache
 def programs() -> tuple[Program, ...]:
-    """All of them, by group."""
+    """All programs, ordered by group."""
     found = [
         Program(**{**row, "snippet": row["snippet"].strip("\n")})
         for row in tomllib.loads(SOURCE.read_text())["program"]

@@ -1,4 +1,4 @@
-"""Clients: the auth contexts that call us, their tokens, and what they declare."""
+"""Clients as pages show them: auth contexts, their tokens, and what they declare."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from taskhub.store.models import AuthContext
 
 PAGE_ROWS = 50
 COUNT_CAP = 1_000
-"""Tasks counted per client; beyond it the page says "1,000+"."""
+"""Tasks that are counted per client; beyond it the page shows "1,000+"."""
 
 LOOKED_AT = 50
 """Newest calls of a client that are read to find what it declares."""
 
 OWN_ISSUER = "taskhub"
-"""Clients of this issuer get their tokens here; others bring tokens of another issuer."""
+"""The issuer of clients whose tokens are issued here. Clients of other issuers bring their tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRow:
-    """A client. `seen`: whether it ever called; only then its missing declarations mean something."""
+    """A client. `seen`: whether it ever called; if not, it declares nothing because nothing is known of it."""
 
     id: int
     name: str
@@ -57,33 +57,33 @@ class ClientRow:
 
     @property
     def own(self) -> bool:
-        """Whether its tokens are issued here."""
+        """Whether the client's tokens are issued here."""
         return self.issuer == OWN_ISSUER
 
     @property
     def by_oauth(self) -> bool:
-        """Whether a person signed it in through our authorization server."""
+        """Whether a person signed the client in through TaskHub's authorization server."""
         return self.issuer == OAUTH_ISSUER
 
     @property
     def tasks_text(self) -> str:
-        """The count of tasks, with a plus sign where counting stopped."""
+        """The count of tasks in the last 30 days, with a plus sign if counting stopped at the cap."""
         return _counted(self.tasks_30_days)
 
     @property
     def live_text(self) -> str:
-        """The count of tasks that have not ended, likewise."""
+        """The count of tasks that have not ended, with a plus sign if counting stopped at the cap."""
         return _counted(self.live_tasks)
 
     @property
     def warns(self) -> bool:
-        """Whether it is a client of 2026-07-28 that called and never declared the tasks extension."""
+        """Whether it is a client of a stateless revision that called and never declared the tasks extension."""
         return self.seen and not self.declares_tasks and (self.revision is None or is_stateless(self.revision))
 
 
 @dataclass(frozen=True, slots=True)
 class ClientPage:
-    """Ordered by name; `after` is the last client's id when there are more."""
+    """Clients ordered by name. `after` is the id of the last one if there are more, else `None`."""
 
     rows: tuple[ClientRow, ...]
     after: int | None
@@ -127,7 +127,8 @@ _LIVE_TASKS = statements.many("live_task_ids", int)
 def client_page(
     tenant_id: int, *, text: str = "", state: str = "", after: int | None = None, limit: int = PAGE_ROWS
 ) -> ClientPage:
-    """Clients whose name, issuer or subject holds `text`; `state` is `active`, `disabled` or empty."""
+    """Clients whose name, issuer, subject or client id contains `text`; `state` is `active`, `disabled` or empty.
+    `after` is the id of the last client of the page before."""
     after_name = None
     if after is not None:
         after_name = AuthContext.objects.filter(pk=after, tenant_id=tenant_id).values_list("name", flat=True).first()
@@ -146,7 +147,7 @@ def client_page(
 
 
 def client_detail(tenant_id: int, context_id: int) -> ClientRow | None:
-    """One client of the tenant."""
+    """One client; `None` if the tenant has none of this id."""
     return _DETAIL(tenant=tenant_id, context=context_id, **_LOOKS)
 
 
@@ -156,7 +157,7 @@ def client_tokens(tenant_id: int, context_id: int) -> tuple[TokenRow, ...]:
 
 
 def live_task_ids(tenant_id: int, context_id: int, limit: int = 1_000) -> tuple[int, ...]:
-    """Tasks of the client that have not ended and whose cancellation was not requested."""
+    """The ids of the client's tasks that have not ended and whose cancellation was not requested."""
     return tuple(_LIVE_TASKS(context=context_id, tenant=tenant_id, most=limit))
 
 

@@ -1,8 +1,8 @@
--- Clients, what they declare, and their tokens. The form: taskhub/store/statements.py.
+-- Clients, what they declare, and their tokens. The format of this file: taskhub/store/statements.py.
 
 -- What a client declares is read from its newest calls, because each call declares for itself (T26-03): "never" means
--- in none of them. In `recent` the limit is inside: for an old client all history would be searched for a recent task.
--- `tasks` is the path of the extension.
+-- in none of these calls. `recent` has its LIMIT in the inner query: without it the search for a recent task of a
+-- client that stopped calling would read all its history. `:tasks` is the JSON path of the tasks extension.
 /* fragment: client_columns
 c.id, c.name, c.issuer, c.subject, c.client_id, c.created_at, c.disabled_at,
 tokens.live + signed.live AS live_tokens, tokens.total + signed.live AS tokens,
@@ -51,7 +51,7 @@ CROSS JOIN LATERAL (
 
 -- read fresh: client_page(tenant bigint, tasks text[], issuer text, counted int, looked_at int, state text, text text,
 --     after bigint, after_name text, most int) -> list[ClientRow]
--- The page of clients is chosen first, so that the laterals run for that page only.
+-- The page of clients is chosen first, so that the lateral joins run for these clients only.
 SELECT {client_columns} FROM {clients}
 WHERE c.tenant_id = :tenant AND c.id IN (
     SELECT p.id FROM auth_context AS p
@@ -75,7 +75,7 @@ ORDER BY (a.revoked_at IS NOT NULL), (a.expires_at < clock_timestamp()), a.id DE
 
 -- read fresh: client_dialects(tenant bigint, context bigint, looked_at int, idle_days int, most int)
 --     -> list[ClientDialect]
--- What a session declared counts even if it never called; in the stateless revisions only calls declare, each for
+-- What a session declared counts even if it never called. In the stateless revisions only calls declare, each for
 -- itself (T26-03).
 WITH heard AS (
     (SELECT t.client_info, t.revision, t.client_capabilities, t.created_at AS at, NULL::bigint AS session
@@ -95,7 +95,7 @@ SELECT h.client_info::text AS client_info, h.revision,
 FROM heard AS h GROUP BY h.client_info, h.revision ORDER BY max(h.at) DESC LIMIT :most;
 
 
--- How its callers wait
+-- How long a client's plain calls wait
 
 -- read fresh: caller_settings(context bigint) -> _Settings
 SELECT c.patience_ms, c.hub_tools FROM auth_context AS c WHERE c.id = :context;
@@ -106,9 +106,11 @@ WHERE l.context_id = :context ORDER BY l.program;
 
 -- write: learn_patience(context bigint, program text, patience int, left_after bigint, leaves int, certain int,
 --     part float8, most int) -> int | None
--- Until it is certain the longer of two counts. From then on it gets shorter: at once if that is certain, else when the
--- leave before was short too, as one may have had another reason. Nothing is returned where nothing is in force.
--- Programs make up names, so beyond `most` another gives way: one that is not certain, then the one learned first.
+-- Until the patience is certain, the longer of two values is kept. After that it only gets shorter: at once if the new
+-- value is certain, else no shorter than the leave before allows, since a single caller may have had another reason to
+-- leave. Returns the patience if it is certain; null or no row if it is not, or if nothing changed.
+-- Programs make up names. So, beyond `most` programs of a client, rows are deleted: those that are not certain first,
+-- then those learned longest ago.
 WITH room AS (
     DELETE FROM learned_patience AS d
     WHERE d.context_id = :context AND d.program IN (

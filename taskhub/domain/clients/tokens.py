@@ -40,7 +40,7 @@ def issue_token(
         context, _ = AuthContext.objects.get_or_create(
             tenant_id=tenant_id, issuer="taskhub", subject=client, client_id=client, defaults={"name": client}
         )
-        AuthContext.objects.select_for_update(of=("self",)).get(pk=context.pk)  # one at a time, so that the count holds
+        AuthContext.objects.select_for_update(of=("self",)).get(pk=context.pk)  # one at a time, so that the limit holds
         now = datetime.now(UTC)
         live = AccessToken.objects.filter(context=context, revoked_at__isnull=True).exclude(expires_at__lte=now)
         if live.count() >= MAX_LIVE_TOKENS:
@@ -75,7 +75,7 @@ def revoke_token(*, tenant_id: int, token_id: int, actor: Actor) -> None:
 
 
 def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, actor: Actor) -> None:
-    """Lock a client out, or let it in again. Its tasks stay. Raises `NotFound`."""
+    """Lock a client out, or let it in again. Its tasks are kept. Raises `NotFound`."""
     with transaction.atomic():
         context = AuthContext.objects.select_for_update().filter(pk=context_id, tenant_id=tenant_id).first()
         if context is None:
@@ -88,7 +88,7 @@ def set_context_disabled(*, tenant_id: int, context_id: int, disabled: bool, act
 
 
 def _record(action: str, context: AuthContext, actor: Actor, after: dict[str, object] | None = None) -> None:
-    # The event belongs to the client, whoever is the actor.
+    # The event belongs to the client, whoever the actor is.
     record_event(
         action,
         tenant_id=context.tenant_id,

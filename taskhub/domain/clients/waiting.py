@@ -1,4 +1,4 @@
-"""What an admin sets about how a client's plain calls wait; `patience` reads it."""
+"""Writes what an admin sets for a client's plain calls; `patience` reads it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from taskhub.store.models.people import PATIENCE_RANGE_MS
 def set_caller_settings(
     *, tenant_id: int, context_id: int, patience_ms: int | None, hub_tools: bool | None, actor: Actor
 ) -> None:
-    """Set for how long callers of the client wait, and whether it is listed the hub's own tools; `None`: automatic.
-    Patience that becomes automatic again forgets what was learned. Raises `NotFound`, or `Invalid` naming the field."""
+    """Set the patience of the client's plain calls, and whether the hub's own tools are listed to it; `None`:
+    automatic. A patience that becomes automatic again forgets what was learned. Raises `NotFound`, or `Invalid` naming
+    the field."""
     low, high = PATIENCE_RANGE_MS
     if patience_ms is not None and not low <= patience_ms <= high:
         raise Invalid(f"From {low // 1_000} to {high // 1_000:,} seconds.", field="patience")
@@ -39,7 +40,7 @@ def set_caller_settings(
             "client.waiting.changed",
             tenant_id=tenant_id,
             target=context.name,
-            actor=replace(actor, context_id=context_id),  # the event belongs to the client, whoever is the actor
+            actor=replace(actor, context_id=context_id),  # the event belongs to the client, whoever the actor is
             before=before,
             after=after,
         )

@@ -1,4 +1,4 @@
-"""Cancellation is a recorded request; how a caller's request is answered depends on the revision."""
+"""Cancels tasks. A cancellation is a recorded request; how the client's request is answered depends on its revision."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def request_cancel(task_id: int, *, actor: Actor) -> State:
 
 
 def cancel_now(task_id: int, *, actor: Actor) -> State | None:
-    """End the task as cancelled at once, even while a worker runs it (T25-28). Returns the state in which it had ended
-    before, `None` when this cancelled it. Raises `NotFound`."""
+    """End the task as cancelled at once, even while a worker runs it (T25-28). Returns `None`, or the state of a task
+    that had ended before. Raises `NotFound`."""
     before = change(_CANCEL_NOW, task_id, task=task_id, who=who(actor))
     if before == "unknown":
         raise NotFound("Task not found")

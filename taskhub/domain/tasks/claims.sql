@@ -1,8 +1,8 @@
--- Which worker gets which task, and which tasks may not run any more.
+-- Claims: which worker gets which task, and which tasks may not run any more.
 
--- For every context that runs something: how many more tasks p_worker may give it, zero or less when it is full.
--- p_per_context limits the tasks on all workers, p_share those on this one. The index has the holder of a task, and
--- nothing that changes while the task runs.
+-- For each context with running tasks: how many more of its tasks p_worker may take, zero or less if the context is
+-- full. p_per_context limits its tasks on all workers, p_share those on this one. Read from an index (task_held) that
+-- no change of a running task touches.
 CREATE OR REPLACE FUNCTION th_rooms(p_worker text, p_per_context int, p_share int)
 RETURNS TABLE (context_id bigint, room int)
 LANGUAGE sql STABLE AS $$
@@ -28,11 +28,11 @@ CREATE OR REPLACE FUNCTION th_may_call(client auth_context) RETURNS boolean LANG
         WHERE u.is_active AND 'user:' || u.id = client.subject))
 $$;
 
--- Of tasks that a worker is about to take, holds back those that must not run as they are: asks for approval (again)
--- where the tool has changed since people approved the call or a rule let it through, and faults the others with the
--- reason. An approval is for the definition that was shown with it; a rule decided by the definition of that moment.
--- The caller holds their locks. Returns the tasks held back. Every batch passes here, so the costly check of a client's
--- rights is made only where they depend on a person.
+-- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are; returns their
+-- ids. Where the tool has changed since people approved the call, or since a rule let it through, an approval is asked
+-- for (again). The other tasks are faulted, with the reason. An approval is for the definition that was shown with it;
+-- a rule decided by the definition of that moment. The caller holds the locks of the tasks. Every batch passes here, so
+-- the costly check of a client's rights (th_may_call) is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
@@ -41,8 +41,8 @@ DECLARE
     held_back bigint[] := '{}';
 BEGIN
     FOR unfit IN
-        -- First, and by their ids alone: a plan made while there were few tasks would begin with the tool or the
-        -- client, and read all tasks of these.
+        -- The tasks are read first, by their ids alone: a plan made while there were few tasks would begin with the
+        -- tool or the client, and read all of its tasks.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.tenant_id, w.tool_id, w.context_id, w.lease_epoch, w.tool_digest FROM task w
             WHERE w.id = ANY (p_ids)
@@ -57,12 +57,12 @@ BEGIN
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
         LEFT JOIN LATERAL (
             SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
-            -- Not `q.id`, which has an index: claims avoid sorts (claim_tasks), and this would read all questions there
-            -- ever were in the order of the index.
+            -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
+            -- in the order of the index on `id`.
             ORDER BY q.id + 0 DESC LIMIT 1) AS a ON true
         CROSS JOIN LATERAL (
             SELECT CASE WHEN c.issuer = 'taskhub/oauth' THEN th_may_call(c) ELSE c.disabled_at IS NULL END AS call,
-                   -- A call that nobody approved goes to the server, which knows best which tools it has.
+                   -- A call without an approval goes to the server, which knows best which tools it has.
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
                         ELSE a.outdated END AS outdated) AS may
@@ -98,27 +98,27 @@ BEGIN
     RETURN held_back;
 END $$;
 
--- At most p_limit runnable tasks become this worker's: (1) look at the queue in its order; (2) hold back what must not
--- run (th_hold_back) and lease the rest; (3) where the first look may have left somebody out, look once more, by
--- contexts and tools, and do the same; (4) record an attempt for each, and return what the worker needs to run them.
--- Why a task waits or does not run is a table in docs/dev/state-machine.md.
+-- Leases at most p_limit runnable tasks to this worker: (1) look at the queue in its order; (2) hold back what must not
+-- run (th_hold_back) and lease the rest; (3) if the first look may have missed tasks that could run, look once more, by
+-- contexts and tools, and repeat (2); (4) record an attempt for each task, and return what the worker needs to run it.
+-- docs/dev/state-machine.md has a table of the reasons why a task waits or does not run.
 -- A context gets tasks while it runs fewer than p_per_context in all and fewer than p_share on this worker; its further
--- tasks wait. p_scarce are the servers that take fewer than
--- p_limit more calls from this worker, and p_rooms how many each of them takes. Tasks for a server without room stay
--- queued, and do not hold up others. So do tasks for a disabled server; these alone cause no second look until a first
--- look meets one.
--- There are two looks. The first takes the queue as it stands, oldest first, as many as every context has room for:
--- whatever it finds fits, and nothing is locked in vain. It is enough where no context is full, no server is scarce and
--- no more than that is queued. Otherwise the backlog of one context or server may fill the front of the queue, so the
--- second look goes from context to context, and in each from tool to tool. It never touches an entry of a full context,
--- nor more of a server's than it has room for: its cost grows with the number of waiting contexts and tools, not of
--- tasks. It visits at most 200 of them, from a start that changes with every claim. A server's places go to the oldest
--- task of each context, by lot where there are too many, then to the next of each.
--- `r_more` says whether more tasks could run once a task ends; `r_skipped` that another transaction held the lock of a
--- task that waits for nothing else, so look again soon. Where nothing was taken, a row of nulls says both.
--- `r_since` is where the next claim may start (p_since): nothing queued is older. A drained backlog leaves pages of
--- dead entries at the start of the index until the next vacuum, and every claim would walk over all of them. From time
--- to time a claim must start from the beginning (null), to find what was locked or committed late.
+-- tasks wait. p_scarce are the servers that take fewer than p_limit more calls from this worker, and p_rooms how many
+-- more each of them takes. Tasks for a server without room stay queued, and do not hold up others. The same is true of
+-- tasks for a disabled server, which cause a second look only when a first look meets one.
+-- The first look takes the queue as it stands, oldest first, as many tasks as every context has room for: whatever it
+-- finds fits, and no task is locked in vain. It is enough if no context is full, no server is scarce and no more tasks
+-- than that are queued. Otherwise the backlog of one context or server may fill the front of the queue.
+-- The second look goes from context to context, and within each from tool to tool. It never reads an entry of a full
+-- context, nor more of a server's entries than the server has room for: its cost grows with the number of waiting
+-- contexts and tools, not of tasks. It visits at most 200 pairs of context and tool, from a start that changes with
+-- every claim. A server's places go to the oldest task of each context, by lot if there are too many, then to the next
+-- task of each.
+-- `r_more`: more tasks could run once a task ends. `r_skipped`: another transaction held the lock of a task that waits
+-- for nothing else, so the worker should look again soon. If nothing was taken, one row has both and otherwise nulls.
+-- `r_since` is where the next claim may start (p_since): no queued task is older. Without it every claim would walk
+-- over the dead entries that a drained backlog leaves at the start of the index until the next vacuum. From time to
+-- time a claim must start from the beginning (null), to find tasks that were locked or committed late.
 CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_seconds float8, p_per_context int,
                                        p_share int, p_scarce bigint[], p_rooms int[], p_since timestamptz,
                                        p_who text)
@@ -127,16 +127,16 @@ RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
                context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
                r_held_back bigint[])
--- Its plan may be made, and kept, while the table is empty or nothing in it is queued. So: no sequential scans, and
--- rows wanted in the order of an index are read from that index and not sorted. (Such a plan, then 19,000 calls queued
--- among 100,000 tasks: 8 ms a claim; with sequential scans 48 ms, with sorts 3.5 s. Hash and merge joins make no
--- difference.) And no bitmap scans, because only a plain index scan marks the entries of ended leases as dead. Before
--- Postgres 18 each sort that is needed all the same makes the plan look costly enough for just-in-time compilation,
--- which takes a second for each claim: our sessions have `jit` off (`config.env`).
+-- The plan may be made, and cached, while the table is empty or nothing in it is queued. So there are no sequential
+-- scans, and rows that are wanted in the order of an index are read from that index and not sorted. (Such a plan, then
+-- 19,000 calls queued among 100,000 tasks: 8 ms a claim; with sequential scans 48 ms, with sorts 3.5 s. Hash and merge
+-- joins make no difference.) There are no bitmap scans, because only a plain index scan marks the entries of ended
+-- leases as dead. Before Postgres 18 each sort that is needed all the same makes the plan look costly enough for
+-- just-in-time compilation, which takes a second for each claim: our sessions have `jit` off (`config.env`).
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
 SET enable_incremental_sort = off AS $$
 DECLARE
-    -- Constant during this claim, so that it can bound an index scan, which a volatile clock cannot.
+    -- Constant during this claim, so that it can bound an index scan. A call of the volatile clock cannot.
     moment timestamptz := clock_timestamp();
     start timestamptz := coalesce(p_since - interval '1 second', '-infinity');
     chosen bigint[] := '{}';
@@ -174,10 +174,11 @@ BEGIN
                    (SELECT u.contexts FROM full_up u), (SELECT u.look FROM full_up u)
             INTO batch, seen, latest, full_contexts, look FROM free f;
         ELSE
-            -- The second look. `waiting` steps through the contexts with something queued, and in each through the
-            -- tools, reading one entry of the index for each, and passing over full contexts. It does so from several
-            -- places at once, most of them random: contexts that one claim does not get to are met by another.
-            -- Comparisons that could be `=` are ranges: then only one index has the order, whatever the statistics say.
+            -- The second look. `waiting` steps through the contexts with queued tasks, and in each through the tools:
+            -- it reads one index entry for each pair, and passes over full contexts. It starts at several places at
+            -- once, most of them random, so that contexts that one claim does not reach are reached by another.
+            -- Comparisons that could be `=` are ranges: then only one index has the wanted order, whatever the
+            -- statistics say.
             WITH RECURSIVE rooms AS MATERIALIZED (
                 SELECT * FROM th_rooms(p_worker, p_per_context, p_share)
             ), edges AS (
@@ -218,7 +219,7 @@ BEGIN
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
                 WHERE o.server_id <> ALL (paused)
             ), found AS MATERIALIZED (
-                -- One more than fits, to know whether some have to wait.
+                -- One task more than fits, to know whether tasks have to wait.
                 SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
                        row_number() OVER (PARTITION BY c.context_id, c.server_id ORDER BY o.runnable_at, o.id) AS n
                 FROM turns c CROSS JOIN LATERAL (
@@ -229,8 +230,8 @@ BEGIN
                     ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id
                     LIMIT greatest(least(c.room, c.server_room, p_limit - cardinality(chosen)), 0) + 1) o
             ), at_servers AS (
-                -- Which context had the last turn is not known, so by lot: else the first would get every place until
-                -- it has nothing left. A server without a limit takes them all.
+                -- By lot, since it is not known which context had the last turn: in a fixed order the first context
+                -- would get every place until it has nothing left. A server without a limit takes all of them.
                 SELECT f.*, row_number() OVER (PARTITION BY f.server_id ORDER BY f.n, f.lot) AS place
                 FROM found f
             ), fit AS MATERIALIZED (
@@ -239,7 +240,7 @@ BEGIN
                     FROM at_servers a WHERE a.server_room IS NULL OR a.place <= a.server_room) i
                 WHERE i.turn <= i.room ORDER BY i.turn, i.runnable_at, i.id LIMIT p_limit - cardinality(chosen)
             ), locked AS MATERIALIZED (
-                -- By id; the state is compared in a form that keeps the planner from the index of queued tasks.
+                -- `coalesce` keeps the planner from the index of queued tasks, so that the rows are found by id.
                 SELECT t.id FROM task t
                 WHERE t.id = ANY (ARRAY(SELECT f.id FROM fit f))
                   AND coalesce(t.state, '') = 'queued' AND t.cancel_requested_at IS NULL
@@ -251,7 +252,7 @@ BEGIN
             INTO batch, fitting, more, full_contexts;
         END IF;
         IF NOT again AND cardinality(paused) > 0 THEN
-            -- First, and by their ids alone, as in th_hold_back.
+            -- The tasks are read first, by their ids alone, as in th_hold_back.
             WITH taken AS MATERIALIZED (SELECT t.id, t.tool_id FROM task t WHERE t.id = ANY (batch))
             SELECT coalesce(array_agg(w.id), '{}') INTO paused_calls
             FROM taken w JOIN tool o ON o.id = w.tool_id WHERE o.server_id = ANY (paused);
@@ -270,7 +271,7 @@ BEGIN
             latest := NULL;
             EXIT;
         END IF;
-        -- What a first look without full contexts leaves is locked, or more than a context has room for.
+        -- A task that a first look without full contexts leaves is locked, or exceeds the room of its context.
         skipped := cardinality(chosen) < p_limit AND EXISTS (
             SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
             AND t.runnable_at BETWEEN start AND moment);
@@ -295,7 +296,7 @@ BEGIN
     INSERT INTO attempt (task_id, number, worker, started_at)
     SELECT t.id, t.lease_epoch, p_worker, clock_timestamp() FROM task t WHERE t.id = ANY (chosen);
     RETURN QUERY
-        -- First, and by their ids alone, as in th_hold_back.
+        -- The tasks are read first, by their ids alone, as in th_hold_back.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
                    w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
@@ -316,8 +317,8 @@ BEGIN
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;
 
--- Renews the leases that this worker holds, and says for which tasks cancellation was requested. A task that is not in
--- the answer is no longer this worker's.
+-- Renews the leases that this worker holds, and returns for each whether its cancellation was requested. A task that is
+-- missing from the result is not this worker's any more.
 CREATE OR REPLACE FUNCTION renew_leases(p_worker text, p_ids bigint[], p_epochs int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, cancel_requested boolean) LANGUAGE sql SET enable_seqscan = off AS $$
     UPDATE task t SET lease_until = clock_timestamp() + make_interval(secs => p_lease_seconds)

@@ -1,4 +1,4 @@
-"""Creation: makes a durable task of a call."""
+"""Creates durable tasks from calls."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from taskhub.store import statements
 
 
 class _Made(NamedTuple):
-    """The outcome for the task numbered `n`: made, or an earlier task of its key that `existed`; `reused` when that one
-    was another call."""
+    """The outcome for the task numbered `n`. `existed`: the earlier task of its key, or the one that the call joined,
+    instead of a new one. `reused`: the key was used for another call."""
 
     n: int
     existed: bool
@@ -55,15 +55,14 @@ TTL_RANGE_MS = (1_000, 2_592_000_000)
 
 
 def create_task(new: NewTask, actor: Actor) -> Created:
-    """Make the task durable; when this returns, any process can read it (T26-18).
+    """Create a durable task; when this returns, any process can read it (T26-18).
 
-    With an idempotency key that this context used before and the same tool and arguments,
-    the earlier task is returned; so is the earlier task of a plain call that its client makes again
-    (`NewTask.join_seconds`). Both also at the limit of live tasks. If the tool's policy asks for approval of these
-    arguments, the task is born waiting for it.
+    The earlier task is returned, even at the limit of live tasks, if the context has used the idempotency key before
+    with the same tool and arguments, or if the plain call joins an earlier one (`NewTask.join_seconds`). If the tool's
+    policy asks for approval of these arguments, the task is created in `input_required`.
 
-    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or
-    `Unavailable`; nothing is stored then.
+    Raises `KeyReused` (same key, other call), `LimitReached` (live tasks of the context) or `Unavailable`; nothing is
+    stored then.
     """
     (made,) = create_tasks([(new, actor)])
     if isinstance(made, Exception):
@@ -72,8 +71,8 @@ def create_task(new: NewTask, actor: Actor) -> Created:
 
 
 def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exception]:
-    """`create_task` for each, in one transaction: what it returns or raises, in order. A refused task does not affect
-    the others. Raises `Unavailable` for all of them."""
+    """`create_task` for each, in one transaction. Returns for each, in order, the task or the exception: a refused task
+    does not affect the others. Raises `Unavailable` for all of them."""
     outcomes: dict[int, Created | Exception] = {}
     drafts: list[_Draft] = []
     for n, (new, actor) in enumerate(wanted):
@@ -89,7 +88,7 @@ def create_tasks(wanted: Sequence[tuple[NewTask, Actor]]) -> list[Created | Exce
         if len(drafts) == 1:
             outcomes[drafts[0].n] = error
             drafts = []
-        # One of them made the statement fail for all: try each by itself.
+        # One task made the statement fail for all: store each by itself.
         for draft in drafts:
             try:
                 outcomes.update(_store([draft]))
@@ -111,7 +110,7 @@ class _Draft:
     approval: NewQuestion | None
     row: dict[str, Any]
     limit: LimitReached | None
-    """Why no task may be made of it, so that it can only join one that is there."""
+    """Set if the context is at its limit, so that the call can only join an existing task."""
 
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
@@ -138,7 +137,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "tool": tool.id,
         "tool_name": tool.exposed_name,
         "revision": new.revision,
-        "arguments": jsonx.encode(new.arguments).decode(),  # as text, which may hold what no SQL value can
+        "arguments": jsonx.encode(new.arguments).decode(),  # as text: JSON may hold what SQL values cannot
         "digest": hashlib.sha256(jsonx.canonical(new.arguments)).hexdigest(),
         "tool_digest": tool.digest,
         "answers": new.answers,
@@ -185,14 +184,14 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
         else:
             outcomes[made.n] = _created(by_number[made.n], made)
     for n in by_number.keys() - outcomes.keys():
-        # The earlier task of this key was purged since it was found.
+        # No row: at the limit there was none to join, or the earlier task of the key was purged meanwhile.
         gone = Unavailable("The task of this key is just being removed; try again.")
         outcomes[n] = by_number[n].limit or gone
     return outcomes
 
 
 def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
-    """Calls that join another one of `drafts`."""
+    """Drafts that are equal to an earlier one in `drafts` and may join its task."""
     first: set[tuple[Any, ...]] = set()
     again = []
     for draft in drafts:
@@ -206,7 +205,7 @@ def _repeated(drafts: Sequence[_Draft]) -> list[_Draft]:
 
 
 def _who(drafts: Sequence[_Draft]) -> str:
-    """Who asks for the tasks: usually one actor for all, else one for each task (see `task_record`)."""
+    """The actor of the tasks, as JSON: usually one for all, else one for each task (see `task_record`)."""
     actors = {draft.actor for draft in drafts}
     if len(actors) == 1:
         return who(drafts[0].actor)
@@ -274,7 +273,7 @@ _live: dict[int, tuple[float, int]] = {}
 
 
 def forget_counts() -> None:
-    """Count again at the next creation."""
+    """Drop the counts of live tasks, so that the next creation counts again."""
     _live.clear()
 
 
@@ -292,15 +291,15 @@ def _check_limit(context_id: int) -> None:
 
 
 def _known(context_id: int, key: str) -> bool:
-    """Whether the key has made a task before: repeating that call is answered even at the limit."""
+    """Whether the context has used the key before: a repeated call is answered even at the limit."""
     return _KNOWN(context=context_id, key=key)
 
 
 def approval_question(tool: ToolRecord, arguments: dict[str, object]) -> NewQuestion | None:
-    """The approval that the tool's policy wants for these arguments; `None` for none.
+    """The approval that the tool's policy requires for these arguments; `None` if it requires none.
 
-    `approval_when` maps argument names to the values that call for approval; empty means always. A call that cannot be
-    told from such a call needs approval too (`domain.rules.conditions`).
+    `approval_when` maps argument names to the values that require approval; an empty one means always. A call that
+    might match, but not certainly, needs approval too (`domain.rules.conditions`).
     """
     if not tool.approval:
         return None

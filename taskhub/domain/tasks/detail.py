@@ -1,4 +1,4 @@
-"""One task with everything that happened to it, in a fixed number of queries."""
+"""One task with everything that happened to it, read in a fixed number of queries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READERS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One run by one worker."""
+    """One run of the task by one worker."""
 
     number: int
     worker: str
@@ -44,7 +44,7 @@ class ReadRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """One line of the task's history."""
+    """One event of the task's history."""
 
     id: int
     at: datetime
@@ -83,7 +83,7 @@ class TaskQuestion:
 
     @property
     def unreadable(self) -> str:
-        """Why `params` are empty although the question has some."""
+        """Why `params` are empty although the question has some; empty if they can be read."""
         return self.asked.unreadable
 
     @property
@@ -94,7 +94,7 @@ class TaskQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A task that this one ran again, or one that ran this one again."""
+    """A task that this one is a rerun of, or a rerun of this one."""
 
     public_id: str
     state: State
@@ -104,10 +104,13 @@ class Relative:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """A task for its page. `live_workers`: workers that could take it. While it is queued, `running_there` counts the
-    tasks that run at its server, and `ahead` those that wait for the server and come before it, among the first `QUEUE`
-    of the queue. `away_since`: since when the server cannot be reached; `retry_at`: when it is tried again.
-    `tool_rule`: the arguments that the present policy of its tool names.
+    """A task for its page. Fields whose names do not say what they are:
+
+    `live_workers`: how many workers are alive.
+    `running_there`: how many tasks run at the same server; only counted while this task is queued.
+    `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
+    `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
+    `tool_rule`: the arguments that the present policy of the tool names.
     """
 
     task: TaskRecord
@@ -152,12 +155,12 @@ class TaskDetail:
 
     @property
     def tool_use(self) -> str:
-        """The id that the call has in the caller's own transcripts, if it told one."""
+        """The id of the call in the caller's own transcript; empty if the caller did not send one."""
         return str(self.trace.get(TOOL_USE, ""))
 
     @property
     def called(self) -> str:
-        """The call's arguments in a few words, the same as in `InboxItem` for an approval of this call."""
+        """The call's arguments in a few words, as in `InboxItem` for an approval of this call."""
         given = self.arguments if isinstance(self.arguments, dict) else {}
         asked = next((each.params for each in self.questions if each.kind is QuestionKind.APPROVAL), None)
         if asked is None:
@@ -181,8 +184,8 @@ _VOTES = statements.many("task_votes", tuple[int, Vote])
 
 
 def task_detail(tenant_id: int, public_id: str, *, skip: int = 0) -> TaskDetail | None:
-    """The task if it belongs to the tenant. Of long histories only the newest events and log lines; `skip` leaves out
-    that many of the newest log lines."""
+    """The task; `None` if the tenant has none of this id. Long histories are cut to the newest events and log lines;
+    `skip` leaves out that many of the newest log lines."""
     found = _DETAIL(tenant=tenant_id, public_id=public_id, most=QUEUE)
     if found is None:
         return None

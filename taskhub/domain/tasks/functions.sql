@@ -1,9 +1,9 @@
--- The changes of a task, one function each: lock, check, change, record once. The modules beside this file call them
--- and document what each promises.
+-- The changes of a task, one function each: lock, check, change, record once. The modules beside this file call these
+-- functions and document what each promises.
 
 -- A hint about a task: the kind of news, and ids only. The letters are those of core/hints.py: r queued, x cancelled, t
--- any other change. x also if the cancellation ended the task at once: its worker must stop.
--- STABLE, as `concat_ws` is, or it would not be inlined.
+-- any other change. It is x also if the cancellation ended the task at once, since its worker must stop.
+-- STABLE, as `concat_ws` is: otherwise the function would not be inlined.
 CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT concat_ws(' ', CASE WHEN t.state = 'queued' THEN 'r'
                                WHEN t.cancel_requested_at IS NOT NULL
@@ -11,27 +11,27 @@ CREATE OR REPLACE FUNCTION th_hint(t task) RETURNS text LANGUAGE sql STABLE AS $
                                ELSE 't' END, t.tenant_id, t.context_id, t.id, t.public_id)
 $$;
 
--- The error of a task that the hub itself ends, as JSON text: a sentence for people, a code for programs.
+-- The error of a task that the hub itself ends, as JSON text: a sentence for people and a code for programs.
 CREATE OR REPLACE FUNCTION th_error(message text, reason text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT json_build_object('code', -32603, 'message', message, 'data', json_build_object('reason', reason))::text
 $$;
 
--- The same as core.words.waiting_for_approval.
+-- The message of a task that waits for approvals, the same as that of core.words.waiting_for_approval.
 CREATE OR REPLACE FUNCTION th_waiting_for_approval("group" text, counted bigint, quorum int) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN "group" <> '' THEN th_words('waiting_approval_by', "group", counted::text, quorum::text)
                 ELSE th_words('waiting_approval', counted::text, quorum::text) END
 $$;
 
--- Whether a worker holds the task.
+-- Whether a worker holds the task with this lease; null means that none does.
 CREATE OR REPLACE FUNCTION th_held(lease_until timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(lease_until, '-infinity') > '-infinity'
 $$;
 
--- The durable wake-up: one job is enough for any number of waiting tasks, because a worker
--- that runs it claims everything runnable. A burst therefore costs one job. Should a task
--- commit just after a worker fetched the job it relied on, the hint in its own transaction
--- wakes the worker, and the sweep finds it in any case.
+-- Defers the job that wakes workers, unless one waits already. One job is enough for any number of tasks, because the
+-- worker that runs it claims everything runnable; a burst therefore costs one job. If a task commits just after a
+-- worker fetched the job that it relied on, the hint of its own transaction wakes the worker, and the sweep finds it in
+-- any case.
 CREATE OR REPLACE FUNCTION th_wake_workers() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT 1 FROM procrastinate_jobs
@@ -41,11 +41,12 @@ BEGIN
     END IF;
 END $$;
 
--- The row that every projection reads. `open_questions` is null when nothing is open. That a server is disabled is said
--- here, and not stored with its calls, of which there may be many. `page`: a question for people only whose page the
--- client is asked to open, and was not yet. Not a program under the name that the Python SDK or FastMCP gives it by
--- default, where that is no request of its own: the SDK declares pages for every program that answers forms, and one
--- that then fails at a page loses its call, though nothing on a session.
+-- The row that every projection of a task reads. `open_questions` is null if no question is open. The message that a
+-- server is disabled is made here and not stored, since the server may have many queued calls.
+-- `page`: whether the client is to be asked to open the console's page of a question that only people answer, as long
+-- as it has not answered that request. Outside of sessions this is not asked of a program with the default name of the
+-- Python SDK or FastMCP: the SDK declares url mode for every program that answers forms, and a program that fails at a
+-- page would lose its call. On a session it would lose nothing.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
@@ -70,9 +71,9 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;
 
--- Makes the tasks of p_wanted (the columns of new tasks; n numbers them) durable, in one statement for all of them. For
--- a key that its context used before no task is made: the row names the earlier task, with r_existed, or with r_reused
--- when that was another call.
+-- Creates the tasks of p_wanted (the columns of new tasks; n numbers them) in one statement. For a key that its context
+-- used before no task is made: the row names the earlier task, with r_existed, and with r_reused if the key was used
+-- for another call.
 CREATE OR REPLACE FUNCTION create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -104,7 +105,7 @@ BEGIN
                    client_capabilities, trace, rerun_of, max_attempts, at_least_once, run_seconds,
                    session, request_id, progress_token, handle, client_task_id, keep_ms, join_seconds, waiter,
                    statement_timestamp(), statement_timestamp()
-            -- In the same order in every transaction, or two batches could wait for each other's keys.
+            -- In the same order in every transaction: otherwise two batches could deadlock on each other's keys.
             FROM wanted ORDER BY context, key, n
             ON CONFLICT (context_id, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
             RETURNING id, public_id, created_at
@@ -127,7 +128,7 @@ BEGIN
         PERFORM th_wake_workers();
     END IF;
     IF cardinality(missing) > 0 THEN
-        -- The transaction that made them has committed, since the index made us wait for it.
+        -- The transactions that made the earlier tasks have committed: the unique index made this one wait for them.
         RETURN QUERY
             SELECT i.n, true, t.arguments_digest <> decode(i.digest, 'hex') OR t.tool_id <> i.tool, t.id, t.created_at
             FROM json_to_recordset(p_wanted) AS i(n int, context bigint, tool bigint, digest text, key text)
@@ -135,7 +136,8 @@ BEGIN
     END IF;
 END $$;
 
--- Whether the web process of this waiter has ended without a word: nobody holds its lock any more (store/listener.py).
+-- Whether the web process of this waiter has ended or was killed: then nobody holds its advisory lock
+-- (store/listener.py).
 CREATE OR REPLACE FUNCTION th_web_gone(p_waiter text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT strpos(p_waiter, '.') > 0 AND NOT EXISTS (
         SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
@@ -143,11 +145,11 @@ CREATE OR REPLACE FUNCTION th_web_gone(p_waiter text) RETURNS boolean LANGUAGE s
           AND l.classid = 7225 AND l.objid = hashtext(split_part(p_waiter, '.', 1))::oid)
 $$;
 
--- As create_tasks, but a call with join_seconds that its client has made before, by the same program, and has not had
--- the result of, is that earlier call: it is still live, or it ended at most join_seconds ago and its caller had left,
--- or waited in a web process that was killed. r_existed tells.
--- join_session: only calls of that session count, because the client is whoever has no token. joins_only: no task is
--- made of the call, and if there is none to join no row names it.
+-- Like create_tasks, but a call with join_seconds joins an earlier equal call of the same client and program, if there
+-- is one whose result the client has not had: it is still live; or it ended at most join_seconds ago, and its caller
+-- had left, or waited in a web process that was killed. The row then names the earlier task, with r_existed.
+-- join_session: only calls of that session are joined, because callers without a token share one client. joins_only: no
+-- task is made of the call; without a call to join there is no row for it.
 CREATE OR REPLACE FUNCTION join_or_create_tasks(p_wanted json, p_who text)
 RETURNS TABLE (r_n int, r_existed boolean, r_reused boolean, r_id bigint, r_created_at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
@@ -183,8 +185,9 @@ BEGIN
           AND (wanted.join_session IS NULL OR t.session_id = wanted.join_session)
         ORDER BY t.id DESC LIMIT 1;
         IF NOT FOUND THEN
-            -- The newest that ended. What this process gave it knows; what others gave is on record, but for the last
-            -- seconds, so it counts as not given only if its process is gone.
+            -- Otherwise the newest equal call that ended while its caller waited. Whether its result was given is known
+            -- to the process that gave it, which records that some seconds later (result_read). So the result counts as
+            -- not given only if another process than this one should have given it, has recorded nothing, and is gone.
             SELECT t.id, t.created_at INTO earlier FROM (
                 SELECT e.id, e.created_at, e.waiter FROM task e
                 WHERE e.context_id = wanted.context AND e.tool_id = wanted.tool
@@ -211,7 +214,8 @@ BEGIN
                    WHERE (w ->> 'n')::int <> ALL (done)) END, p_who) AS c;
 END $$;
 
--- An event about the caller of a plain call. `p_as` is the public id under which p_who of create_tasks names it.
+-- Records an event about the caller of a plain call. `p_as`: the public id under which the p_who of create_tasks has
+-- the caller, where it has an actor for each task.
 CREATE OR REPLACE FUNCTION th_record_caller(p_id bigint, p_action text, p_as text DEFAULT '') RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
@@ -224,9 +228,9 @@ LANGUAGE sql AS $$
     WHERE t.id = p_id
 $$;
 
--- The caller of a plain call has stopped waiting, without its result. When it did, or null where p_waiter is not who
--- waits for it: the same call was made again meanwhile, or its caller had left before. An empty p_waiter is any.
--- Interim results are given again and again, so they are not recorded.
+-- Records that the caller of a plain call stopped waiting without its result. Returns the time; null if p_waiter is not
+-- the one who waits, because an equal call was made meanwhile or its caller had left before. An empty p_waiter stands
+-- for any. With p_interim there is no event, since interim results are given again and again.
 CREATE OR REPLACE FUNCTION leave_task(p_id bigint, p_waiter text, p_interim boolean, p_who text) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -242,8 +246,8 @@ BEGIN
     RETURN moment;
 END $$;
 
--- Cancels a call whose caller left at p_left_at and has not come back. Not where a person was asked about it: what a
--- person looks at is not taken away. Returns whether it asked for the cancellation.
+-- Cancels a call whose caller left at p_left_at and has not come back, unless a person was asked about it: what a
+-- person looks at is not taken away. Returns whether the cancellation was requested.
 CREATE OR REPLACE FUNCTION cancel_left(p_id bigint, p_left_at timestamptz, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -262,7 +266,7 @@ DECLARE
 BEGIN
     SELECT l INTO latest FROM jsonb_array_elements(p_lines) WITH ORDINALITY AS e(l, n)
     WHERE l ->> 'level' = 'progress' ORDER BY n DESC LIMIT 1;
-    -- The lines are stored first, so that they are there for readers of the task after the hint.
+    -- The lines are stored together with the progress, so that readers that the hint wakes find both.
     PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
     IF NOT FOUND THEN
         RETURN false;
@@ -282,10 +286,10 @@ BEGIN
 END $$;
 
 -- Stores the results of p_ended: an array of {id, epoch, result, is_error, message}. Returns the ids of the tasks that
--- are finished now; a missing one was no longer this worker's. One statement for all of them: opening the table's
--- indexes and reading its CHECKs costs more than a row.
+-- are finished now; the lease of a missing one was lost. One statement for all of them: opening the table's indexes and
+-- reading its CHECKs costs more than a row.
 CREATE OR REPLACE FUNCTION finish_tasks(p_ended json, p_who text) RETURNS SETOF bigint
--- A plan made for an empty table must not be slow later.
+-- The settings keep a plan that was made for an empty table from being slow later.
 LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     ended record;
@@ -296,7 +300,7 @@ BEGIN
             SELECT * FROM json_to_recordset(p_ended)
                 AS i(id bigint, epoch int, result text, is_error boolean, message text)
         ), held AS MATERIALIZED (
-            -- In the same order in every transaction, or two batches could wait for each other.
+            -- In the same order in every transaction: otherwise two batches could deadlock.
             SELECT g.*, t.state FROM given g JOIN task t ON t.id = g.id
             WHERE t.lease_epoch = g.epoch AND th_held(t.lease_until) ORDER BY t.id FOR UPDATE OF t
         ), unanswered AS (
@@ -338,7 +342,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Ends a task as cancelled whose tool the worker has stopped, as requested.
+-- Ends a task as cancelled, after its worker has stopped the tool as requested. Returns false if the lease was lost, or
+-- the cancellation was not requested.
 CREATE OR REPLACE FUNCTION settle_cancel(p_id bigint, p_epoch int, p_message text, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -355,8 +360,8 @@ BEGIN
     RETURN true;
 END $$;
 
--- Gives a task back: the server was not there, or the worker ends. A task whose tool had started and may not run twice
--- is faulted instead, so that a person decides.
+-- Returns a task to the queue, because its server cannot be reached or its worker ends. If its tool had started and may
+-- not run twice, the task is faulted instead, so that a person decides. Returns false if the lease was lost.
 CREATE OR REPLACE FUNCTION release(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
                                       p_reason text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -371,7 +376,7 @@ BEGIN
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
     IF held.cancel_requested_at IS NOT NULL THEN
-        -- No worker would take it again, and nothing else would end it.
+        -- A task to be cancelled is claimed by no worker, so nothing else would end it.
         UPDATE task SET state = 'cancelled', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
                message = th_words(CASE WHEN p_started THEN 'cancelled_unconfirmed' ELSE 'cancelled_unstarted' END)
         WHERE id = p_id;
@@ -398,14 +403,15 @@ LANGUAGE sql AS $$
     WHERE task_id = p_id AND number = p_epoch AND ended_at IS NULL
 $$;
 
--- The message of a task that is cancelled while no worker has it. It did run if it has asked, or its worker was lost.
+-- The message of a task that is cancelled while no worker holds it. Its tool did run if an attempt asked a question or
+-- lost its worker.
 CREATE OR REPLACE FUNCTION th_cancelled_idle(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT th_words(CASE WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('asked', 'lost'))
                          THEN 'cancelled_between' ELSE 'cancelled_unstarted' END)
 $$;
 
--- Records the request. A task that no worker runs ends at once; the worker of a running one learns of it by its lease.
--- Returns the state after that; 'unknown' when there is no such task.
+-- Records the request to cancel a task. A task that no worker runs ends at once; the worker of a running one learns of
+-- the request when it renews its lease. Returns the state after that; 'unknown' if there is no such task.
 CREATE OR REPLACE FUNCTION request_cancel(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -429,8 +435,8 @@ BEGIN
     RETURN held.state;
 END $$;
 
--- Ends the task as cancelled before it returns, even while a worker runs it: later writes of the worker are dropped.
--- Returns 'unknown', the state in which it had ended before, or '' if this cancelled it.
+-- Ends the task as cancelled at once, even while a worker runs it: later writes of the worker are dropped. Returns '',
+-- the state of a task that had ended before, or 'unknown' if there is no such task.
 CREATE OR REPLACE FUNCTION cancel_now(p_id bigint, p_who text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -453,13 +459,13 @@ BEGIN
     RETURN '';
 END $$;
 
--- Makes the changes that time alone brings about. Run often, by any worker. Returns how many tasks changed.
+-- Makes the changes that are due by time alone. Run often, by any worker. Returns how many tasks changed.
 CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     changed int := 0;
-    -- Constant during this sweep, so that it can bound an index scan, which a volatile clock cannot.
+    -- Constant during this sweep, so that it can bound an index scan. A call of the volatile clock cannot.
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
@@ -507,14 +513,14 @@ BEGIN
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;
-    -- The time to live is extended while people are being waited for.
+    -- The time to live is extended while a task waits for an answer.
     UPDATE task SET expires_at = clock_timestamp() + interval '1 hour',
            ttl_ms = least(2592000000,
                           (extract(epoch FROM clock_timestamp() + interval '1 hour' - created_at) * 1000)::bigint)
     WHERE id = ANY (ARRAY(
         SELECT id FROM task WHERE state = 'input_required' AND ttl_ms IS NOT NULL
             AND expires_at < clock_timestamp() + interval '30 minutes' LIMIT p_limit FOR UPDATE SKIP LOCKED));
-    -- Expired before any run: such a task will not run any more.
+    -- Tasks that expired while they were queued will not run any more.
     FOR t IN
         SELECT id FROM task WHERE state = 'queued' AND expires_at < moment
         ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED
@@ -524,7 +530,7 @@ BEGIN
                error = th_error(th_words('expired'), 'expired')
         WHERE id = t.id;
     END LOOP;
-    -- There is always a wake-up for runnable tasks.
+    -- Makes sure that there is a wake-up for runnable tasks.
     IF EXISTS (SELECT 1 FROM task
                WHERE state = 'queued' AND runnable_at < moment - interval '5 seconds') THEN
         PERFORM pg_notify('taskhub', 'w');

@@ -1,4 +1,4 @@
-"""Tasks as the 2025 wires look them up: by the handles that were given out, by session and by key."""
+"""Tasks as the 2025 revisions look them up: by handle, session and idempotency key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from taskhub.domain.audit.record import record_event
 from taskhub.store import statements
 
 LOOKED_AT = 500
-"""Newest tasks of a client in which `tasks/list` looks for a page; only beyond them it uses another index."""
+"""How many of a client's newest tasks `tasks/list` searches for a page. Only if they are not enough it uses another
+index."""
 
 _ASKING = statements.many("asking_tasks", TaskRecord)
 _KEYED = statements.maybe("keyed_task", TaskRecord)
@@ -25,19 +26,19 @@ _FORGET = statements.maybe("forget_task", str)
 
 
 def asking_tasks(session_id: int) -> list[TaskRecord]:
-    """The session's tasks that wait for an answer. Not a call whose own stream has yet to open: the question is asked
-    there, and would be asked twice."""
+    """The session's tasks that wait for an answer. A call without a handle is left out until its own stream exists, on
+    which the question is asked: else it would be asked twice."""
     return _ASKING(session=session_id)
 
 
 def keyed_task(context_id: int, key: str) -> TaskRecord | None:
-    """The context's task with this idempotency key, unless it has expired for its owner."""
+    """The context's task with this idempotency key; `None` if there is none, or it has expired for its owner."""
     return _KEYED(context=context_id, key=key)
 
 
 def changed_tasks(session_id: int, since: datetime) -> list[tuple[TaskRecord, bool]]:
-    """The session's tasks with a handle that changed after `since`, in the order of the changes, and whether a stream
-    waits for each; at most 100."""
+    """The session's tasks with a handle that changed after `since`, each with whether a stream serves it, in the order
+    of the changes; at most 100."""
     return _CHANGED(session=session_id, since=since)
 
 
@@ -57,13 +58,13 @@ def handed_out(
 
 
 def hand_out(task_id: int) -> None:
-    """Record that the caller, who had waited for the task, was given a handle of it."""
+    """Record that a caller that had waited for the task was given its handle."""
     _HAND_OUT(task=task_id)
 
 
 def forget_task(task_id: int, *, tenant_id: int, target: str, actor: Actor) -> bool:
-    """Expire an ended task for its owner now; the console keeps it as long as any other. `False` for a task that has
-    not ended (T1686-15)."""
+    """Make an ended task expire for its owner now; the console keeps it until its retention is over. Returns `False`
+    for a task that has not ended (T1686-15)."""
     with transaction.atomic():
         public_id = _FORGET(task=task_id)
         if public_id is not None:

@@ -1,7 +1,7 @@
-"""Pages of tasks: newest first, keyed by id, so that page 10,000 costs as much as page 1.
+"""Pages of tasks, newest first, with keyset pagination by id, so that page 10,000 costs as much as page 1.
 
-For filters without an index (text, age, tool) each page looks at a range of ids only, and says so: the next page goes
-on below it. Counts are of the newest range, and stop at `COUNTED`.
+For filters without an index (text, age, tool) each page searches only a range of ids, and the next page goes on below
+it. Counts are of the newest range, and stop at `COUNTED`.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from taskhub.store.models import AuthContext, Tool
 PAGE_ROWS: Final = 30
 WINDOW: Final = 100_000
 TEXT_WINDOW: Final = 5_000
-"""Ids looked at for one page: by tool and age, which are columns; and by text, which may be anywhere in the task."""
+"""Ids that are searched for one page: `WINDOW` by tool and age, which are columns; `TEXT_WINDOW` by text, which may be
+anywhere in a task."""
 
 COUNTED: Final = 1_000
 SUMMARY: Final = 400
 
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
-"""Tabs of the list: the states, with `error` for finished tasks whose tool reported an error."""
+"""Tabs of the list: the states, and `error` for finished tasks whose tool reported an error."""
 
 PARTS: Final = {"people": "input_required", "client": "input_required", "unfetched": "finished", "failed": "error"}
-"""Further tabs, each with the tab that it stands to the left of: tasks that wait for people, tasks that wait for their
-client, plain calls whose caller left and has not fetched what came of them, and all that failed (`error` and
+"""Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
+for their client, plain calls whose caller left and has not fetched the result, and all that failed (`error` and
 `faulted`)."""
 
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
-"""Seconds since a task was made."""
+"""For each filter by age: the most seconds since a task was created."""
 
 ENDED: Final[dict[str, int]] = {"ended-24h": 86_400}
-"""Seconds since it ended."""
+"""For each filter by end: the most seconds since a task ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class TaskFilter:
 
     @property
     def window(self) -> int | None:
-        """How many ids are looked at for one page; `None` where an index answers."""
+        """How many ids are searched for one page; `None` if an index finds the tasks."""
         if self.text:
             return TEXT_WINDOW
         return WINDOW if self.tool or self.age or self.tab == "failed" else None
@@ -62,10 +63,9 @@ class TaskFilter:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A line of a list. `given` is the beginning of the arguments, as JSON; `tool_rule`: the arguments that the present
-    policy of the tool names; `left_at`: since when no caller waits for a plain call, or for its result once it ended;
-    `waiting_for` is `people`, `client` or empty.
-    """
+    """A line of a list of tasks. `given` is the beginning of the arguments, as JSON; `tool_rule` has the arguments that
+    the present policy of the tool names; `left_at` says since when no caller waits for a plain call or has fetched its
+    result; `waiting_for` is `people`, `client` or empty."""
 
     id: int
     public_id: str
@@ -94,14 +94,14 @@ class TaskRow:
 
     @property
     def called(self) -> str:
-        """The arguments in a few words, first those that tell calls of the tool apart."""
+        """The arguments in a few words, first those that the tool's policy names."""
         return calls.short(calls.begun(self.given), self.tool_rule)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPage:
-    """Rows, and the cursor of the next page, `None` on the last one. Where only a range was looked at, there may be a
-    next page although this one is not full."""
+    """Rows, and the cursor of the next page, `None` on the last page. If only a range of ids was searched, there may be
+    a next page although this one is not full."""
 
     rows: tuple[TaskRow, ...]
     next_before: int | None
@@ -109,7 +109,7 @@ class TaskPage:
 
 @dataclass(frozen=True, slots=True)
 class TabCount:
-    """How many tasks a tab has; `more` when counting stopped at `COUNTED`."""
+    """How many tasks a tab has; `more` is true if counting stopped at `COUNTED`."""
 
     tab: str
     count: int
@@ -118,7 +118,8 @@ class TabCount:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """How many tasks each tab has, how many the open one has, and the ids of its first tasks."""
+    """The result of a search for a text: the number of tasks in each tab and in the selected one (`chosen`), and the
+    ids of the first tasks of the selected one."""
 
     queued: int
     working: int
@@ -133,7 +134,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The choices of the filters."""
+    """The choices of the filters by tool and by client."""
 
     tools: tuple[str, ...]
     clients: tuple[tuple[int, str], ...]
@@ -142,8 +143,8 @@ class Choices:
 def task_list(
     tenant_id: int, wanted: TaskFilter, *, before: int | None = None
 ) -> tuple[tuple[TabCount, ...], TaskPage]:
-    """`tab_counts` and `task_page`. For a text both share one search: the counts are made with the first page, and
-    further pages have none."""
+    """`tab_counts` and `task_page`. With a text in the filter both use one search: the counts are returned with the
+    first page only."""
     if not wanted.text:
         return tab_counts(tenant_id, wanted), task_page(tenant_id, wanted, before=before)
     if before is not None:
@@ -157,8 +158,8 @@ def task_list(
 
 
 def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, limit: int = PAGE_ROWS) -> TaskPage:
-    """The newest tasks with ids below `before`. One query; where only a range is looked at, up to two more, to find the
-    range and whether there is anything below it."""
+    """The newest tasks with ids below `before`. One query; if only a range of ids is searched, up to two more, to find
+    the range and whether there is a task below it."""
     above = _above(wanted, before)
     given = {**_conditions(tenant_id, wanted, above), **_tab(wanted)}
     found = _PAGE(**given, before=before, given=calls.BEGINNING, most=limit + 1)
@@ -166,9 +167,9 @@ def task_page(tenant_id: int, wanted: TaskFilter, *, before: int | None = None, 
 
 
 def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
-    """How many tasks each tab has under the rest of the filter, without its text, which only `task_list` searches for;
-    if one of `PARTS` is open, that too. One query; another where only a range is looked at, and for a part but
-    `failed`."""
+    """How many tasks each tab has under the rest of the filter, ignoring its text, which only `task_list` searches for.
+    A selected tab of `PARTS` is counted too. One query; one more if only a range of ids is searched, and one for a tab
+    of `PARTS` other than `failed`."""
     given = _conditions(tenant_id, wanted, _above(wanted))
     del given["text"]
     counts = dict(_COUNTS(**given, most=COUNTED + 1))
@@ -207,13 +208,14 @@ def summarized(text: str) -> str:
 
 
 def _tab(wanted: TaskFilter) -> dict[str, object]:
-    """The conditions of the open tab, as the statements take them; `None` for those that do not matter."""
+    """The conditions of the selected tab, as parameters of the statements; `None` for a condition that does not
+    apply."""
     others = dict.fromkeys(("error", "failed", "people", "unfetched"))
     return {"state": wanted.tab or None, **others, **_TABS.get(wanted.tab, {})}
 
 
 def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabCount, ...]:
-    """The counts of all tabs, with an open part before the tab that it belongs to."""
+    """The counts of all tabs, with a selected tab of `PARTS` before the tab that it belongs to."""
     counts: list[tuple[str, int]] = []
     for tab in TABS:
         counts += [(name, count) for name, count in part.items() if PARTS[name] == tab]
@@ -222,7 +224,7 @@ def _tab_counts(found: Mapping[str, int], part: Mapping[str, int]) -> tuple[TabC
 
 
 def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: bool) -> TaskPage:
-    """The page with these rows. If it is not full, there may be more below the range that was looked at."""
+    """The page with these rows. If it is not full, there may be more tasks below the range that was searched."""
     if full:
         return TaskPage(rows=tuple(rows), next_before=rows[-1].id)
     below = _UP_TO(tenant=tenant_id, above=above) if above is not None and above > 0 else None
@@ -230,14 +232,14 @@ def _paged(tenant_id: int, rows: Sequence[TaskRow], above: int | None, *, full: 
 
 
 def _above(wanted: TaskFilter, before: int | None = None) -> int | None:
-    """The id down to which the range reaches, exclusive; `None` where all ids are looked at."""
+    """The lower bound of the range of ids to search, exclusive; `None` if all ids are searched."""
     if wanted.window is None:
         return None
     return (_NEWEST() if before is None else before - 1) - wanted.window
 
 
 def _conditions(tenant_id: int, wanted: TaskFilter, above: int | None) -> dict[str, object]:
-    """The conditions for the statements; `None` for those that are not set."""
+    """The filter as parameters of the statements; `None` for a condition that is not set."""
     return {
         "tenant": tenant_id,
         "above": above,
@@ -265,4 +267,4 @@ _TABS: Final[dict[str, dict[str, object]]] = {
     "unfetched": {"state": None, "unfetched": True},
     "failed": {"state": None, "failed": True},
 }
-"""Tabs that are not just a state."""
+"""The conditions of the tabs that are not just a state."""

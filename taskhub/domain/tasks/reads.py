@@ -1,6 +1,6 @@
-"""Single tasks as clients read them, and the record that they did: when they last asked for a task, and to whom its
-result was given. Web processes count both in memory and write them in batches, so that a read does not cost a write.
-"""
+"""Single tasks as clients read them, and the record of these reads: when a client last asked for a task, and which
+clients were given its result. Web processes count both in memory and write them in batches, so that a read does not
+cost a write."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from taskhub.core.records import StoredLine, TaskRecord
 from taskhub.store import statements
 
 PAGE = 100
-"""Log lines read at once."""
+"""Log lines that one query reads."""
 
 MOST_READS: Final = 20_000
-"""Pairs of task and client counted between two batches. Further pairs are not counted."""
+"""Pairs of task and client that are counted between two batches. Further pairs are not counted."""
 
 _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])
@@ -50,12 +50,12 @@ def task_versions(public_ids: Sequence[str]) -> dict[str, int]:
 
 
 def task_by_id(task_id: int) -> TaskRecord | None:
-    """The task, whoever owns it: for callers that have checked the owner."""
+    """The task, whoever owns it: for code that has checked the owner."""
     return _BY_ID(task=task_id)
 
 
 def task_id_in(tenant_id: int, public_id: str) -> int | None:
-    """The internal id of a task of the tenant."""
+    """The internal id of the tenant's task with this public id; `None` if there is none."""
     return None if "\0" in public_id else _ID_IN(tenant=tenant_id, public_id=public_id)
 
 
@@ -71,7 +71,7 @@ def store_polls(polled: Mapping[int, float]) -> None:
 
 @dataclass
 class Read:
-    """How often a client was given the result of a task, and when first and last, as Unix times."""
+    """How often a client was given the result of a task, and the first and last time, as Unix times."""
 
     first: float
     last: float
@@ -79,28 +79,28 @@ class Read:
 
 
 Batch = dict[tuple[int, int], Read]
-"""By task id and context id."""
+"""The reads, by task id and context id."""
 
 
 class Reads:
-    """The results that were given to clients since the last batch."""
+    """Counts the results that are given to clients, until the next batch is taken."""
 
     def __init__(self, most: int = MOST_READS) -> None:
         self._most = most
         self._found: Batch = {}
 
     def note(self, task_id: int, context_id: int) -> None:
-        """The client was given the result of the task, now."""
+        """Count that the client was given the result of the task, now."""
         now = time.time()
         self._add((task_id, context_id), Read(now, now))
 
     def take(self) -> Batch:
-        """All of them, to be stored."""
+        """Return the counted reads, to be stored, and begin a new batch."""
         found, self._found = self._found, {}
         return found
 
     def put_back(self, batch: Batch) -> None:
-        """A batch that could not be stored: it is added to the next one."""
+        """Add a batch that could not be stored to the next one."""
         for key, read in batch.items():
             self._add(key, read)
 
@@ -114,7 +114,7 @@ class Reads:
 
 
 def store_reads(batch: Mapping[tuple[int, int], Read]) -> None:
-    """Add a batch to what is on record. Tasks that are gone are left out."""
+    """Add a batch to the stored counts. Reads of tasks that were purged are left out."""
     _STORE_READS(
         tasks=[task for task, _ in batch],
         contexts=[context for _, context in batch],

@@ -1,4 +1,4 @@
-"""Running a task again: a new task, linked to the old one."""
+"""Runs a task again, as a new task that is linked to the old one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from taskhub.store.models import Task
 
 
 def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
-    """A new task with the same tool, arguments and owner; the old one stays as it is.
+    """Create a task with the same tool, arguments and owner. The old task stays as it is.
 
-    The tool's present policy applies, so approval is asked for again. The first call's idempotency key and answers are
-    not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live or when its tool is
-    disabled or gone, and what `create_task` raises.
+    The tool's present policy applies, so approval is asked for again. The old task's idempotency key and answers are
+    not reused. Raises `NotFound` for another tenant's task, `Refused` while the task is live or if its tool is disabled
+    or gone, and what `create_task` raises.
     """
     old = Task.objects.select_related("tool__server").filter(public_id=public_id, tenant_id=tenant_id).first()
     if old is None:

@@ -1,5 +1,5 @@
-"""What a worker does with a task. Every write carries the claim's epoch: a worker that lost
-its lease changes nothing, and its late write leaves an event."""
+"""The changes that a worker makes to a task. Every write carries the claim's epoch: the late write of a worker that
+lost its lease changes nothing, and leaves an event."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ LINES_KEPT = 2_000
 
 
 class _Taken(NamedTuple):
-    """A claimed task, and, the same in each row, facts about the whole claim. Where nothing was claimed, one row whose
-    `id` is `None`. JSON is text."""
+    """A claimed task. `more`, `since`, `skipped` and `held_back` are about the whole claim, the same in each row. If
+    nothing was claimed, there may be one row whose `id` is `None`. JSON columns are text."""
 
     id: int | None
     public_id: str
@@ -65,10 +65,14 @@ _RELEASE = statements.one("release", bool)
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What `claim_tasks` took. `more`: others wait for a task to end (for a slot here, or for their client's limit).
-    `since`: where the next claim may start. `skipped`: the lock of a task that waits for nothing else was held.
-    `held_back`: tasks that may not run any more, or not before they are approved again; they have left the queue, and
-    others may be behind them."""
+    """The result of `claim_tasks`.
+
+    `more`: further tasks wait for a task to end, for a slot here or for their client's limit.
+    `since`: where the next claim may start.
+    `skipped`: another transaction held the lock of a task that waits for nothing else.
+    `held_back`: tasks that may not run any more, or not before they are approved again. They have left the queue, and
+    others may be behind them.
+    """
 
     tasks: list[Claim]
     more: bool
@@ -88,18 +92,18 @@ def claim_tasks(
     scarce: Mapping[int, int] = MappingProxyType({}),
     since: datetime | None = None,
 ) -> Claimed:
-    """Up to `limit` runnable tasks, oldest first, now leased to `worker`. Never a task that another worker holds, nor
-    one whose cancellation was requested, whose tool was turned off, whose client was locked out, or whose tool has
-    changed since it was approved. Sends no hint of what it took: see `announce_running`.
+    """Lease up to `limit` runnable tasks, oldest first, to `worker`. Never a task that another worker holds, nor one
+    whose cancellation was requested, whose tool was turned off, whose client was locked out, or whose tool has changed
+    since it was approved. Sends no hint about the leased tasks: see `announce_running`.
 
     An auth context runs at most `per_context` tasks in all, and `share` of them on this worker (default:
-    `per_context`); its further tasks do not hide those of others.
+    `per_context`); its further tasks do not hold up those of others.
 
-    `scarce` holds each server that takes fewer than `limit` more calls of this worker, and how many it takes, which may
-    be none: tasks for other servers pass those that wait for it.
+    `scarce` maps each server that takes fewer than `limit` more calls of this worker to how many it takes, which may be
+    none. Tasks for other servers pass those that wait for it.
 
-    With `since` of the claim before, tasks that became runnable more than a second earlier are not looked at: every few
-    seconds a claim must go without it, to find those that were locked or committed late.
+    With the `since` of the claim before, tasks that became runnable more than a second earlier are not looked at. Every
+    few seconds a claim must go without it, to find tasks that were locked or committed late.
     """
     found = _CLAIM(
         worker=worker,
@@ -116,8 +120,8 @@ def claim_tasks(
         return Claimed([], False, None)
     held_back = tuple(found[0].held_back or ())
     announce(*held_back)
-    # Stored values were checked when they came in. The strict limits could refuse them all together, and then the whole
-    # batch would be claimed and never run.
+    # `json.loads`, since stored values were checked when they came in: the limits of `jsonx` could refuse one of them,
+    # and then the whole batch would be claimed and never run.
     claims = [
         Claim(
             task_id=row.id,
@@ -146,20 +150,20 @@ def claim_tasks(
 
 
 def announce_running(*task_ids: int) -> None:
-    """Send hints that these tasks are running. Only for those that take a moment: most tools are done before anybody
+    """Send hints that these tasks are running. Only for tasks that take a moment: most tools are done before anybody
     could look, and the hint of their end is enough."""
     announce(*task_ids)
 
 
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
-    """Renew the leases of `held` (task id, epoch). Returns the tasks still held, each with whether its cancellation was
-    requested; a missing task is another worker's now."""
+    """Renew the leases of `held` (task id, epoch). Returns for each task that is still held whether its cancellation
+    was requested; a missing task is another worker's now."""
     tasks, epochs = [task for task, _ in held], [epoch for _, epoch in held]
     return dict(_RENEW(worker=worker, tasks=tasks, epochs=epochs, lease_seconds=lease_seconds))
 
 
 def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
-    """Store lines that the tool has sent. `False`: the lease is lost."""
+    """Store log lines and progress that the tool has sent. Returns `False` if the lease is lost."""
     body = [
         {"level": line.level, "text": jsonx.repaired(line.text), "progress": line.progress, "total": line.total}
         for line in lines
@@ -177,9 +181,12 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
 def ask(
     claim: Claim, asked: Sequence[NewQuestion], *, upstream_state: str | None, message: str, live: bool, actor: Actor
 ) -> bool:
-    """Open questions. Parked (`live=False`) ends the lease: the tool is called again with the answers. An answer to one
-    of them that came with the call is stored as its client's decision; if no question is left open, the task is
-    runnable at once. `False`: the lease is lost."""
+    """Open questions of the tool. With `live` the tool goes on and waits; otherwise the lease ends, and the tool is
+    called again with the answers.
+
+    An answer that came with the call is stored as its client's decision. If no question is left open, the task is
+    runnable at once. Returns `False` if the lease is lost.
+    """
     given = [] if live else _given(claim, asked)
     return change(
         _ASK,
@@ -196,8 +203,8 @@ def ask(
 
 
 def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
-    """The answers that came with the call and count: to a question that the client may answer, that is asked for the
-    first time, and that the answer fits. All other questions are asked (B26-65)."""
+    """The answers that came with the call and are valid, each for a question that the client may answer and that is
+    asked for the first time. All other questions are asked (B26-65)."""
     given, found = claim.given or {}, []
     for question in asked:
         response = given.get(question.key, given.get(question.upstream_key))
@@ -210,10 +217,9 @@ def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
 
 
 def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
-    """Store the tool's result: the task is finished. `False`: too late, nothing changed.
+    """Store the tool's result: the task is finished. Returns `False` if the lease is lost; nothing has changed then.
 
-    Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a finished result can always be
-    stored.
+    Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a result can always be stored.
     """
     (done,) = finish_tasks([(claim, result)], actor=actor)
     if isinstance(done, Exception):
@@ -222,14 +228,14 @@ def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
 
 
 def finish_tasks(ended: Sequence[tuple[Claim, dict[str, Any]]], *, actor: Actor) -> list[bool | Exception]:
-    """`finish` for each, in one transaction: what it returns or raises, in order. Raises
-    `Unavailable` for all of them."""
+    """`finish` for each, in one transaction. Returns for each, in order, what `finish` returns, or the exception.
+    Raises `Unavailable` for all of them."""
     try:
         return _finish(ended, actor)
     except (Refused, psycopg.Error) as error:
         if len(ended) == 1:
             return [error]
-    # One of them made the statement fail for all: try each by itself.
+    # One result made the statement fail for all: store each by itself.
     return [outcome for one in ended for outcome in finish_tasks([one], actor=actor)]
 
 
@@ -251,7 +257,7 @@ def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list
 
 
 def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
-    """Store a JSON-RPC error: the task is faulted. `False`: too late, nothing changed."""
+    """Store a JSON-RPC error: the task is faulted. Returns `False` if the lease is lost; nothing has changed then."""
     clean = jsonx.repaired(error)
     return change(
         _FAULT,
@@ -265,13 +271,14 @@ def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
 
 
 def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
-    """The tool has stopped as requested: the task is cancelled. `False`: that was not requested, or too late."""
+    """End the task as cancelled, after the tool has stopped as requested. Returns `False` if that was not requested, or
+    the lease is lost."""
     return change(_SETTLE, claim.task_id, task=claim.task_id, epoch=claim.epoch, message=message, who=who(actor))
 
 
 def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
-    """Give the task back, to be claimed again after `delay_seconds`. If the tool had `started` and may not run twice,
-    the task is faulted instead: its outcome is unknown."""
+    """Return the task to the queue, to be claimed again after `delay_seconds`. If the tool had `started` and may not
+    run twice, the task is faulted instead, with an unknown outcome. Returns `False` if the lease is lost."""
     return change(
         _RELEASE,
         claim.task_id,

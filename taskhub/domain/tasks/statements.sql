@@ -1,4 +1,5 @@
--- Tasks: read by their owners and by people, made, claimed, run and ended. The form: taskhub/store/statements.py.
+-- Tasks: how they are read by their owners and by people, created, claimed, run and ended. The format of this file:
+-- taskhub/store/statements.py.
 
 /* fragment: task_columns
 v.id, v.public_id, v.revision, v.state, v.message, v.progress, v.total, v.created_at, v.updated_at, v.ended_at,
@@ -20,7 +21,7 @@ SELECT {task_columns} FROM task_view AS v
 WHERE v.public_id = :public_id AND v.context_id = :context AND {remembered};
 
 -- read: owned_tasks(public_ids text[], contexts bigint[]) -> list[tuple[int, TaskRecord]]
--- LIMIT keeps this a look-up by key per id, also in a plan that was made on an empty table.
+-- LIMIT makes this an index look-up for each id, even in a plan that was made on an empty table.
 SELECT w.place, {task_columns}
 FROM unnest(:public_ids, :contexts) WITH ORDINALITY AS w (public_id, context_id, place)
 CROSS JOIN LATERAL (
@@ -63,8 +64,8 @@ WHERE v.id IN (
 ORDER BY v.id DESC LIMIT :most;
 
 -- read: changed_tasks(session bigint, since timestamptz) -> list[tuple[TaskRecord, bool]]
--- Tasks that ended before `since` have not changed after it, but for the moment between the two timestamps and the
--- commit; other tasks of a session are few.
+-- Only live tasks and those that ended after `since` can have changed after it, and both are few in a session. The
+-- minute covers the time between a task's timestamps and its commit.
 SELECT {task_columns}, exists(SELECT FROM stream AS w WHERE w.task_id = v.id AND th_served(w)) AS served
 FROM task_view AS v
 WHERE v.id IN (
@@ -80,10 +81,10 @@ t.context_id = :context AND t.revision = any(:revisions) AND t.handle AND t.id <
 */
 
 -- read: handed_out(context bigint, revisions text[], before bigint, looked_at int, most int) -> list[TaskRecord]
--- The newest tasks that have not expired for their owner. Mostly they are among the client's newest tasks. Where those
--- are of other revisions or expired, as after a long pause, nothing tells how far down the next one is: then tasks are
--- looked up by their expiry, which leaves out all the history. The clock is the statement's: one that goes on during it
--- cannot bound an index scan.
+-- The newest tasks that have not expired for their owner. Mostly they are among the client's newest tasks (`newest`).
+-- If those are of other revisions or expired, as after a long pause, nothing tells how far down the next task is: then
+-- tasks are found by their expiry (`further`), which leaves out all the history. The condition uses
+-- statement_timestamp(), since the volatile clock_timestamp() cannot bound an index scan.
 WITH newest AS MATERIALIZED (
     SELECT n.id
     FROM (
@@ -138,7 +139,7 @@ SELECT coalesce(max(t.id), 0) FROM task AS t;
 -- read fresh: newest_task_up_to(tenant bigint, above bigint) -> int | None
 SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER BY t.id DESC LIMIT 1;
 
--- `above` is a value, not a subquery, so that the planner knows how few tasks are meant.
+-- `above` is a value, not a subquery, so that the planner knows how few tasks the condition leaves.
 /* fragment: narrowed
 (:tool IS NULL OR t.tool_name = :tool)
     AND (:context IS NULL OR t.context_id = :context)
@@ -148,7 +149,8 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
 /* fragment: for_people
 EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client')
 */
--- What came of a plain call whose caller has left. Of tasks with a handle `result_read` would tell, and no index can.
+-- The result or error of a plain call whose caller has left. For tasks with a handle only `result_read` could tell
+-- whether it was fetched, and no index can use that.
 /* fragment: not_fetched
 (t.left_at IS NOT NULL AND t.state IN ('finished', 'faulted'))
 */
@@ -194,7 +196,7 @@ LIMIT :most;
 
 -- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
 --     text text, state text, error boolean, failed boolean, people boolean, unfetched boolean, most int) -> _Found
--- The number in each tab, and the first tasks of one: the text is searched for once.
+-- The number of tasks in each tab, and the ids of the first tasks of the selected one, with one search for the text.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
     WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
@@ -217,7 +219,8 @@ WHERE t.id = any(:ids) ORDER BY t.id DESC;
 
 -- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
 --     most int) -> list[tuple[str, int]]
--- The order keeps each part to an index, where otherwise the first rows of the table would do as well.
+-- ORDER BY makes the planner use an index for each part. Without it, reading the table until LIMIT is reached looks as
+-- cheap.
 SELECT 'queued', count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
 ) AS counted
@@ -324,7 +327,7 @@ FROM decision AS d JOIN question AS q ON q.id = d.question_id
 WHERE q.task_id = :task ORDER BY d.id;
 
 
--- Their life
+-- Changes of tasks
 
 -- write: create_tasks(wanted json, who text) -> list[_Made]
 SELECT r_n AS n, r_existed AS existed, r_reused AS reused, r_id AS id, r_created_at AS created_at
@@ -342,7 +345,7 @@ SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempote
 
 -- write: claim_tasks(worker text, free int, lease_seconds float8, per_context int, share int, scarce bigint[],
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
--- A task that was queued after this statement began can be claimed and is not visible here: it has not waited.
+-- `waited` is 0 for a task that was queued after this statement began: it can be claimed, but is not visible here.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
        upstream_state, client_capabilities, trace, question_audience, run_seconds, given,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
@@ -402,7 +405,8 @@ UPDATE task AS t SET last_polled_at = greatest(t.last_polled_at, to_timestamp(p.
 FROM unnest(:tasks, :polled) AS p (id, at) WHERE t.id = p.id AND t.ended_at IS NULL;
 
 -- write: store_reads(tasks bigint[], contexts bigint[], firsts float8[], lasts float8[], counts bigint[]) -> None
--- Locked first, in order: a task may be purged meanwhile, and other web processes store reads of the same tasks.
+-- The tasks are locked first, in order: a task may be purged meanwhile, and other web processes store reads of the same
+-- tasks.
 WITH kept AS (SELECT id FROM task WHERE id = any(:tasks) ORDER BY id FOR KEY SHARE)
 INSERT INTO result_read AS r (task_id, context_id, first_at, last_at, count)
 SELECT n.task, n.context, to_timestamp(n.first), to_timestamp(n.last), n.count
@@ -418,8 +422,8 @@ ON CONFLICT (task_id, context_id) DO UPDATE SET
 SELECT sweep(:grace_seconds, :most, :who);
 
 -- write: purge_tasks(retention_days int, most int) -> rowcount
--- An array, not `IN`: a plan may run a subquery of `IN` again and find other rows each time.
--- The statement's time, not the clock's, which changes with every row and cannot bound an index scan.
+-- An array, because a plan may run a subquery of `IN` again and find other rows each time.
+-- The statement's time, because the volatile clock_timestamp() cannot bound an index scan.
 DELETE FROM task WHERE id = any(array(
     SELECT id FROM task
     WHERE ended_at < statement_timestamp() - make_interval(days => :retention_days)
@@ -430,7 +434,7 @@ DELETE FROM task WHERE id = any(array(
 -- The numbers of the overview
 
 -- read fresh: numbers(tenant bigint, silent_seconds float8, most int) -> Numbers
--- Every count is over live tasks, or stops at `most`, so it never grows with history.
+-- Every count is of live tasks, or stops at `most`, so it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
@@ -471,7 +475,7 @@ FROM recent AS r GROUP BY 1, 2;
 -- How long calls take
 
 -- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
--- In the same order in every transaction, so that two workers never wait for each other; for servers that still exist.
+-- In the same order in every transaction, so that two workers do not deadlock; only for servers that still exist.
 INSERT INTO timing AS t (server_id, kind, seconds, counts)
 SELECT r.server, r.kind, r.seconds,
        (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]

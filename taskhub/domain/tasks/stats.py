@@ -1,4 +1,4 @@
-"""The numbers of the overview."""
+"""The numbers and the chart of the overview."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from taskhub.store import statements
 
 HOURS = 24
 _LATE = timedelta(minutes=1)
-"""How long after its end an hour counts as over: what ended in it has committed by then."""
+"""How long after its end an hour counts as over: by then every task that ended in it is committed."""
 
 _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The present state of the tenant's work."""
+    """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `ever`: there was a task."""
 
     working: int
     waiting_people: int
@@ -35,7 +35,7 @@ class Numbers:
 
     @property
     def unfetched_text(self) -> str:
-        """The count of results that were not fetched, with a plus sign where counting stopped."""
+        """The count of results that were not fetched, with a plus sign if counting stopped at `COUNTED`."""
         return f"{COUNTED:,}+" if self.unfetched > COUNTED else f"{self.unfetched:,}"
 
 
@@ -50,7 +50,7 @@ class Hour:
 
     @property
     def total(self) -> int:
-        """All tasks that ended."""
+        """How many tasks ended."""
         return self.finished + self.failed + self.cancelled
 
 
@@ -82,8 +82,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What ended in the last 24 hours. `hours` are whole hours of the clock, oldest first, the current one last, also
-    those without tasks; `failing` are the tools that failed, worst first; `failed` is how many tasks failed."""
+    """The tasks that ended in the last 24 hours. `hours` are whole hours of the clock, oldest first and the current
+    one last, also those without tasks; `failing` are the tools that failed, worst first; `failed` is how many tasks
+    failed."""
 
     hours: tuple[Hour, ...]
     failing: tuple[Failing, ...]
@@ -93,24 +94,27 @@ class Day:
 _NUMBERS = statements.one("numbers", Numbers)
 _ENDED = statements.many("ended", Ended)
 _over: ExpiringCache[tuple[int, datetime, datetime], tuple[Ended, ...]] = ExpiringCache(seconds=300.0, most=500)
-"""Hours that are over, by tenant, first and last hour: they do not change. Kept for a short time only, because a
-made-up history may still be added to them (`domain.seeding.history`)."""
+"""The tasks that ended in hours that are over, by tenant, start and end. They do not change, but are kept for a short
+time only, because a made-up history may still be added to them (`domain.seeding.history`)."""
 
 
 def numbers(tenant_id: int) -> Numbers:
-    """One query; every count is over live tasks, or stops at `COUNTED`, so it never grows with history."""
+    """The tenant's numbers, in one query. Every count is of live tasks, or stops at `COUNTED`, so it never grows with
+    history."""
     return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS, most=COUNTED + 1)
 
 
 def day(tenant_id: int, *, now: datetime | None = None) -> Day:
-    """Two queries over an hour's tasks, and every five minutes one over the day's, which all viewers share."""
+    """The tasks that ended in the last 24 hours. Costs two queries over an hour's tasks, and every five minutes one
+    over the day's, whose rows all viewers share."""
     now = now or datetime.now(UTC)
     end = now.replace(minute=0, second=0, microsecond=0)
     start = end - timedelta(hours=HOURS - 1)
     over = (now - _LATE).replace(minute=0, second=0, microsecond=0)
     shown = [*_hours_over(tenant_id, start, over), *_ENDED(tenant=tenant_id, since=over, until=_FOREVER)]
     moments = [start + timedelta(hours=n) for n in range(HOURS)]
-    # The hours of the clock are not exactly the last 24: the rest of the hour in which these began counts too.
+    # The first hour of the clock begins less than 24 hours ago: the tools that failed before it, within 24 hours, count
+    # too.
     failing = _failing([*shown, *_ENDED(tenant=tenant_id, since=now - timedelta(hours=HOURS), until=start)])
     return Day(tuple(_hour(moment, shown) for moment in moments), failing, sum(tool.failed for tool in failing))
 

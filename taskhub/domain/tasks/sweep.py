@@ -1,4 +1,4 @@
-"""Changes that time alone brings about: lost leases, unanswered questions, expiry, purge."""
+"""Changes that are due by time alone: lost leases, unanswered questions, expiry, purge."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PURGE = statements.rowcount("purge_tasks")
 
 
 def sweep(*, limit: int = 500) -> int:
-    """Take tasks from lost workers, force overdue cancellations, close overdue questions, fault
-    tasks that expired unrun, and make sure runnable tasks have a wake-up. Safe to run from any
-    number of processes at once. Returns how many tasks changed."""
+    """End or requeue tasks of lost workers, force overdue cancellations, close overdue questions, fault tasks that
+    expired before they ran, and make sure that runnable tasks have a wake-up. Safe to run in any number of processes at
+    once. Returns how many tasks changed."""
     return change(_SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, who=who(ACTOR))
 
 

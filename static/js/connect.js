@@ -1,4 +1,4 @@
-// The list of programs to connect: marks the one that is shown, which the address names, or else the first.
+// Marks the current link in the list of programs to connect: the program that the URL's hash names, else the first.
 function mark() {
   for (const link of document.querySelectorAll(".programs a")) {
     const shown = document.querySelector(link.hash)?.checkVisibility();

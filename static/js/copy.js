@@ -1,4 +1,5 @@
-// <button data-copy="text"> or data-copy="#element": copies and says so, on the button and to screen readers.
+// <button data-copy="text"> or data-copy="#element": copies the text and reports it, on the button and to screen
+// readers.
 const SHOWN_MS = 1500;
 
 document.addEventListener("click", async (event) => {
@@ -30,7 +31,7 @@ async function written(text) {
   }
 }
 
-// The older way: what is selected in a field can be copied on any page.
+// The fallback without a clipboard API: text that is selected in a field can be copied on any page.
 function selected(text, button) {
   const field = document.createElement("textarea");
   field.value = text;

@@ -1,6 +1,6 @@
-// What somebody has typed under a question is put back when they come to it again, as after a sign-in that had ended.
-// It stays in this tab (sessionStorage), under the person's name, until it is sent, they sign out, or somebody else
-// signs in here.
+// Keeps what a person typed into the form of a question, and fills it in when they return to it, as after signing in
+// again. The draft is kept in this tab (sessionStorage), under the person's name, until the form is sent, the person
+// signs out, or somebody else signs in here.
 const PREFIX = "draft:";
 const MOST = 20; // questions
 const LONGEST = 100_000; // characters of one
@@ -11,7 +11,7 @@ const formOf = (element) => (person ? (element?.closest?.("form[data-draft]") ??
 function kept() {
   return Object.keys(sessionStorage).filter((key) => key.startsWith(PREFIX));
 }
-// A browser that keeps nothing loses what was typed, and nothing else.
+// Runs `step`; if the browser does not allow storage, only the draft is lost.
 function tried(step) {
   try {
     return step();
@@ -33,7 +33,7 @@ const fieldsOf = (form) =>
       field.matches("input, textarea, select"),
   );
 
-// What differs from the form as it was drawn: [name, value of the box, what is in it].
+// The fields that differ from the form as it was drawn: [name, value of the box, what is in it].
 function typed(form) {
   return fieldsOf(form).flatMap((field) => {
     if (field.matches("[type=checkbox], [type=radio]"))
@@ -58,7 +58,7 @@ function putBack() {
   const form = formOf(document.querySelector("form[data-draft]"));
   if (!form || form.dataset.draft === "seen") return;
   form.dataset.draft = "seen";
-  // A form that came back with what is wrong in it holds what was typed.
+  // A form that the server returned with errors holds what was typed.
   if (form.querySelector("[aria-invalid=true]")) return;
   const found = tried(() => JSON.parse(sessionStorage.getItem(keyOf(form)) ?? "[]"));
   if (!Array.isArray(found)) return;

@@ -1,5 +1,5 @@
-// A request of htmx that failed says so where the person looks: beside the button that was pressed, with
-// what to do next. What was typed stays. What only the page asked for by itself is said once, at the top.
+// Reports a failed htmx request where the person looks: beside the button that was pressed, with what to do next. What
+// was typed is kept. Failed requests that the page made by itself are reported once, at the top.
 const SIGN_IN = document.body.dataset.signIn;
 const seconds = () => htmx.config.timeout / 1000;
 const offline = new WeakSet(); // requests that left while there was no network at all
@@ -9,13 +9,13 @@ const banner = document.getElementById("stale");
 const byPerson = (request) => request.requestConfig.triggeringEvent?.isTrusted === true;
 const leadsToSignIn = (address) => Boolean(address) && new URL(address, location.href).pathname === SIGN_IN;
 
-// The server's own words, which it sends to htmx as plain text; a page of a proxy is not shown.
+// The server's message, which it sends to htmx as plain text. A page of a proxy is not shown.
 function wordsOf(xhr) {
   const plain = xhr.getResponseHeader("Content-Type")?.startsWith("text/plain");
   return plain ? xhr.responseText.trim().slice(0, 500) : "";
 }
 
-// Where the message stands, and the button that was pressed.
+// The element for the message, its form, and the button that was pressed.
 function placeOf(element, event) {
   const pressed = event?.submitter ?? element;
   const form = pressed.closest("form");
@@ -49,7 +49,7 @@ function say({ box, pressed, form }, kind, what, then, offer = "") {
   if (form?.dataset.leave) notice.querySelector("[data-offer=leave]").href = form.dataset.leave;
   box.replaceChildren(notice);
   box.dataset.said = offer;
-  // A button that was disabled during the request has lost the focus.
+  // A button that was disabled during the request has lost the focus: give it back.
   setTimeout(() => {
     if (document.activeElement === document.body && pressed.isConnected) pressed.focus({ preventScroll: true });
   });
@@ -108,7 +108,7 @@ async function failed(event, how) {
   }
 }
 
-// What became of it: the part of the page that tells is fetched again, and nothing else.
+// Checks whether the form was saved: fetches the part of the page that shows its state, and nothing else.
 async function look(place) {
   const told = document.querySelector(place.form?.dataset.look);
   if (!told) {
@@ -145,7 +145,7 @@ async function look(place) {
   } else say(place, "info", "Nothing has been saved so far.", `Try again: it cannot be saved twice. ${kept()}`);
 }
 
-// Forms are bound to the sign-in that they were drawn for. Whoever signed in anew gets the page's forms renewed.
+// Forms carry the CSRF token of the sign-in for which they were drawn. After another sign-in this fetches new tokens.
 async function renew() {
   const response = await fetch(location.href, { signal: AbortSignal.timeout(htmx.config.timeout) });
   if (leadsToSignIn(response.url)) return "out";
@@ -185,7 +185,7 @@ async function signedInAnew(place) {
     say(place, "error", "This page is older than your sign-in, so nothing was saved.", "Reload it and send it again.");
 }
 
-// Who comes back from signing in elsewhere may press again at once.
+// After signing in in another tab a person can press the button again at once.
 addEventListener("focus", async () => {
   const box = document.querySelector(".failed[data-said=sign-in]");
   if (!box) return;
@@ -198,7 +198,7 @@ addEventListener("focus", async () => {
   }
 });
 
-// A form that somebody has begun to fill in: to lead away from it would lose what they typed.
+// A form that somebody has begun to fill in: leaving the page would lose what they typed.
 function begun() {
   const changed = (field) => {
     if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
@@ -236,13 +236,14 @@ document.addEventListener("htmx:beforeOnLoad", (event) => {
 
 function tell() {
   for (const part of behind.keys()) if (!part.isConnected) behind.delete(part);
-  // While the socket is away too, its own banner says so.
+  // While the WebSocket is lost too, its own banner says so.
   const needed = behind.size > 0 && document.getElementById("offline").hidden;
   if (banner.hidden !== needed) return;
   banner.hidden = !needed;
   banner.querySelector("[data-why]").textContent = [...behind.values()][0] ?? "";
 }
-// Without the socket live.js asks all the time anyway; with it, nobody would before the next hint.
+// Parts that could not be updated are fetched again every 5 s. (Without the WebSocket live.js polls anyway; with it,
+// nothing would be fetched before the next hint.)
 setInterval(() => {
   tell();
   if (behind.size && !document.hidden) document.body.dispatchEvent(new CustomEvent("resync"));

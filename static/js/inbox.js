@@ -1,4 +1,4 @@
-// After an answer the focus moves on: to the first wrong field, or to the next decision.
+// After an answer, moves the focus to the first field with an error, or to the next question.
 document.addEventListener("htmx:afterSettle", (event) => {
   const inbox = event.detail.elt;
   if (inbox?.id !== "inbox") return;
@@ -14,7 +14,8 @@ document.addEventListener("htmx:afterSettle", (event) => {
   if (live) live.textContent = document.getElementById("notices")?.textContent.trim() ?? "";
 });
 
-// What is pressed twice for one question decides nothing about the next, whose buttons stand where its own stood.
+// Ignores buttons for a moment after the question changed, so that a double click for one question does not decide the
+// next, whose buttons are in the same place.
 const REST_MS = 500;
 const question = () => document.getElementById("decision")?.action;
 let shown = question();

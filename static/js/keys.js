@@ -1,4 +1,4 @@
-// Keyboard for everything, off-switchable. Single keys never fire while somebody types.
+// Keyboard shortcuts, which can be switched off. Single keys do nothing while somebody types.
 const STORE = "taskhub.keys";
 const GO = JSON.parse(document.body.dataset.go ?? "{}");
 const help = document.getElementById("keys-help");
@@ -74,14 +74,14 @@ if (toggle) {
   });
 }
 
-// A filter form sends itself when a choice changes; its button is for those without scripts.
+// A filter form is sent when a choice changes; its button is for browsers without scripts.
 for (const form of document.querySelectorAll("form[data-autosubmit]")) {
   form.querySelector("[data-nojs]")?.setAttribute("hidden", "");
   form.addEventListener("change", (event) => {
     if (event.target.matches("select")) form.requestSubmit();
   });
 }
-// Confirmations open in place; without scripts the link leads to a page with the same form.
+// Confirmations open as dialogs; without scripts the link leads to a page with the same form.
 document.addEventListener("click", (event) => {
   const opener = event.target.closest("[data-dialog]");
   const dialog = opener && document.getElementById(opener.dataset.dialog);
@@ -93,7 +93,7 @@ document.addEventListener("click", (event) => {
   if (closer) closer.closest("dialog")?.close();
 });
 
-// On a narrow screen the current tab is brought into its strip.
+// On a narrow screen, scrolls the strip of tabs so that the current tab is visible.
 const showTab = () => {
   for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
     const strip = tab.closest(".tabs");

@@ -1,14 +1,13 @@
-// Push is a hint, the page is the truth. Hints become events on <body>: "tasks" -> `hint-tasks`,
-// "task:abc" -> `hint-task-abc`; elements refetch their own partial with
-// hx-trigger="hint-tasks from:body", or, at most once in three seconds, "hint-tasks@3s from:body". A lost
-// socket means a banner and polling until it is back.
+// Live updates. A hint from the WebSocket becomes an event on <body>: "tasks" -> `hint-tasks`, "task:abc" ->
+// `hint-task-abc`. An element refetches its own partial with hx-trigger="hint-tasks from:body", or, at most once in
+// three seconds, with "hint-tasks@3s from:body". While the WebSocket is lost there is a banner, and the page polls.
 const POLL_MS = 5000;
 const banner = document.getElementById("offline");
-const address = document.body.dataset.live; // of the socket; none for strangers
+const address = document.body.dataset.live; // of the WebSocket; missing if nobody is signed in
 let waiting = new Set();
 let flushing = false;
 const BEAT_MS = 500;
-let beat = BEAT_MS; // the server says more when many look
+let beat = BEAT_MS; // the server sends a longer one when many pages are open
 let socket = null;
 let delay = 1000;
 let lostAt = 0;
@@ -16,8 +15,8 @@ let polling = 0;
 
 const eventName = (hint) => `hint-${hint.replace(":", "-")}`;
 
-const sentAt = new Map(); // of each hint, its last time
-const pauses = new Map(); // of each event that is not sent now: whether it is to be sent afterwards
+const sentAt = new Map(); // the time at which each hint was last sent
+const pauses = new Map(); // for each event that is held back: whether to send it afterwards
 
 function send(names) {
   document.body.dispatchEvent(new CustomEvent("hint", { detail: { hints: [...names] } }));
@@ -33,7 +32,7 @@ function send(names) {
   }
 }
 
-// Not htmx's `throttle`, which drops the last event of a series.
+// Sends the event at most once in `ms`. htmx's `throttle` would drop the last event of a series.
 function sendPaced(event, ms) {
   if (pauses.has(event)) {
     pauses.set(event, true);
@@ -48,13 +47,14 @@ function sendPaced(event, ms) {
   }, ms);
 }
 
-// The hints at which an element is fetched again: name and pace of each.
+// The hints on which an element is fetched again: [name, pace] of each.
 function hinted(element) {
   const found = element.getAttribute?.("hx-trigger")?.matchAll(/(hint-[\w-]+)(?:@(\d+m?s))?/g) ?? [];
   return [...found].map(([, name, pace]) => [name, pace]);
 }
 
-// What changes while an element is being fetched may not be in its answer, and htmx drops or forgets the hint.
+// A change during the fetch of an element may be missing from the response, and htmx drops a hint that arrives
+// meanwhile. So the hint is sent again after the fetch.
 const begunAt = new WeakMap();
 document.body.addEventListener("htmx:beforeRequest", ({ detail }) => begunAt.set(detail.xhr, performance.now()));
 document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
@@ -63,7 +63,8 @@ document.body.addEventListener("htmx:afterRequest", ({ detail }) => {
   if (missed.length) hint(missed.map(([name]) => name));
 });
 
-// One round a beat, the last hint never lost. Many who were told at once do not ask at once.
+// Sends hints at most once per beat, and never loses the last one. With a long beat each page waits for a random part
+// of it, so that pages that were told at once do not fetch at once.
 function hint(names) {
   for (const name of names) waiting.add(name);
   if (flushing) return;
@@ -82,7 +83,7 @@ function take() {
   return names;
 }
 
-// Everything this page listens for: used after a gap, when nobody knows what was missed.
+// Sends every hint that this page listens for: used after a gap, in which any hint may have been lost.
 function resync() {
   const names = new Set();
   for (const element of document.querySelectorAll("[hx-trigger*='hint-']")) {
@@ -107,10 +108,10 @@ function stopPolling() {
 
 function lost(event) {
   socket = null;
-  if (event.code === 4401) resync(); // signed out elsewhere: the next answer leads to the sign-in
+  if (event.code === 4401) resync(); // signed out elsewhere: the next response leads to the sign-in page
   lostAt ||= Date.now();
   startPolling();
-  // A short blink needs no banner.
+  // A short interruption needs no banner.
   setTimeout(() => {
     if (lostAt) banner?.removeAttribute("hidden");
   }, 2500);
@@ -148,7 +149,7 @@ if (address) {
   });
 }
 
-// Relative times age without a request.
+// Updates relative times without a request.
 const UNITS = [
   ["d", 86400],
   ["h", 3600],
@@ -166,7 +167,7 @@ function age() {
     if (element.textContent !== text) element.textContent = text;
   }
 }
-// Clocks of what goes on; who wants little motion has them moved on every ten seconds.
+// Updates running clocks every second, or every ten seconds for people who prefer reduced motion.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const SPANS = [
   ["d", 86400, "h", 3600],

@@ -1,4 +1,4 @@
-// Runs before the first paint: the chosen theme, and a mark that scripts work.
+// Runs before the first paint: sets the chosen theme, and marks on <html> that scripts run.
 (() => {
   const root = document.documentElement;
   root.dataset.js = "";

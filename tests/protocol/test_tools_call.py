@@ -112,6 +112,8 @@ def test_an_unknown_tool_is_an_invalid_parameter(alice: Client, tool: str) -> No
     [
         {"name": 7},
         {"name": None},
+        {"name": {}},
+        {"name": []},
         {"name": "greet", "arguments": []},
         {"name": "greet", "arguments": None},
         {"name": "greet", "arguments": {}, "inputResponses": {"q": accept(name="a\u0000b")}},

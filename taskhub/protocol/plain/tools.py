@@ -8,7 +8,7 @@ caller's revision writes that answer, not this module.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -116,6 +116,12 @@ TOOLS: Final = MappingProxyType(
     }
 )
 """By name, as they are listed."""
+
+
+def is_hub_tool(params: Mapping[str, Any]) -> bool:
+    """Whether the params of a `tools/call` name one of the hub's own tools."""
+    name = params.get("name")
+    return isinstance(name, str) and name in TOOLS
 
 
 def with_hub_tools(found: Catalogue) -> tuple[ToolRecord | HubTool, ...]:

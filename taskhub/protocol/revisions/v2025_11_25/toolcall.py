@@ -38,7 +38,7 @@ and this together, so that the first `ttl` that the client is told need not be l
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of a version without tasks: the caller waits."""
-    if request.params.get("name") in tools.TOOLS:
+    if tools.is_hub_tool(request.params):
         return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
@@ -52,7 +52,7 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
 
 async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     """`tools/call` of 2025-11-25: `params.task` makes it a task (T25-05..09)."""
-    if request.params.get("name") in tools.TOOLS and mapping.makes_plain_calls(request.on):
+    if tools.is_hub_tool(request.params) and mapping.makes_plain_calls(request.on):
         return await _hub_tool(hub, request)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)

@@ -12,7 +12,7 @@ from taskhub.protocol import calls
 from taskhub.protocol.envelope import Envelope
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming, Reply, Stream
-from taskhub.protocol.plain.tools import TOOLS
+from taskhub.protocol.plain.tools import is_hub_tool
 from taskhub.protocol.revision import Handler, Revision
 from taskhub.protocol.revisions.v2026_07_28 import VERSION, listen, lists, offers, tasks
 from taskhub.protocol.stateless import rounds
@@ -72,7 +72,7 @@ async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
     """A handle, if the request declares the extension; what the tool asks is asked before the handle is given (T26-47).
     Other callers wait for the result, or get -32021 from a tool that requires a task (T26-05)."""
     declared = tasks.declares_tasks(request.capabilities)
-    if not declared and request.params.get("name") in TOOLS:
+    if not declared and is_hub_tool(request.params):
         return await rounds.hub_tool(hub, request, WORDING)
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await rounds.wanted(hub, request)

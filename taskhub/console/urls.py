@@ -30,6 +30,7 @@ urlpatterns = [
     path("inbox/", inbox.inbox, name="inbox"),
     path("inbox/count", inbox.inbox_count, name="inbox-count"),
     path("inbox/<int:pk>/", inbox.inbox, name="inbox-question"),
+    path("inbox/task/<str:public_id>/", inbox.of_task, name="inbox-of-task"),
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),

@@ -23,6 +23,12 @@ def find_question(caller: Caller, question_id: int) -> InboxItem:
     return found
 
 
+def find_question_of_task(caller: Caller, public_id: str, key: str) -> int | None:
+    """The id of the question of that key of a task of the caller's tenant; if it has none, that of the task's newest
+    open question. `None` if there is neither."""
+    return inbox.question_of_task(caller.tenant_id, public_id, key)
+
+
 def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: str = "") -> AnswerOutcome:
     """Approve or reject the call that the question is about. One rejection ends the task. Returns `COUNTED` for an
     approval below the quorum, `LATE` if the question is closed, `TWICE` if the caller has decided it already.

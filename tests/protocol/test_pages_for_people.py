@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until
-from tests.support.person import Person
+from tests.support.person import Person, question_at
 from tests.support.policies import approval_wanted
 from tests.support.session import Events, SessionClient
 
@@ -62,9 +62,7 @@ def offered(hub: RunningHub, params: dict[str, Any]) -> int:
         "signed needs an approval before it runs. Somebody of the group ops can give or refuse it on this page, signed"
         " in there. Opening it decides nothing."
     )
-    start, _, question = params["url"].rstrip("/").rpartition("/")
-    assert start == f"{hub.base}/inbox"
-    return int(question)
+    return question_at(hub, params["url"])
 
 
 def decided(hub: RunningHub, question: int, verdict: str = "approve") -> None:
@@ -112,7 +110,7 @@ def test_a_plain_call_is_offered_the_page_once_and_goes_on_waiting(
         assert request["method"] == "elicitation/create"
         assert "elicitationId" not in request["params"]
         question = offered(hub, request["params"])
-        assert key == f"page-{question}"
+        assert key == "page-approval"
         interim = retry(modern, asked, answer)
         assert interim["resultType"] == "complete"
         assert "it is done at" in interim["content"][0]["text"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.client import FORMS, TASKS, Client
 from tests.support.hub import RunningHub, wait_until
-from tests.support.person import Person
+from tests.support.person import Person, question_at
 from tests.support.session import SessionClient
 
 TOOL = "test_input_required_result_elicitation"
@@ -79,7 +79,8 @@ def test_a_program_that_opens_pages_is_then_asked_to_open_that_of_the_question(
         again = client.tool(TOOL, {}, caps=PAGES, params=_answer(asked)).result
         ((key, request),) = again["inputRequests"].items()
         question = passed_on(hub)
-        assert (key, request["params"]["url"]) == (f"page-{question}", f"{hub.base}/inbox/{question}/")
+        assert key.startswith("page-")
+        assert question_at(hub, request["params"]["url"]) == question
         assert "asks something that only people answer" in request["params"]["message"]
         client.tool(TOOL, {}, caps=PAGES, params=_answer(again))
         answered_by_a_person(hub)

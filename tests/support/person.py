@@ -6,11 +6,25 @@ import json
 import re
 import ssl
 from html import unescape
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 
 from tests.support.client import _NO_TLS
 from tests.support.hub import RunningHub
+
+
+def question_at(hub: RunningHub, address: str) -> int:
+    """The id of the question to which this address, that a client was told, leads people."""
+    parts = urlsplit(address)
+    assert f"{parts.scheme}://{parts.netloc}" == hub.base
+    found = re.fullmatch(r"/inbox/task/([^/]+)/", parts.path)
+    assert found is not None, address
+    ((question,),) = hub.sql(
+        "SELECT q.id FROM question q JOIN task t ON t.id = q.task_id WHERE t.public_id = %s AND q.key = %s",
+        [found[1], dict(parse_qsl(parts.query))["key"]],
+    )
+    return int(question)
 
 
 class Person:
@@ -39,6 +53,11 @@ class Person:
     def session(self) -> str:
         """What the cookie of the session holds."""
         return self._http.cookies["sessionid"]
+
+    def led_to(self, address: str) -> int:
+        """The id of the question whose page is shown for the address that a client was told."""
+        found = self._http.get(address)
+        return int(found.raise_for_status().url.path.rstrip("/").rpartition("/")[2])
 
     def decide(self, question: int, verdict: str = "approve", reason: str = "") -> None:
         """Approve or reject a call; who rejects says why."""

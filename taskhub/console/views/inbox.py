@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
@@ -63,6 +63,16 @@ class Ask:
 def inbox(request: ConsoleRequest, pk: int | None = None) -> HttpResponse:
     """The list of questions, and beside it the question `pk`, or the first one."""
     return _inbox(request, pk)
+
+
+@require_safe
+@page("question.answer")
+def of_task(request: ConsoleRequest, public_id: str) -> HttpResponse:
+    """Redirect to the task's question with the key `?key=`, to which clients send people; to its newest open question
+    if there is none with that key, or else to the task."""
+    key = request.GET.get("key", "").replace("\0", "")
+    found = questions.find_question_of_task(request.caller, public_id, key)
+    return redirect("task-detail", public_id) if found is None else redirect("inbox-question", found)
 
 
 @require_safe

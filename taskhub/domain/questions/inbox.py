@@ -123,6 +123,7 @@ _MINE = statements.many("inbox_mine", InboxItem, convert=_READ)
 _ALL = statements.many("inbox_all", InboxItem, convert=_READ)
 _DECIDED = statements.many("inbox_decided", InboxItem, convert=_READ)
 _ONE = statements.maybe("inbox_question", InboxItem, convert=_READ)
+_OF_TASK = statements.maybe("question_of_task", int)
 _VOTES = statements.many("question_votes", Vote)
 
 
@@ -145,6 +146,11 @@ def questions(person: Person, queue: str, *, limit: int = SHOWN) -> tuple[InboxI
 def question(person: Person, question_id: int) -> InboxItem | None:
     """One question of the person's tenant, open or not."""
     return _ONE(**_reader(person), arguments=_ALL_OF_IT, question=question_id)
+
+
+def question_of_task(tenant_id: int, public_id: str, key: str) -> int | None:
+    """The id of the task's question of that key; if it has none, that of its newest open question."""
+    return _OF_TASK(tenant=tenant_id, task=public_id, key=key)
 
 
 def votes(question_id: int) -> tuple[Vote, ...]:

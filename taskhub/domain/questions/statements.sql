@@ -74,6 +74,12 @@ ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;
 
+-- read fresh: question_of_task(tenant bigint, task text, key text) -> int | None
+-- The task's question of that key, open or closed; where there is none, its newest open one.
+SELECT q.id FROM question AS q JOIN task AS t ON t.id = q.task_id
+WHERE t.tenant_id = :tenant AND t.public_id = :task AND (q.key = :key OR q.state = 'open')
+ORDER BY q.key = :key DESC, q.id DESC LIMIT 1;
+
 -- read fresh: question_votes(question bigint) -> list[Vote]
 SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.question_id = :question ORDER BY d.id;
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, TaskRecord
 from taskhub.core.states import QuestionKind, State
+from taskhub.protocol.wire.pages import question_path
 from taskhub.protocol.wire.tasks import for_client, timestamp
 
 MEMBER: Final = "taskhub"
@@ -78,8 +79,8 @@ def _waited_for(question: OpenQuestion) -> dict[str, Any]:
 
 
 def _page(task: TaskRecord) -> str:
-    asked = next((q.id for q in task.questions if q.id is not None and q.audience != "client"), None)
-    return f"/inbox/{asked}/" if asked is not None else f"/tasks/{task.public_id}/"
+    asked = next((question for question in task.questions if question.audience != "client"), None)
+    return question_path(task, asked) if asked is not None else f"/tasks/{task.public_id}/"
 
 
 def _since(task: TaskRecord) -> datetime:

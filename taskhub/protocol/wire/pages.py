@@ -6,6 +6,7 @@ decides nothing: whoever opens the page signs in there, and may do what they alw
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 from taskhub.core.records import OpenQuestion, QuestionKind, TaskRecord
 
@@ -21,12 +22,18 @@ def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
 def page_key(question: OpenQuestion) -> str:
     """The key of the request, where requests have keys. It is not the question's: an answer to one never counts for
     the other."""
-    return f"page-{question.id}"
+    return f"page-{question.key}"
+
+
+def question_path(task: TaskRecord, question: OpenQuestion) -> str:
+    """The path of the question's page. It has no number of the question: those of a client would tell it how many
+    questions of others came between."""
+    return f"/inbox/task/{task.public_id}/?key={quote(question.key, safe='')}"
 
 
 def page_params(task: TaskRecord, question: OpenQuestion, base: str) -> dict[str, Any]:
     """The params of the request to open the page; `base` is the hub's address for people."""
-    return {**MODE, "message": _message(task, question), "url": f"{base}/inbox/{question.id}/"}
+    return {**MODE, "message": _message(task, question), "url": base + question_path(task, question)}
 
 
 def _message(task: TaskRecord, question: OpenQuestion) -> str:

@@ -75,6 +75,9 @@ def waiting(
         found.setdefault(
             (program_of(dialect.client_info), plain), Waiting(name, waits, listed=plain and settings.tools)
         )
+    for row in learned:  # of programs that made no call lately
+        waits = _patience(settings, {"name": row.program}, learned)
+        found.setdefault((row.program, True), Waiting(row.program, waits, listed=settings.tools))
     return tuple(found.values())
 
 

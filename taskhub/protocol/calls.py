@@ -25,6 +25,8 @@ from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.wire.pages import page_key, pages
 from taskhub.protocol.wire.tasks import for_client
 
+MAX_CLIENT: Final = 65_536
+"""The most bytes of clientInfo and capabilities together, as compact JSON."""
 MAX_TOOL_USE: Final = 255
 """Characters of the id of a tool use that is kept."""
 RECHECK_SECONDS = 5.0
@@ -43,6 +45,12 @@ def actor_of(incoming: Incoming) -> Actor:
 def console_at(hub: Hub, incoming: Incoming) -> str:
     """The address of the console, for people."""
     return hub.address or f"http://{incoming.headers.get('host', 'localhost')}"
+
+
+def need_small_client(incoming: Incoming, client_info: Any, capabilities: Any) -> None:
+    """Raises -32602 for a client that says more of itself than `MAX_CLIENT`: it is stored with every call."""
+    if len(incoming.body) > MAX_CLIENT and len(jsonx.encode([client_info, capabilities])) > MAX_CLIENT:
+        raise WireError(INVALID_PARAMS, f"clientInfo and the capabilities are larger than {MAX_CLIENT} bytes together")
 
 
 def need_scope(principal: Principal, scope: str) -> None:

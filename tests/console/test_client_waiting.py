@@ -45,11 +45,13 @@ def test_each_program_has_its_patience_and_the_reason(admin: Client, context: Au
     called(context, "proposal", "sep-1686")
     learn(context.pk, {"name": "quick"}, 5_000, certain=True)
     learn(context.pk, {"name": "unsure"}, 7_600)
+    learn(context.pk, {"name": "gone since"}, 10_000, certain=True)
     shown = card(admin, context)
     for row in (
         "claude-code 100 s, known for this program listed",
         "Visual Studio Code as long as it takes, known for this program listed",
         "quick 4 s, learned: a caller left after 5 s listed",
+        "gone since 8 s, learned: a caller left after 10 s listed",
         "unsure 25 s, the default; a caller left after 7.6 s, which counts the second time listed",
         "modern no limit: it declares tasks not listed",
         "stateless 25 s, the default listed",

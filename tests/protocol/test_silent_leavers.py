@@ -94,7 +94,7 @@ def finished(work: Coroutine[Any, Any, Caller]) -> Caller:
 
 def caller(context_id: int, settings: CallerSettings | None = None) -> Caller:
     hub: Any = SimpleNamespace(lanes=_Lanes())
-    incoming: Any = SimpleNamespace(principal=SimpleNamespace(context_id=context_id))
+    incoming: Any = SimpleNamespace(principal=SimpleNamespace(context_id=context_id, anonymous=False))
     return Caller(hub, incoming, SDK, settings or caller_settings(context_id), began=0.0)
 
 

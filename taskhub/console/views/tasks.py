@@ -275,5 +275,5 @@ def _short_url(request: ConsoleRequest) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text without U+0000, which Postgres refuses, cut after 200 characters."""
-    return text.replace("\0", "").strip()[:200]
+    """The text without U+0000, which Postgres refuses, and of 255 characters at most, as the longest id has."""
+    return text.replace("\0", "").strip()[:255]

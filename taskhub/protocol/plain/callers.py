@@ -61,7 +61,8 @@ class Caller:
         """Until its patience is over; `None` where it waits for as long as it takes, also because it could not go on
         with an interim result."""
         patience = self.settings.patience(self.client_info).seconds
-        if patience is None or not (self.settings.tools or task.join_seconds is not None):
+        goes_on = self.settings.tools or (task.join_seconds is not None and not self.incoming.principal.anonymous)
+        if patience is None or not goes_on:
             return None
         return self.began + patience - asyncio.get_running_loop().time()
 
@@ -94,7 +95,8 @@ class Caller:
         if left_at is None or self.hub.closing.is_set():
             return  # the same call was made again meanwhile, or it was answered; or it is this process that leaves
         patience = self.settings.patience(self.client_info)
-        if patience.why != "set" and (patience.seconds is None or waited < patience.seconds):
+        teaches = patience.why != "set" and not self.incoming.principal.anonymous  # who shares its client with all
+        if teaches and (patience.seconds is None or waited < patience.seconds):
             context_id = self.incoming.principal.context_id
             await self.hub.lanes.run(learn, context_id, self.client_info, int(waited * 1_000), certain=timed_out)
         if not cancels:
@@ -121,7 +123,7 @@ class Caller:
         return await self._less(max(patience, LEAST_UNHEARD / OF_COMING_BACK))
 
     async def _less(self, waited: float) -> Caller:
-        if self.settings.patience(self.client_info).why == "set":
+        if self.settings.patience(self.client_info).why == "set" or self.incoming.principal.anonymous:
             return self
         context_id, run = self.incoming.principal.context_id, self.hub.lanes.run
         await run(learn, context_id, self.client_info, round(waited * 1_000), part=OF_COMING_BACK, certain=True)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from taskhub.core.names import META_VERSION
 from taskhub.lib import jsonx
-from taskhub.protocol import revision
+from taskhub.protocol import calls, revision
 from taskhub.protocol.envelope import BadEnvelope, Envelope, Response
 from taskhub.protocol.errors import (
     HEADER_MISMATCH,
@@ -81,6 +81,7 @@ def checked_request(
     if envelope.method not in known:
         raise WireError(METHOD_NOT_FOUND, f"Method not found: {envelope.method}")
     client = envelope.meta.get(META_CLIENT)
+    calls.need_small_client(incoming, client, capabilities)
     assert envelope.id is not None  # notifications never come here
     return Request(
         version=version,

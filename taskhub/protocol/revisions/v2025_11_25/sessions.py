@@ -50,6 +50,7 @@ async def initialize(hub: Hub, request: Request) -> Reply:
         raise WireError(INVALID_PARAMS, "protocolVersion must be a string")
     if not isinstance(capabilities, dict) or not isinstance(client_info, dict):
         raise WireError(INVALID_PARAMS, "capabilities and clientInfo must be objects")
+    calls.need_small_client(request.incoming, client_info, capabilities)
     principal = request.principal
     version = asked if asked in served(hub) else served(hub)[0]
     session_id = await hub.lanes.run(

@@ -1,4 +1,4 @@
-"""One caller of a plain call, from its call to its answer: how long it waits, that it leaves, that it comes back."""
+"""The caller of a plain call: how long it waits for the answer, and what happens when it leaves or comes back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ PATIENCE_OVER: Final = "An interim result was given"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A caller that waits for one task, since `began` on the loop's clock."""
+    """The caller of a plain call, which waits for one task. `began`: when it began to wait, on the event loop's
+    clock."""
 
     hub: Hub
     incoming: Incoming
@@ -47,8 +48,9 @@ class Caller:
         return calls.console_at(self.hub, self.incoming)
 
     def joining(self, tool: ToolRecord, *, session_id: int | None = None, keyed: bool = False) -> dict[str, Any]:
-        """How its call joins an earlier one, for `calls.created`. Callers without a token share one client, so theirs
-        join within their session only; a call with an idempotency key has its own way to find its task."""
+        """The arguments of `calls.created` that say which earlier task the call may join. Callers without a token share
+        one client, so their calls join only calls of the same session. A call with an idempotency key (`keyed`) joins
+        none, because the key finds its task."""
         anonymous = self.incoming.principal.anonymous
         joins = tool.join_seconds > 0 and not keyed and (not anonymous or session_id is not None)
         return {
@@ -58,8 +60,9 @@ class Caller:
         }
 
     def seconds_left(self, task: TaskRecord) -> float | None:
-        """Until its patience is over; `None` where it waits for as long as it takes, also because it could not go on
-        with an interim result."""
+        """Seconds until the caller's patience is over; `None` if it waits until the task ends. It does so, whatever its
+        patience, if it could do nothing with an interim result: it is not listed the hub's own tools, and its call
+        cannot be joined."""
         patience = self.settings.patience(self.client_info).seconds
         goes_on = self.settings.tools or (task.join_seconds is not None and not self.incoming.principal.anonymous)
         if patience is None or not goes_on:
@@ -67,11 +70,11 @@ class Caller:
         return self.began + patience - asyncio.get_running_loop().time()
 
     async def waits(self, task: TaskRecord) -> None:
-        """It waits for a task that was there before."""
+        """Record that the caller waits for a task that existed before its request."""
         await self.hub.lanes.run(wait, task.id, self.waiter)
 
     async def gets_interim(self, task: TaskRecord) -> dict[str, Any]:
-        """Its patience is over: the interim result it is given."""
+        """Record that the caller's patience is over, and return the interim result that it is given."""
         await self.hub.lanes.run(leave, task.id, self.waiter, actor=self._actor(PATIENCE_OVER), interim=True)
         return interim_result(
             task,
@@ -81,19 +84,21 @@ class Caller:
         )
 
     async def has(self, task: TaskRecord) -> None:
-        """It was given what came of the task."""
+        """Record that the caller was given the task's outcome. If an earlier caller had left the task, the same call is
+        a new one from now on."""
         if task.left_at is not None:
             await self.hub.lanes.run(fetched, task.id)
 
     async def leaves(self, task: TaskRecord, *, cancels: bool, timed_out: bool = False) -> None:
-        """It went away without an answer. Where the wire says that this `cancels` the call, it is cancelled after a
-        while in which the same call may come again; at once where it would not be joined. `timed_out`: it said that
-        its time was over."""
+        """Record that the caller left without an answer, and learn from it how long its program waits. If its revision
+        takes leaving for a cancellation (`cancels`), the task is cancelled: after `hub.leave_seconds`, in which the
+        same call may join it, or at once if it cannot be joined. `timed_out`: the client said that its request timed
+        out."""
         waited = asyncio.get_running_loop().time() - self.began
         actor = self._actor(LEFT)
         left_at = await self.hub.lanes.run(leave, task.id, self.waiter, actor=actor)
         if left_at is None or self.hub.closing.is_set():
-            return  # the same call was made again meanwhile, or it was answered; or it is this process that leaves
+            return  # another caller waits, or this one had left already; or this process shuts down
         patience = self.settings.patience(self.client_info)
         teaches = patience.why != "set" and not self.incoming.principal.anonymous  # who shares its client with all
         if teaches and (patience.seconds is None or waited < patience.seconds):
@@ -107,16 +112,16 @@ class Caller:
             self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
 
     async def again(self, waited: float) -> Caller:
-        """Its program made the same request before, so many seconds ago, and that is served still: the program gave it
-        up and told nobody. The caller, as patient as its program is known to be now."""
+        """The caller, with a new patience: its program made the same request `waited` seconds ago, and that request is
+        still served, so the program gave it up without notice."""
         patience = self.settings.patience(self.client_info).seconds
         if waited < SOONEST_BACK or (patience is not None and waited > patience * OF_ANSWERED):
-            return self  # later there is an interim result, and its stream is about to end
+            return self  # too soon to tell, or the earlier request was about to get its interim result
         return await self._less(waited)
 
     async def unheard(self) -> Caller:
-        """Its program was given an interim result for the same call and calls again, though it is listed the tools to
-        go on with: the result may have come too late. The caller, as patient as its program is known to be now."""
+        """The caller, with a new patience: its program was given an interim result for the same call and makes the call
+        again, although it is listed the hub's tools to go on with. So the interim result may have come too late."""
         patience = self.settings.patience(self.client_info).seconds
         if patience is None or patience <= LEAST_UNHEARD or not self.settings.tools:
             return self
@@ -137,7 +142,7 @@ class Caller:
 
 
 async def caller_of(hub: Hub, incoming: Incoming, client_info: dict[str, Any]) -> Caller:
-    """The caller of a request that begins now. No query while what holds for its client is cached."""
+    """The caller of a request that begins now. No query while the settings of its client are cached."""
     context_id = incoming.principal.context_id
     known = cached_settings(context_id)
     if known is None:

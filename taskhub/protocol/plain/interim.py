@@ -27,12 +27,14 @@ _APPLICATORS: Final = frozenset(
         "minProperties", "maxProperties", "const", "enum",
     }
 )  # fmt: skip
-"""Keywords of a schema that may refuse an object with the one member `taskhub`, and cannot simply be left out."""
+"""JSON Schema keywords by which an object whose only member is `taskhub` may be invalid. A schema that has one of them
+is not relaxed."""
 
 
 def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools: bool) -> dict[str, Any]:
-    """As a `CallToolResult`. `base` is the hub's address for people; `tools`: whether the hub's own tools are listed to
-    the caller, which else makes the same call again."""
+    """The interim result of a call, as a `CallToolResult`. `base` is the address of the console. `patience` is for how
+    many seconds `taskhub_wait_for_task` may block (`None`: no limit). `tools` says whether the caller is listed the
+    hub's own tools; otherwise it is told to make the same call again."""
     about = standing(task, base=base)
     about["next"] = _next(task, patience=patience, tools=tools)
     return {
@@ -42,7 +44,8 @@ def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools
 
 
 def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
-    """Where a task stands, for a model: what it is, its state in words, who is waited for, the page for people."""
+    """The present state of a task, for a model: its id and tool, its state in words, who is waited for, and its page in
+    the console at `base`."""
     ended = task.ended_at is not None
     about: dict[str, Any] = {
         "task_id": task.public_id,
@@ -64,7 +67,7 @@ def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
 
 
 def _waited_for(question: OpenQuestion) -> dict[str, Any]:
-    """An open question, as the client may see it. Of a question for people only, that is its kind and not its text."""
+    """An open question, as the client may see it: with key and params only if the client may answer it."""
     people = question.kind is QuestionKind.APPROVAL or question.audience == "operator"
     asked: dict[str, Any] = {
         "kind": str(question.kind),
@@ -84,7 +87,8 @@ def _page(task: TaskRecord) -> str:
 
 
 def _since(task: TaskRecord) -> datetime:
-    """Since when it is as it is: for what runs or is queued the call, as progress changes the task meanwhile."""
+    """When the task entered its state. For a queued or running task: when it was created, because each progress changes
+    `updated_at`."""
     if task.state is State.INPUT_REQUIRED:
         return task.updated_at
     return task.ended_at or task.created_at
@@ -99,7 +103,7 @@ def _sentence(task: TaskRecord) -> str:
         case State.QUEUED:
             return task.message or "It waits in the queue."
         case State.WORKING if task.cancel_requested_at is not None:
-            return "It is being cancelled."  # its message may be progress that came after the request
+            return "It is being cancelled."  # `message` may be progress reported after the cancel request
         case State.WORKING:
             return f"It is running: {task.message}" if task.message else "It is running."
         case State.INPUT_REQUIRED:
@@ -113,7 +117,7 @@ def _sentence(task: TaskRecord) -> str:
 
 
 def _next(task: TaskRecord, *, patience: float | None, tools: bool) -> dict[str, Any]:
-    """What to do for the result."""
+    """The call that the model should make to get the result."""
     if not tools:
         return {
             "call": task.tool_name,
@@ -166,7 +170,8 @@ def _duration(seconds: float) -> str:
 
 
 def relaxed(definition: dict[str, Any]) -> dict[str, Any]:
-    """The definition of a tool whose result may be an interim one."""
+    """A tool's definition for clients that may get an interim result: its `outputSchema` accepts one, or is left
+    out."""
     if "outputSchema" not in definition:
         return definition
     schema = relaxed_schema(definition["outputSchema"])

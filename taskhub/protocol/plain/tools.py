@@ -1,8 +1,8 @@
-"""The hub's own tools, by which a client without tasks goes on with a call that has not ended.
+"""The hub's own tools, by which clients that know nothing of tasks go on with a call that has not ended.
 
-They make no task. What they answer is complete in its text and in its structured content; what goes wrong is an error
-of the tool, in words for the model. `taskhub_wait_for_task` returns the result of the call that it waits for, so the
-caller's revision writes that answer, not this module.
+They make no task. The text and the structured content of their results each say all of it. Errors are tool errors, with
+a message for the model. `taskhub_wait_for_task` returns the result of the call that it waits for, so the revisions
+implement it, not this module.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskhub.protocol.plain.interim import ANSWER_TOOL, WAIT_TOOL, standing
 from taskhub.protocol.wire.tasks import for_client
 
 LISTED: Final = 50
-"""Tasks that one list shows."""
+"""Most tasks in one result of `taskhub_list_tasks`."""
 
 _TASK_ID: Final = {
     "type": "string",
@@ -37,7 +37,7 @@ _TASK_ID: Final = {
 
 @dataclass(frozen=True, slots=True)
 class HubTool:
-    """One of the hub's own, as `tools/list` describes it."""
+    """One of the hub's own tools; `definition` is its entry in `tools/list`."""
 
     name: str
     definition: dict[str, Any]
@@ -115,7 +115,7 @@ TOOLS: Final = MappingProxyType(
         )
     }
 )
-"""By name, as they are listed."""
+"""The hub's own tools by name, in the order of `tools/list`."""
 
 
 def is_hub_tool(params: Mapping[str, Any]) -> bool:
@@ -125,12 +125,12 @@ def is_hub_tool(params: Mapping[str, Any]) -> bool:
 
 
 def with_hub_tools(found: Catalogue) -> tuple[ToolRecord | HubTool, ...]:
-    """What a client without tasks can call, the hub's own tools last."""
+    """The tools that a client without tasks can call; the hub's own come last."""
     return (*found.plain_tools, *TOOLS.values())
 
 
 class ToolError(Exception):
-    """What a model is told that used a tool wrongly."""
+    """A hub tool was called wrongly. The message is for the model."""
 
 
 async def found_task(hub: Hub, incoming: Incoming, arguments: dict[str, Any]) -> TaskRecord:
@@ -145,12 +145,13 @@ async def found_task(hub: Hub, incoming: Incoming, arguments: dict[str, Any]) ->
 
 
 def error_result(error: ToolError) -> dict[str, Any]:
-    """What a wrong use is answered."""
+    """The error as a `CallToolResult` with `isError`."""
     return calls.refusal_result(str(error))
 
 
 async def call(hub: Hub, incoming: Incoming, name: str, arguments: dict[str, Any], *, base: str) -> dict[str, Any]:
-    """The `CallToolResult` of any of them but `WAIT_TOOL`. Raises `ScopeMissing` as the methods of tasks do."""
+    """Run a hub tool other than `WAIT_TOOL`; returns its `CallToolResult`. Raises `ScopeMissing` if the token lacks the
+    scope that the same operation on a task needs. `base` is the address of the console."""
     unknown = arguments.keys() - TOOLS[name].definition["inputSchema"]["properties"].keys()
     try:
         if unknown:
@@ -216,7 +217,7 @@ def _about(task: TaskRecord, base: str) -> dict[str, Any]:
 
 
 def _told(structured: dict[str, Any]) -> dict[str, Any]:
-    """Both halves of a result, each complete."""
+    """A `CallToolResult` that says the same as text and as structured content."""
     text = json.dumps(structured, ensure_ascii=False, indent=1)
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
 

@@ -1,2 +1,2 @@
-"""What the revisions without sessions share: a request that says everything, the headers that repeat it,
-results that say what they are, and a call that may take several rounds."""
+"""Code that the revisions without sessions share: requests that carry everything in `_meta`, headers that repeat the
+body, results with a `resultType`, and calls in several rounds."""

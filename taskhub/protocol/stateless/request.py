@@ -1,5 +1,5 @@
-"""A request on the wires of 2026: it says everything itself, in its `_meta` and in headers that repeat the body for
-proxies and may not contradict it (B26-13, B26-20..28).
+"""A request in the 2026 revisions: its `_meta` says all that a session would, and headers repeat parts of the body for
+proxies and must not differ from it (B26-13, B26-20..28).
 
 Headers are checked at two points. `checked_request` checks those that every request has (version, method, name). Which
 headers repeat arguments (`Mcp-Param-*`) is written in the tool's schema, so `check_param_headers` runs once the tool is
@@ -57,10 +57,11 @@ def checked_request(
     versions: tuple[str, ...],
     nameless: bool = False,
 ) -> Request:
-    """The request, checked in the order of B26-32 up to whether the method is known. Raises `WireError` for the first
-    check that fails.
+    """The request, after all checks of B26-32 up to the one that the method is known, in that order. Raises `WireError`
+    for the first check that fails.
 
-    `named` maps the methods that need `Mcp-Name` to the parameter it repeats; if `nameless`, it may be missing.
+    `named` maps the methods that need `Mcp-Name` to the parameter that it repeats; with `nameless`, the header may be
+    missing.
     """
     check_once(incoming, ROUTING)
     version, capabilities = envelope.meta.get(META_VERSION), envelope.meta.get(META_CAPABILITIES)
@@ -71,7 +72,7 @@ def checked_request(
     headers = incoming.headers
     check_header("MCP-Protocol-Version", headers.get("mcp-protocol-version"), version)
     check_header("Mcp-Method", headers.get("mcp-method"), envelope.method)
-    # A method we do not have is unknown before its name matters (T26-41).
+    # An unknown method is answered as such, whatever its Mcp-Name (T26-41).
     if envelope.method in known and envelope.method in named and not (nameless and "mcp-name" not in headers):
         check_name(headers.get("mcp-name"), envelope.params.get(named[envelope.method]))
     if version not in versions:
@@ -82,7 +83,7 @@ def checked_request(
         raise WireError(METHOD_NOT_FOUND, f"Method not found: {envelope.method}")
     client = envelope.meta.get(META_CLIENT)
     calls.need_small_client(incoming, client, capabilities)
-    assert envelope.id is not None  # notifications never come here
+    assert envelope.id is not None  # `dispatch` passes no notifications
     return Request(
         version=version,
         id=envelope.id,
@@ -102,7 +103,7 @@ def missing_capability(required: dict[str, Any]) -> WireError:
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
-    """-32600: on these wires the server sends no requests (B26-01, T2557-19)."""
+    """Raises -32600 for every response: in these revisions the server sends no requests (B26-01, T2557-19)."""
     raise BadEnvelope(INVALID_REQUEST, "This server sends no requests, so it expects no responses", response.id)
 
 
@@ -182,14 +183,15 @@ _ONE_SCHEMA: Final = frozenset(
 _MORE_SCHEMAS: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "prefixItems", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 )
-"""The keywords of JSON Schema that hold schemas, besides `properties`."""
+"""The JSON Schema keywords besides `properties` that hold schemas: one in `_ONE_SCHEMA`, several in `_MORE_SCHEMAS`."""
 
 
 def param_headers(schema: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The `x-mcp-header` parameters of an input schema: (lower-case header, path of names).
+    """The arguments that clients repeat in headers, by the annotation `x-mcp-header` in an input schema: (lower-case
+    header, path of property names) of each.
 
-    Empty if one of the annotations is invalid (B26-25), since clients send no headers for such a tool. It comes from a
-    server of an older revision, where the keyword has no meaning: at a server of 2026 the tool would be rejected.
+    Empty if one annotation is invalid (B26-25), since clients send no headers for such a tool. Such a tool comes from a
+    server of an older revision, where the annotation has no meaning; from a server of 2026 it would be rejected.
     """
     found: dict[str, tuple[str, ...]] = {}
     for path, node in _positions(schema, ()):
@@ -212,8 +214,8 @@ def _mirror(path: tuple[str, ...] | None, node: dict[str, Any]) -> str | None:
 
 
 def _positions(node: Any, path: tuple[str, ...] | None) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
-    """Every schema within a schema, with the names of the properties on the way to it; `None` if other keywords are on
-    the way."""
+    """Every schema within a schema, with its path of property names; the path is `None` if it leads through keywords
+    other than `properties`."""
     if not isinstance(node, dict):
         return
     yield path, node
@@ -250,6 +252,7 @@ def _same(sent: str, value: Any) -> bool:
     if isinstance(value, bool):
         return sent == ("true" if value else "false")
     if isinstance(value, (int, float)):
-        # Compared exactly, at any size. The pattern refuses spellings that only Python takes for numbers.
+        # Decimals compare exactly, at any size. The pattern refuses text that only Python reads as a number, such as
+        # 1_000.
         return _NUMBER.fullmatch(sent) is not None and Decimal(sent) == Decimal(str(value))
     return bool(sent == value)

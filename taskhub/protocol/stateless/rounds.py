@@ -1,5 +1,6 @@
-"""`tools/call` on the stateless wire of 2026: a handle, a result the caller waited for, or a round of
-questions. One call, one task; the revisions of this wire differ in words and in who gets a handle."""
+"""`tools/call` in the revisions without sessions. Its answer is a handle, a result that the caller waited for, or a
+round of questions. One call is one task, whatever the number of its rounds. The revisions differ in their terms
+(`Wording`) and in who gets a handle."""
 
 from __future__ import annotations
 
@@ -45,20 +46,21 @@ STATE_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What differs between the revisions of this wire."""
+    """The differences between the revisions without sessions."""
 
     revision: str
     """The revision of its tasks."""
     round: str
     """The `resultType` of a round of questions."""
     handle: Callable[[Hub, Request, TaskRecord], Reply]
-    """The answer that hands out a task."""
+    """Makes the reply that gives the caller its handle."""
     asks_in_task: bool
-    """Whether a caller that may get a handle gets it, rather than a round, when the tool asks something."""
+    """Whether, when the tool asks something, a caller that may get a handle is given the handle and no round."""
 
 
 async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]]:
-    """The tool and its arguments, which agree with the headers that mirror them (B26-26)."""
+    """The tool and the arguments of the call. Raises `WireError` if headers that repeat arguments differ from them
+    (B26-26)."""
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     annotated = param_headers(tool.definition.get("inputSchema"))
     if annotated:
@@ -69,7 +71,7 @@ async def wanted(hub: Hub, request: Request) -> tuple[ToolRecord, dict[str, Any]
 async def answered(
     hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any], wording: Wording, *, handle: bool
 ) -> Reply | Stream:
-    """The answer to a call; `handle` tells whether its caller may get one (T26-04)."""
+    """The answer to a call; `handle`: whether its caller may get a handle (T26-04)."""
     responses = input_responses(request)
     state = request.params.get("requestState")
     _check_wishes(request)
@@ -84,15 +86,15 @@ async def answered(
             await caller.waits(task)
     if handle and tool.mode in AT_ONCE:
         return wording.handle(hub, request, task)
-    # Until it has its handle, a caller that goes away takes its call with it (T26-48).
+    # A caller that leaves before it has a handle cancels its call (T26-48). With an idempotency key it may come back.
     cancels = request.meta.get(IDEMPOTENCY_KEY) is None
     waits = handle and tool.mode is TaskMode.AUTO
     return await _waited(hub, request, task, wording, caller, waits=waits, cancels=cancels)
 
 
 async def hub_tool(hub: Hub, request: Request, wording: Wording) -> Reply | Stream:
-    """The answer of one of the hub's own tools to a caller without tasks. That of `taskhub_wait_for_task` is the answer
-    of the call it waits for."""
+    """The answer of a hub tool to a caller without tasks. The answer of `taskhub_wait_for_task` is that of the call it
+    waits for."""
     _check_wishes(request)
     caller = await caller_of(hub, request.incoming, request.client_info)
     name, arguments = request.params["name"], request.params.get("arguments", {})
@@ -124,8 +126,8 @@ async def _waited(
     waits: bool,
     cancels: bool,
 ) -> Reply | Stream:
-    """What a caller gets that waits, at once or at the end of a stream. `waits` for a moment only: then it gets a
-    handle. `cancels`: leaving cancels the call."""
+    """The answer to a caller that waits, in one piece or as a stream that ends with it. `waits`: it waits only
+    `hub.inline_wait_seconds`, and then gets a handle. `cancels`: if the caller leaves, its call is cancelled."""
     log_level, token = request.meta.get(META_LOG_LEVEL), request.meta.get("progressToken")
     talks = (token is not None or log_level is not None) and not waits
     gone = partial(_left, hub, request, task, caller, cancels=cancels)
@@ -148,9 +150,9 @@ async def _waited(
 
 
 def _asks(request: Request, task: TaskRecord) -> bool:
-    """Whether the client is asked something: a question of its own, or whether it opens the page of one that is for
-    people. That only where this request says, as the one that made the task did, that the client opens pages: any other
-    could not go on waiting (B26-62)."""
+    """Whether the client is asked something: a question that it may answer, or to open the page of a question for
+    people. To open a page only if this request, too, declares that the client can: for any other client the round would
+    be of no use (B26-62)."""
     return bool(for_client(task) or _opens(request, task))
 
 
@@ -159,7 +161,7 @@ def _opens(request: Request, task: TaskRecord) -> bool:
 
 
 async def _left(hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, cancels: bool) -> None:
-    """The caller of a waited call has gone away (B26-10)."""
+    """Record that the caller of a call has left while it waited; with `cancels`, the call is cancelled (B26-10)."""
     if caller is not None:
         await caller.leaves(task, cancels=cancels)
     elif cancels:
@@ -167,7 +169,7 @@ async def _left(hub: Hub, request: Request, task: TaskRecord, caller: Caller | N
 
 
 def _check_wishes(request: Request) -> None:
-    """Raises -32602 unless the caller's wishes for progress and log lines can be met."""
+    """Raises -32602 unless the progress token and the log level in `_meta` are valid."""
     progress_token(request.meta)
     level = request.meta.get(META_LOG_LEVEL)
     if level is not None and level not in LOG_LEVELS:
@@ -186,7 +188,7 @@ async def _created(
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
     key = calls.idempotency_key(request.meta)
-    # What came along with a call is no part of what joins it.
+    # Calls are joined by tool and arguments; a call that brings answers has more to it, so it joins none.
     joining = {} if caller is None else caller.joining(tool, keyed=key is not None or responses is not None)
     return await calls.create(
         hub,
@@ -204,8 +206,8 @@ async def _created(
 
 
 def _signed_state(hub: Hub, request: Request, task: TaskRecord) -> str:
-    """Our own `requestState`: binds the round to the task, the caller and the call (B26-64). It
-    differs per round because the open questions do."""
+    """The hub's `requestState`: signed, and bound to the task, the caller and the call (B26-64). It contains the task's
+    version, so it differs in each round."""
     return hub.signer.sign("requestState", _bound(request, task.public_id, task.version), seconds=STATE_SECONDS)
 
 
@@ -216,7 +218,8 @@ def _bound(request: Request, public_id: str, version: int) -> list[Any]:
 
 
 async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, Any], revision: str) -> TaskRecord:
-    """The task of an earlier round, with the answers of this one stored. Any process can do it."""
+    """The task of an earlier round, after the answers of this request were stored. The signed `state` names the task,
+    so any process can go on with it. Raises -32602 if `state` is not valid for this call."""
     try:
         signed = hub.signer.verify("requestState", state) if isinstance(state, str) else None
     except InvalidToken as error:
@@ -255,7 +258,7 @@ async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wordin
     asked = input_requests(for_client(task))
     if _opens(request, task):
         asked |= page_requests(task, calls.console_at(hub, request.incoming))
-        # Asked now, whether or not the client comes back: the same call again waits.
+        # The client is asked to open a page only once. If it makes the same call again, that call waits for the people.
         for question in pages.pages(task):
             if question.id is not None:
                 await hub.lanes.run(note_page, task.id, question.id)
@@ -270,7 +273,7 @@ async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wordin
 
 def _with_server_info(hub: Hub, result: bytes) -> bytes:
     if b'"_meta"' in result:
-        # Rare: the tool sent metadata of its own, somewhere; merge it properly.
+        # Rare: there is a `_meta` somewhere in the result, so decode it and merge.
         body = json.loads(result)
         body["_meta"] = {**(body.get("_meta") or {}), META_SERVER: hub.server_info}
         return jsonx.encode(body)

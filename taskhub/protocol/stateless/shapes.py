@@ -1,4 +1,5 @@
-"""Shapes that the wires of 2026 share: results that say what they are, tasks with their payload, questions by key."""
+"""Messages that the 2026 revisions share: results with their `resultType`, tasks with their payload, questions by
+key."""
 
 from __future__ import annotations
 
@@ -20,35 +21,36 @@ from taskhub.protocol.wire.tasks import for_client
 
 
 def head(hub: Hub, kind: str = "complete") -> dict[str, Any]:
-    """What every result says: what it is, and who serves it (B26-40, B26-41)."""
+    """The members of every result: its `resultType` (`kind`), and the hub's `serverInfo` in `_meta` (B26-40,
+    B26-41)."""
     return {"resultType": kind, "_meta": {META_SERVER: hub.server_info}}
 
 
 def reply(hub: Hub, request: Request, fields: Mapping[str, Any], kind: str = "complete") -> Reply:
-    """A result with these fields."""
+    """A reply with a result of these fields; `kind` is its `resultType`."""
     body = {"resultType": kind, **fields, "_meta": {META_SERVER: hub.server_info}}
     return result_reply(request.id, jsonx.encode(body))
 
 
 def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
-    """A tool as its server describes it, without `execution`: lists of these wires say nothing of tasks (T26-56,
-    T2557-03)."""
+    """A tool as its server describes it, without `execution`: in these revisions `tools/list` says nothing of tasks
+    (T26-56, T2557-03)."""
     return described(tool, ("execution",))
 
 
 def input_requests(questions: tuple[OpenQuestion, ...]) -> dict[str, Any]:
-    """Questions by key (T26-24, B26-61)."""
+    """Questions as `inputRequests`: by key, each as a method with params (T26-24, B26-61)."""
     return {q.key: {"method": METHODS[q.kind], "params": q.params} for q in questions}
 
 
 def status(task: TaskRecord) -> str:
-    """As in all revisions, and `input_required` too while the client is asked to open a page: it finds that in the
-    task."""
+    """The status of `wire.tasks.status`, and also `input_required` while the client is asked to open a page, because
+    the task then has that request among its `inputRequests`."""
     return "input_required" if pages.pages(task) else tasks.status(task)
 
 
 def page_requests(task: TaskRecord, base: str) -> dict[str, Any]:
-    """The requests to open pages for people, by key; `base` is the hub's address for them."""
+    """The requests to open the pages of questions for people, by key; `base` is the address of the console."""
     method = METHODS[QuestionKind.ELICITATION]
     return {
         pages.page_key(q): {"method": method, "params": pages.page_params(task, q, base)} for q in pages.pages(task)
@@ -56,8 +58,8 @@ def page_requests(task: TaskRecord, base: str) -> dict[str, Any]:
 
 
 def encoded_task(task: TaskRecord, fields: dict[str, Any], base: str) -> bytes:
-    """The flat task of `fields` and, by its status, its payload, as JSON (T26-24..27, T2557-10, T2557-11). Stored
-    results and errors are spliced in as they lie in the database. `base` is the hub's address for people."""
+    """A flat task as JSON: `fields` and, depending on their `status`, `inputRequests`, `result` or `error` (T26-24..27,
+    T2557-10, T2557-11). The stored result or error is inserted as JSON text. `base` is the address of the console."""
     match fields["status"]:
         case "input_required":
             asked = {**input_requests(for_client(task)), **page_requests(task, base)}
@@ -77,7 +79,7 @@ def complete_result(task: TaskRecord) -> bytes:
     assert task.result_json is not None  # CHECK task_result_iff_finished
     body = task.result_json.encode()
     if META_SERVER.encode() in body:
-        # It names the server behind us, where our replies name the hub.
+        # The stored `serverInfo` is that of the server behind the hub; replies of the hub name the hub.
         found = json.loads(body)
         if isinstance(meta := found.get("_meta"), dict) and meta.pop(META_SERVER, None) is not None:
             if not meta:

@@ -1,5 +1,5 @@
-"""What `subscriptions/listen` does in every revision: it counts among the caller's streams, waits until topics ring,
-and ends."""
+"""The parts of `subscriptions/listen` that are the same in every revision: the limit of streams per client, the wait
+for topics that ring, and the end of the stream."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ MAX_TASKS: Final = 100
 MAX_AGE_SECONDS: Final = 1_800.0
 KEEP_ALIVE_SECONDS: Final = 15.0
 AGAIN_SECONDS: Final = 2.0
-"""How long until a topic that could not be looked at is tried again; at most half as much is added."""
+"""Seconds until a topic is looked at again after the database was unavailable; up to half as much is added at
+random."""
 
 
 class Subscription:
-    """An open stream of one caller; ends after `MAX_AGE_SECONDS`, with its token, or with the server.
+    """An open stream of one caller. It ends after `MAX_AGE_SECONDS`, when its token is not valid any more, or when the
+    process shuts down.
 
-    It looks only at topics that have rung: ten thousand streams without news ask the database nothing.
+    It looks only at topics that have rung, so ten thousand streams without news make no query.
     """
 
     def __init__(self, hub: Hub, incoming: Incoming, bell: Bell, first: Iterable[str]) -> None:
@@ -46,8 +48,9 @@ class Subscription:
             self._until = min(self._until, self._loop.time() + left)
 
     async def rung(self) -> set[str] | None:
-        """The topics to look at: at first those it began with, then those that rang. Empty if only a keep-alive is due;
-        `None` if the stream is to end."""
+        """Wait for the next topics to look at: the first call returns those that the stream was created with (`first`),
+        later ones those that rang. Returns an empty set if only a keep-alive is due, and `None` if the stream is to
+        end."""
         rung, self._first = self._first, set()
         left = self._until - self._loop.time()
         if not rung and left > 0:
@@ -60,7 +63,7 @@ class Subscription:
             if rung and not await self._may_stay(together=STANDING in rung):
                 return None
         except Unavailable:
-            self.later(rung)  # until it is known whether it may stay, nothing is sent
+            self.later(rung)  # while the token cannot be checked, nothing is sent
             return set()
         return rung - {STANDING, self._standing}
 
@@ -69,9 +72,9 @@ class Subscription:
             return await self._incoming.valid()
 
     def later(self, topics: Iterable[str]) -> None:
-        """Look at these topics again in a moment, because the database is away now."""
+        """Ring these topics again after about `AGAIN_SECONDS`, because the database is unavailable."""
         for topic in topics:
-            seconds = AGAIN_SECONDS * random.uniform(1, 1.5)  # noqa: S311 - so that not all come at once
+            seconds = AGAIN_SECONDS * random.uniform(1, 1.5)  # noqa: S311 - spreads the queries of all streams
             self._loop.call_later(seconds, self.bell.ring, topic)
 
 
@@ -79,16 +82,16 @@ class Subscription:
 def subscribed(
     hub: Hub, incoming: Incoming, tasks: Iterable[str], others: Iterable[str] = ()
 ) -> Iterator[Subscription]:
-    """A stream of the caller that watches these tasks, whose state it looks at first, and the other topics, of which it
-    looks only at changes. Raises 429 above `MAX_STREAMS`: checked and counted in one step, so that streams opened at
-    once cannot exceed the limit together."""
+    """A stream of the caller that watches `tasks`, whose state it looks at first, and `others`, at which it looks only
+    when they ring. Raises 429 above `MAX_STREAMS` per client. Check and count are one step, so that streams that are
+    opened at the same time cannot exceed the limit together."""
     context_id, tasks = incoming.principal.context_id, tuple(tasks)
     held = hub.streams.get(context_id, 0)
     if held >= MAX_STREAMS:
         raise WireError(TOO_MANY, f"At most {MAX_STREAMS} streams at once", retry_after=5)
     hub.streams[context_id] = held + 1
     try:
-        # Whatever else it watches, an idle stream too must hear that the server closes.
+        # With no topic at all, `ring_all` would not wake the stream when the process shuts down.
         with hub.hints.watch(*tasks, *others, standing_topic(context_id)) as bell:
             yield Subscription(hub, incoming, bell, tasks)
     finally:
@@ -98,7 +101,7 @@ def subscribed(
 
 
 def wanted_of(request: Request) -> dict[str, Any]:
-    """The filter. Raises -32602 unless it is an object."""
+    """The filter of the subscription, `params.notifications`. Raises -32602 unless it is an object."""
     wanted = request.params.get("notifications")
     if not isinstance(wanted, dict):
         raise WireError(INVALID_PARAMS, "notifications must be an object")
@@ -106,7 +109,7 @@ def wanted_of(request: Request) -> dict[str, Any]:
 
 
 def check_texts(value: Any, name: str, most: int) -> None:
-    """Raises -32602 unless this part of the filter is an array of strings, and no longer."""
+    """Raises -32602 unless `value`, the part `name` of the filter, is an array of at most `most` strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise WireError(INVALID_PARAMS, f"notifications.{name} must be an array of strings")
     if len(value) > most:
@@ -114,7 +117,7 @@ def check_texts(value: Any, name: str, most: int) -> None:
 
 
 async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str) -> dict[str, TaskRecord]:
-    """Those of the ids that name tasks of the caller, made in this revision, by id (T26-51, T2557-20)."""
+    """The caller's tasks of this revision among `ids`, by public id; other ids are left out (T26-51, T2557-20)."""
     found = [await calls.known_task(hub, request.principal, public_id, revision) for public_id in dict.fromkeys(ids)]
     return {task.public_id: task for task in found if task is not None}
 
@@ -122,13 +125,14 @@ async def tasks_of(hub: Hub, request: Request, ids: Iterable[str], revision: str
 async def changed_tasks(
     hub: Hub, context_id: int, mine: dict[str, TaskRecord], shown: dict[str, int], rung: Collection[str]
 ) -> list[TaskRecord]:
-    """The tasks that rang and have changed since they were `shown`, which is updated. Ended ones are removed from
-    `mine`. Raises `Unavailable`, and then changes neither."""
+    """The tasks of `mine` whose topics rang and that have changed since they were last sent. `shown` has the versions
+    that were sent and is updated. Ended tasks are removed from `mine`. Raises `Unavailable`, and then changes
+    neither."""
     ids = [public_id for public_id in mine if public_id in rung]
     read = await asyncio.gather(*(hub.reads.run((context_id, public_id)) for public_id in ids))
     found = []
     for public_id, now in zip(ids, read, strict=True):
-        task = now or mine[public_id]  # forgotten meanwhile
+        task = now or mine[public_id]  # its owner cannot read it any more
         hub.told[public_id] = task.version
         if shown.get(public_id) != task.version:
             shown[public_id] = task.version
@@ -140,7 +144,7 @@ async def changed_tasks(
 
 
 async def begun(frames: AsyncGenerator[bytes, None]) -> AsyncIterator[bytes]:
-    """The same frames, with the first made now: an error in it is raised here, before there is a stream."""
+    """The same frames, the first one made already: an error in it is raised here, before the response has begun."""
     return _after(await anext(frames), frames)
 
 

@@ -1,3 +1,2 @@
-"""MCP 2025-11-25, and by its sessions 2025-06-18 and 2025-03-26: sessions, streams that can be taken up again, requests
-made of the client, and tasks as they were in that revision.
-"""
+"""MCP 2025-11-25, and the older 2025-06-18 and 2025-03-26, which share its sessions: streams that can be resumed,
+requests to the client, and the tasks of 2025-11-25."""

@@ -1,10 +1,9 @@
-"""Tasks that the client hosts: it is asked with a task, says that it has begun, is polled, and hands
-over its answer in the end (CH-*). Each step is a request of ours in the database, so that
-any process goes on with it, also after a restart.
+"""Hosted tasks: to answer a question, the client creates a task of its own, which the hub polls until it has the answer
+(CH-*). Each step is an outbound request in the database, so any process can go on with it, also after a restart.
 
-The client's ids are its own: they stand in the params of those requests and nowhere else (CH-06).
-Where a client's session ends, the question stays open for its next one; a client that has lost its
-task by then says so, and the call fails (CH-15).
+The ids of these tasks are made by the client and stored only in the params of those requests (CH-06). If the client's
+session ends, the question stays open for its next one. A client that has lost the task by then answers with an error,
+and the call fails (CH-15).
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from taskhub.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from taskhub.protocol.revisions.v2025_11_25.wire import VERSION
 
 TTL_MS: Final = 86_400_000
-"""How long a question stays open."""
+"""Milliseconds for which the client is to keep its task: a question stays open equally long."""
 POLL_MS: Final = 1_000
 POLL_RANGE_MS: Final = (100, 60_000)
 _HOSTS: Final = {
     QuestionKind.ELICITATION: ("elicitation", "create"),
     QuestionKind.SAMPLING: ("sampling", "createMessage"),
 }
-"""Where a client says that it hosts tasks for a kind of question, under `tasks.requests`."""
+"""For each kind of question, the path below `tasks.requests` where a client declares that it hosts tasks for it."""
 
 
 def hosts(session: Session, kind: QuestionKind) -> bool:
-    """Whether the client may be asked with a task (CH-01, CH-02)."""
+    """Whether the client declares that it hosts tasks for this kind of question (CH-01, CH-02)."""
     found: Any = _tasks(session).get("requests")
     for name in _HOSTS.get(kind, ("", "")):
         found = found.get(name) if isinstance(found, dict) else None
@@ -38,7 +37,7 @@ def hosts(session: Session, kind: QuestionKind) -> bool:
 
 
 def cancels(session: Session) -> bool:
-    """Whether the client takes `tasks/cancel` (CH-10)."""
+    """Whether the client declares that it accepts `tasks/cancel` (CH-10)."""
     return isinstance(_tasks(session).get("cancel"), dict)
 
 
@@ -48,7 +47,7 @@ def _tasks(session: Session) -> dict[str, Any]:
 
 
 def augmentation() -> dict[str, Any]:
-    """The parameter `task`, which makes a request of ours a task at the client (CH-03)."""
+    """The parameter `task`, which makes a request of the hub a task at the client (CH-03)."""
     return {"ttl": TTL_MS}
 
 
@@ -61,7 +60,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The client's error, or ours where its task breaks the protocol."""
+    """The error of the client, or one by the hub if the client's task breaks the protocol."""
 
     error: dict[str, Any]
 
@@ -76,10 +75,11 @@ class Further:
 
 
 def read(asked: OutboundRequest, response: Response) -> Answer | Refusal | Further:
-    """What a client's response to one of our requests means."""
+    """The meaning of a client's response to a request of the hub: an answer, a refusal, or a further request to
+    send."""
     if response.error is not None:
         return Refusal(_error(response.error, lost=asked.method == "tasks/get"))
-    assert response.result is not None  # the envelope has one of the two
+    assert response.result is not None  # `read_envelope` lets only responses with one of the two pass
     result = {key: value for key, value in response.result.items() if key != "_meta"}
     if asked.method == "tasks/get":
         return _polled(str(asked.params["taskId"]), result)
@@ -100,7 +100,7 @@ def _polled(task_id: str, task: dict[str, Any]) -> Refusal | Further:
             wait = min(max(given, POLL_RANGE_MS[0]), POLL_RANGE_MS[1])
             return Further("tasks/get", {"taskId": task_id}, wait / 1_000)
         case "completed" | "failed" | "input_required":
-            # Where the task has not ended, the client answers `tasks/result` when it does (CH-08, CH-09).
+            # For a task that has not ended, the client answers `tasks/result` when it ends (CH-08, CH-09).
             return Further("tasks/result", {"taskId": task_id}, 0.0)
         case "cancelled":
             return Refusal({"code": INTERNAL_ERROR, "message": "The client cancelled its own task"})

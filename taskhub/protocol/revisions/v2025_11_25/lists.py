@@ -18,7 +18,7 @@ LATER: Final[dict[str, frozenset[str]]] = {
     Version.MCP_2025_03_26: frozenset({"title", "_meta", "icons"}),
     Version.MCP_2025_06_18: frozenset({"icons"}),
 }
-"""Members of prompts and resources that came after a version."""
+"""By version, the members of prompts and resources that came after it."""
 
 
 def wire_prompt(prompt: OfferRecord, version: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def wire_prompt(prompt: OfferRecord, version: str) -> dict[str, Any]:
 
 
 def wire_resource(resource: OfferRecord, version: str) -> dict[str, Any]:
-    """A resource or a template."""
+    """A resource or a template, with the members that this version has."""
     later = LATER.get(version, ())
     return {key: value for key, value in resource.definition.items() if key not in later}
 

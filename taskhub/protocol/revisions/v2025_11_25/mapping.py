@@ -1,4 +1,4 @@
-"""Task records and tools in the words of 2025-11-25: total functions, no I/O."""
+"""Task records and tools as 2025-11-25 shows them: total functions, no I/O."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SUPPORT: Final[dict[TaskMode, str]] = {
 such a tool, and some SDKs refuse plain calls of a `required` one themselves."""
 
 MAX_MESSAGE: Final = 4_000
-"""Characters of a `statusMessage`."""
+"""Most characters of a `statusMessage`."""
 READ_MOST: Final = 65_536
-"""The largest failed result, in characters, that is read for it. Of a larger one the beginning is shown, which was
-stored as the task's message."""
+"""Characters of the largest result that is decoded for a `statusMessage`, if the tool failed. For a larger one the
+task's own message is shown, which is the beginning of the same text."""
 
 _TOOL: Final = ("name", "description", "inputSchema", "annotations")
 TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
@@ -36,7 +36,7 @@ TOOL_MEMBERS: Final[dict[str, frozenset[str]]] = {
 
 
 def status(task: TaskRecord) -> str:
-    """A tool error is a failed task here (T25-42)."""
+    """The status of the task; in this revision a tool error is `failed` too (T25-42)."""
     return "failed" if task.state is State.FINISHED and task.is_error else tasks.status(task)
 
 
@@ -49,8 +49,8 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
 
 
 def _message(task: TaskRecord) -> str:
-    """The whole text of the error of a failed task: some clients show it to their model and never ask for the
-    result."""
+    """The `statusMessage`. For a failed task it is the whole text of the error: some clients show it to their model and
+    never ask for the result."""
     said = ""
     if task.state is State.FAULTED and task.error_json is not None:
         said = str(json.loads(task.error_json).get("message", ""))
@@ -62,13 +62,13 @@ def _message(task: TaskRecord) -> str:
 
 
 def declares_tasks(capabilities: dict[str, Any], version: str) -> bool:
-    """Whether the session's client declares tasks. It can create them without, but a client that does not declare them
-    may make plain calls only."""
+    """Whether the session's client declares the capability `tasks`. A client that does not may still create tasks, but
+    is shown only what a plain call can use."""
     return version == VERSION and isinstance(capabilities.get("tasks"), dict)
 
 
 def makes_plain_calls(session: Session) -> bool:
-    """Whether the session's client knows nothing of tasks, in the words of any revision."""
+    """Whether the session's client knows nothing of tasks: it declares none and has made none of SEP-1686."""
     return not session.profile and not declares_tasks(session.client_capabilities, session.version)
 
 
@@ -97,13 +97,13 @@ def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
 
 
 def plain_tool(tool: ToolRecord | HubTool, version: str) -> dict[str, Any]:
-    """As `wire_tool`, for a client that makes plain calls: one of the hub's own, or one whose result may be an interim
-    one."""
+    """A tool for a client that makes plain calls: a hub tool, or any other as `wire_tool` shows it, with an
+    `outputSchema` that accepts an interim result."""
     if isinstance(tool, HubTool):
         return {key: value for key, value in tool.definition.items() if key in TOOL_MEMBERS[version]}
     return relaxed(wire_tool(tool, version))
 
 
 def related(task: TaskRecord) -> dict[str, Any]:
-    """What messages tied to the task carry in `_meta`, except `tasks/get`, `list` and `cancel` (T25-11, T25-27)."""
+    """The `_meta` of messages about the task, except those of `tasks/get`, `list` and `cancel` (T25-11, T25-27)."""
     return {RELATED: {"taskId": task.public_id}}

@@ -1,4 +1,4 @@
-"""Which function serves which method of 2025-11-25, 2025-06-18 and 2025-03-26."""
+"""The table of the methods of 2025-11-25, 2025-06-18 and 2025-03-26, and how a request is checked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
-    """The request on its session; -32601 for a method that the session's version does not have."""
+    """The request with its session. Raises -32601 for a method that the session's version does not have."""
     session = None if envelope.method == "initialize" else await sessions.session_of(hub, incoming)
     version = VERSION if session is None else session.version
     if envelope.method not in METHODS[version]:
         raise WireError(METHOD_NOT_FOUND, f"Method not found: {envelope.method[:128]}")
-    assert envelope.id is not None  # notifications never come here
+    assert envelope.id is not None  # `dispatch` passes no notifications
     return Request(
         version=version,
         id=envelope.id,
@@ -38,7 +38,7 @@ async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
 
 
 async def ping(hub: Hub, request: Request) -> Reply:
-    """Exactly `{}` (B25-23)."""
+    """The empty result, exactly `{}` (B25-23)."""
     return result_reply(request.id, b"{}")
 
 

@@ -1,5 +1,5 @@
-"""`resources/read`, `prompts/get`, `completion/complete` and the resources a session follows: outcomes of
-`protocol.relays` in the words of this wire."""
+"""`resources/read`, `prompts/get`, `completion/complete` and subscriptions to resources in the 2025 revisions: the
+outcomes of `protocol.relays` as results and errors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from taskhub.protocol.incoming import Reply
 from taskhub.protocol.revisions.v2025_11_25.wire import Request
 
 RESOURCE_NOT_FOUND: Final = -32002
-"""Only these revisions have this code (B25-26)."""
+"""The error code of an unknown resource, in the 2025 revisions only (B25-26)."""
 MAX_RESOURCES: Final = 100
 """Resources that one session may follow."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, RESOURCE_NOT_FOUND})
-"""The protocol's codes that are passed on from servers. Any other would be taken for an error of the hub."""
+"""The codes of JSON-RPC and MCP that are passed on from servers. Any other of these codes would be taken for an error
+of the hub."""
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
@@ -41,7 +42,8 @@ async def complete(hub: Hub, request: Request) -> Reply:
 
 
 async def subscribe(hub: Hub, request: Request) -> Reply:
-    """Have the session's own stream tell when the resource changes (B25-23, B25-28)."""
+    """From now on, the session's own stream sends `notifications/resources/updated` when the resource changes (B25-23,
+    B25-28)."""
     calls.need_scope(request.principal, relays.SCOPE)
     uri = _uri(request)
     found = await hub.catalogue(request.principal.tenant_id)
@@ -53,7 +55,7 @@ async def subscribe(hub: Hub, request: Request) -> Reply:
 
 
 async def unsubscribe(hub: Hub, request: Request) -> Reply:
-    """End that; without effect for a resource that is not followed."""
+    """End the subscription of the session to a resource; no effect if there is none."""
     uri = _uri(request)
     await hub.lanes.run(unfollow_resource, request.on.id, request.on.public_id, uri)
     return result_reply(request.id, b"{}")
@@ -67,7 +69,8 @@ def _uri(request: Request) -> str:
 
 
 def _round(request: Request) -> relays.Round:
-    """In these revisions such a request cannot be answered by questions, so no capabilities are passed on."""
+    """The round of a request in these revisions, which cannot be answered by questions: no capabilities are passed
+    on."""
     return relays.Round(capabilities={}, trace=calls.trace_of(request.meta))
 
 

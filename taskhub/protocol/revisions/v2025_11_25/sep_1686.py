@@ -1,16 +1,16 @@
 """SEP-1686 as it was written, before it was edited into 2025-11-25: the client makes the task's id.
 
-No protocol version of its own: it rides on a session of any of these versions, by its key in `_meta`
-(T1686-*). Where the text is silent or contradicts itself:
+It has no protocol version of its own: requests in a session of any of these versions use it by a key in `_meta`
+(T1686-*). Where its text is silent or contradicts itself, this is decided:
 
-- `tools/call` is the only request that becomes a task; on others, and on tools that never run as a
-  task, the key is ignored (T1686-02).
-- An id is used once for as long as the hub keeps the task, also after `tasks/delete` (T1686-05). It
-  belongs to the principal, or where callers cannot be told apart to the session (T1686-04).
-- `tasks/list` is one for both revisions: it shows what the session's `tasks/get` would find, each task in
-  the words of its own. The other methods go by the task that the id names.
+- `tools/call` is the only request that becomes a task. On other requests, and for tools that never run as a task, the
+  key is ignored (T1686-02).
+- An id can be used once for as long as the hub keeps the task, also after `tasks/delete` (T1686-05). It belongs to the
+  client, or to the session if callers cannot be told apart (T1686-04).
+- `tasks/list` lists the tasks of both revisions that `tasks/get` would find in the session, each in the form of its own
+  revision. The other methods answer in the form of the task that the id names.
 - Only an ended task can be deleted (T1686-15). The console keeps it.
-- `unknown` is never shown: the state of a task is not lost (T1686-20).
+- The status `unknown` is never shown, because the state of a task is never lost (T1686-20).
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ MAX_ID: Final = 1_024
 
 
 def status(task: TaskRecord) -> str:
-    """A tool error completes the task (T1686-20); nothing goes back to `submitted` (T1686-07)."""
+    """The task's status in SEP-1686. A tool error is `completed` (T1686-20); `submitted` ends with the first change of
+    the task and never comes back (T1686-07)."""
     return "submitted" if task.state is State.QUEUED and task.version <= 1 else tasks.status(task)
 
 
 def related(task: TaskRecord) -> dict[str, Any]:
-    """What everything tied to the task carries in `_meta` (T1686-18)."""
+    """The `_meta` of all messages about the task (T1686-18)."""
     return {RELATED: {"taskId": task.client_task_id}}
 
 
@@ -75,11 +76,11 @@ def asked_for(hub: Hub, request: Request) -> bool:
 
 
 async def create(hub: Hub, request: Request, details: dict[str, Any]) -> TaskRecord:
-    """The call as a task under the client's id; `details` are those of `calls.created` that every
-    call of a session has. Raises -32602 for an id that was used before (T1686-05)."""
+    """The call as a task under the client's id. `details` are arguments of `calls.created`, as `toolcall._details`
+    makes them. Raises -32602 for an id that was used before (T1686-05)."""
     client_task_id, keep = _wanted(request.meta[META_TASK])
     if await calls.known_task(hub, request.principal, client_task_id, VERSION) is not None:
-        raise _exists(client_task_id)  # an id names one task of its caller: the new one would hide the other
+        raise _exists(client_task_id)  # the new task would hide the one that has this id already
     try:
         made = await calls.created(
             hub,
@@ -117,8 +118,8 @@ def _wanted(augmentation: Any) -> tuple[str, int]:
 
 
 def _key(request: Request, client_task_id: str) -> str:
-    """The idempotency key made of the client's id. It is one for each principal, or for each session where callers
-    cannot be told apart (T1686-04)."""
+    """The idempotency key made of the client's id. It differs for each client, or for each session if callers cannot be
+    told apart (T1686-04)."""
     scope = request.on.public_id if request.principal.anonymous else ""
     return f"{PROFILE}:{hashlib.sha256(f'{scope}|{client_task_id}'.encode()).hexdigest()}"
 
@@ -145,7 +146,7 @@ def need_result(task: TaskRecord) -> None:
 
 
 async def delete(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """Forgets an ended task (T1686-15)."""
+    """Delete an ended task for its client (T1686-15)."""
     calls.need_scope(request.principal, "tasks:cancel")
     forgotten = await hub.lanes.run(
         forget_task,

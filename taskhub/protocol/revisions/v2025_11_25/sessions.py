@@ -1,5 +1,5 @@
-"""`initialize`, the session it makes, and the messages of a client that are no requests: notifications, and responses
-to requests of ours."""
+"""`initialize`, which opens a session, and the messages of a client that are not requests: notifications, and responses
+to requests of the hub."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
 
 
 def request_name(outbound_id: int) -> str:
-    """The JSON-RPC id of a request of ours: unique in every session (B25-19)."""
+    """The JSON-RPC id of a request of the hub; unique in every session (B25-19)."""
     return f"taskhub-{outbound_id}"
 
 
@@ -71,12 +71,13 @@ async def initialize(hub: Hub, request: Request) -> Reply:
 
 
 def served(hub: Hub) -> list[str]:
-    """The versions of this era that are switched on, newest first."""
+    """The versions with sessions that are switched on, newest first."""
     return [version for version in (VERSION, *OLDER) if version in hub.versions]
 
 
 def server_capabilities(version: str, *, anonymous: bool) -> dict[str, Any]:
-    """What the server can in this version. Callers that cannot be told apart may not list tasks (T25-01, T25-02)."""
+    """The server capabilities of this version. Callers without a token cannot be told apart, so they get no
+    `tasks.list` (T25-01, T25-02)."""
     found: dict[str, Any] = {
         "tools": {"listChanged": True},
         "prompts": {"listChanged": True},
@@ -93,8 +94,8 @@ def server_capabilities(version: str, *, anonymous: bool) -> dict[str, Any]:
 
 
 async def session_of(hub: Hub, incoming: Incoming) -> Session:
-    """The session the request names. 400 without one, 404 for one that is unknown, over, or another
-    principal's (B25-05, B25-06); 400 for a version this server does not serve (B25-08)."""
+    """The session that the request names. Raises 400 if it names none, or a version that is not served (B25-05,
+    B25-08), and 404 if the session is unknown, has ended, or belongs to another client (B25-06)."""
     named = incoming.headers.get("mcp-session-id")
     if named is None:
         raise WireError(INVALID_REQUEST, "Header missing: Mcp-Session-Id; send initialize first", status=400)
@@ -116,8 +117,8 @@ async def end(hub: Hub, incoming: Incoming) -> Reply:
 
 
 async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
-    """A notification of the client. A cancellation has an effect (B25-13), and news of a task that
-    the client hosts (CH-11)."""
+    """Take a notification of the client. Only two have an effect: a cancellation (B25-13), and the status of a task
+    that the client hosts (CH-11)."""
     session = await session_of(hub, incoming)
     if envelope.method == "notifications/tasks/status":
         named = envelope.params.get("taskId")
@@ -135,7 +136,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
     if task_id is None or kind not in ("call", "wait"):
         return
     if mapping.makes_plain_calls(session) and (kind == "wait" or _timed_out(envelope.params.get("reason"))):
-        # Nobody wants the call to stop: its program waits no longer.
+        # A timeout of the program is no wish to stop the call, so its caller only leaves: the program may come back.
         task = await hub.lanes.run(task_by_id, task_id)
         if task is not None:
             caller = await caller_of(hub, incoming, session.client_info)
@@ -149,19 +150,20 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
 
 
 def _timed_out(reason: Any) -> bool:
-    """Whether a program cancels since its own time is over: the published SDKs say so."""
+    """Whether `reason` says that the program's own timeout was the reason to cancel, in the words of the published
+    SDKs."""
     return isinstance(reason, str) and any(words in reason.lower() for words in ("timed out", "timeout"))
 
 
 async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
-    """The client answers a request of ours. Unknown ids and late answers are ignored (B25-10)."""
+    """Take the client's response to a request of the hub. Unknown ids and late responses are ignored (B25-10)."""
     session = await session_of(hub, incoming)
     named = _OURS.fullmatch(response.id) if isinstance(response.id, str) else None
     asked = await hub.lanes.run(asked_of, session.id, int(named[1])) if named else None
     if asked is None or not asked.open:
         return
     if asked.page:
-        # What the client says to it, an error included, is never an answer to the question.
+        # The response to a request to open a page, even an error, is never an answer to the question.
         accepted = response.result is not None and response.result.get("action") == "accept"
         await hub.lanes.run(close_page, asked.id, accepted=accepted)
         return
@@ -180,7 +182,7 @@ async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: 
             try:
                 await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
-                # A response gets no answer, so the tool is sent the error, as it would be without the hub.
+                # Nothing can be sent back to the client, so the tool gets the error, as it would without the hub.
                 where = invalid.data.get("pointer", "")
                 at = f" at {where}" if where else ""
                 text = f"The client's answer does not fit the question{at}: {invalid.message}"

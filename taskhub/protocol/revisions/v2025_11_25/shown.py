@@ -1,4 +1,4 @@
-"""Results and questions as messages of this wire, whichever words the task itself is shown in."""
+"""Results and questions as messages of the 2025 revisions, for their own tasks and for those of SEP-1686."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from taskhub.protocol.wire.pages import page_key, page_params
 
 
 def related(task: TaskRecord) -> dict[str, Any] | None:
-    """What messages tied to the task carry in `_meta`; `None` for a call without a handle."""
+    """The `_meta` of messages about the task; `None` for a call without a handle."""
     if task.revision == sep_1686.PROFILE:
         return sep_1686.related(task)
     return mapping.related(task) if task.handle else None
 
 
 def wire_view(task: TaskRecord) -> dict[str, Any] | None:
-    """What `tasks/get` answers now: for the console. `None` for a call without a handle."""
+    """The present result of `tasks/get`, for the console; `None` for a call without a handle."""
     if task.revision == sep_1686.PROFILE:
         return {**sep_1686.task_fields(task), "_meta": sep_1686.related(task)}
     return mapping.task_fields(task) if task.handle else None
 
 
 def opening(task: TaskRecord) -> bytes | None:
-    """The first message on the stream of a call, which only SEP-1686 has."""
+    """The first message on the stream of a call: `notifications/tasks/created` for SEP-1686, else `None`."""
     return sep_1686.created(task) if task.revision == sep_1686.PROFILE else None
 
 
 def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireError:
-    """What the call answers in the end: the tool's result, or its error. `related` is merged into its
-    `_meta` (T25-22, T25-23, T1686-18)."""
+    """The final answer to the call: the tool's result, or its error. `related` is merged into the `_meta` of a result
+    (T25-22, T25-23, T1686-18)."""
     if task.state is State.FAULTED:
         assert task.error_json is not None  # CHECK task_error_iff_faulted
         error = json.loads(task.error_json)
@@ -53,12 +53,13 @@ def result(task: TaskRecord, *, related: dict[str, Any] | None) -> bytes | WireE
 
 
 def of_hub(result: dict[str, Any], version: str) -> bytes:
-    """A result of the hub's own making: an interim one, or that of one of its tools."""
+    """A result that the hub made itself, encoded: an interim result or the result of a hub tool."""
     return _of_this_wire(jsonx.encode(result), None, version)
 
 
 def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> bytes:
-    """The stored result; decoded only where something must be taken out or merged in."""
+    """The result `body` without the members that this `version` does not have, and with `related` in its `_meta`.
+    Decoded only if it may need a change."""
     foreign = META_SERVER.encode() in body or b'"structuredContent":' in body
     if not foreign and b'"_meta"' not in body:
         if related is None:
@@ -68,7 +69,7 @@ def _of_this_wire(body: bytes, related: dict[str, Any] | None, version: str) -> 
     found: dict[str, Any] = json.loads(body)
     structured = found.get("structuredContent")
     if structured is not None and (version == Version.MCP_2025_03_26 or not isinstance(structured, dict)):
-        del found["structuredContent"]  # only objects, and not before 2025-06-18 (B25-27)
+        del found["structuredContent"]  # must be an object; 2025-03-26 does not have it (B25-27)
     merged = {key: value for key, value in (found.pop("_meta", None) or {}).items() if key != META_SERVER}
     merged.update(related or {})
     return jsonx.encode({**found, **({"_meta": merged} if merged else {})})
@@ -84,22 +85,23 @@ def question(task: TaskRecord, question: OpenQuestion, augmentation: dict[str, A
         params.setdefault("elicitationId", f"{task.public_id}.{question.key}")
     if (tied := related(task)) is not None:
         params["_meta"] = {**(params.get("_meta") or {}), **tied}
-    assert question.id is not None  # it was read from the database
+    assert question.id is not None  # only a question that was not read has no id
     return NewRequest(question.id, METHODS[question.kind], params)
 
 
 def page(task: TaskRecord, question: OpenQuestion, base: str) -> NewRequest:
-    """The request to open the page where people answer a question; `base` is the hub's address for people. Never a task
-    at the client: it is answered as soon as the page is opened."""
+    """The request to open the page where people answer a question; `base` is the address of the console. It is never a
+    task at the client, because the client can answer it as soon as the page is open."""
     params = page_params(task, question, base)
     params["elicitationId"] = f"{task.public_id}.{page_key(question)}"
     if (tied := related(task)) is not None:
         params["_meta"] = tied
-    assert question.id is not None  # it was read from the database
+    assert question.id is not None  # only a question that was not read has no id
     return NewRequest(question.id, METHODS[QuestionKind.ELICITATION], params, page=True)
 
 
 def page_ended(params: dict[str, Any]) -> bytes:
-    """That the question is closed whose page the client was asked to open by these params (B25-22)."""
+    """The notification that a question is closed whose page the client was asked to open; `params` are those of that
+    request (B25-22)."""
     told: dict[str, Any] = {key: params[key] for key in ("elicitationId", "_meta") if key in params}
     return notification_message("notifications/elicitation/complete", told)

@@ -1,8 +1,7 @@
-"""The streams of a session: what a waiting call or `tasks/result` gets, and the session's own.
+"""The streams of a session: those that answer a waiting call or `tasks/result`, and the session's own (GET).
 
-Nothing that goes over a stream is stored for it. The task's lines, its questions and its end are in
-the database anyway; an event id names the place in them, so any process can take a stream up where
-another left it (B25-16), also one that was killed.
+The events of a stream are not stored. A task's lines, questions and outcome are in the database anyway, and an event id
+names a position among them, so any process can resume a stream, also that of a process that was killed (B25-16).
 """
 
 from __future__ import annotations
@@ -54,24 +53,26 @@ from taskhub.protocol.wire.pages import MODE, pages
 from taskhub.protocol.wire.tasks import for_client
 
 KEEP_ALIVE_SECONDS: Final = 10.0
-"""After so long without an event a stream sends a comment. Below the 25 s after which `th_served`
-(domain/sessions/functions.sql) takes a stream for dead: only one that wakes is marked as seen."""
+"""Seconds without an event after which a stream sends a comment. They are fewer than the 25 s after which `th_served`
+(domain/sessions/functions.sql) takes a stream for dead, because a stream is marked as seen only when it wakes."""
 RETRY_MS: Final = 4_000
-"""How long a client waits before it resumes a stream that ended. The SDKs try twice and then give up: in that time a
-web process that was killed is started again, or another is reached."""
+"""Milliseconds that a client waits before it resumes a stream that ended. The SDKs try twice and then give up. In that
+time, a web process that was killed is started again, or the client reaches another."""
 LOOK_SECONDS: Final = 0.1
-"""A session's own stream looks at most this often, however fast its context's tasks move."""
+"""A session's own stream looks for news once in so many seconds at most, however often the tasks of its client
+change."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_STREAMS: Final = 200
-"""Streams one context may hold open in a process."""
+"""Most open streams of one context in a process."""
 MOST_LISTENING: Final = 100
-"""How many may be open before a session's own stream is refused, so that room is left for calls."""
+"""If a context has so many open streams, a session's own stream is refused, so that room is left for calls."""
 
 
 @dataclass
 class _Position:
-    """Where a stream is: the last line and the last request it sent. Every event has an id of its own.
-    A session's own stream has no lines; there `line` is the time of the last change that was told."""
+    """The position of a stream: the ids of the last line and the last request that it sent, and how many events it
+    made, which keeps event ids unique. A session's own stream has no lines; its `line` is the time of the last change
+    that it sent, in microseconds since 1970."""
 
     place: Place
     line: int = 0
@@ -94,12 +95,12 @@ class _Position:
 
 
 def microseconds(at: datetime) -> int:
-    """The time as an exact number."""
+    """The time in microseconds since 1970, exact."""
     return (at - EPOCH) // timedelta(microseconds=1)
 
 
 def moment(number: int) -> datetime:
-    """The time that such a number stands for. Raises 400 if it is out of range."""
+    """The time that is so many microseconds after 1970. Raises 400 if it is out of range."""
     try:
         return EPOCH + timedelta(microseconds=number)
     except OverflowError:
@@ -107,9 +108,8 @@ def moment(number: int) -> datetime:
 
 
 def _parsed(event_id: str) -> tuple[int, int, int, str]:
-    """The stream, the last line, the last request and the mark of an event id, as `_Position.next` makes them. The mark
-    tells what the client had by then: `p` the first, empty event only, `m` more, `e` all. Raises 400 for any other
-    id."""
+    """The parts of an event id that `_Position.next` made: stream, last line, last request and mark. The mark says what
+    the client has received: `p` only the first, empty event, `m` more, `e` everything. Raises 400 for any other id."""
     parts = event_id.split("-")
     numbers = [number for part in parts[:5] if (number := whole(part)) is not None]
     if len(parts) != 6 or len(numbers) != 5:
@@ -128,9 +128,9 @@ async def serve_task(
     token: str | None,
     caller: Caller | None = None,
 ) -> Stream:
-    """The stream of a request that waits for `task`: `kind` is `call`, `wait` (by the hub's own tool) or `result`;
-    `caller` is that of a plain call. Callers check first whether there is room for it (`need_room`): a call must not be
-    refused once it runs."""
+    """The stream of a request that waits for `task`. `kind` is `call`, `wait` (by the hub's own tool) or `result`;
+    `caller` is set for plain calls. Call `need_room` before the task is created, because a call must not be refused
+    once it runs."""
     place = await hub.lanes.run(
         open_stream, session.id, kind, task_id=task.id, request_id=request_id, progress_token=token
     )
@@ -138,7 +138,7 @@ async def serve_task(
 
 
 async def listen(hub: Hub, incoming: Incoming) -> Stream:
-    """GET: the session's own stream (B25-14), or one taken up again after `Last-Event-ID` (B25-16)."""
+    """GET: the session's own stream (B25-14), or with `Last-Event-ID` the stream that it resumes (B25-16)."""
     if "text/event-stream" not in (accept := incoming.headers.get("accept", "").lower()) and "*/*" not in accept:
         raise WireError(INVALID_REQUEST, "Accept must list text/event-stream", status=406)
     session = await session_of(hub, incoming)
@@ -155,7 +155,7 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
     if found.task_id is None:
         return Stream(_session_stream(served, moment(line) if line else found.since))
     task = await hub.lanes.run(task_by_id, found.task_id)
-    assert task is not None  # its streams are deleted with it
+    assert task is not None  # a task that is deleted takes its streams along
     if found.kind in ("call", "wait") and sent != "e" and mapping.makes_plain_calls(session):
         served.caller = await caller_of(hub, incoming, session.client_info)
         await served.caller.waits(task)
@@ -163,7 +163,7 @@ async def listen(hub: Hub, incoming: Incoming) -> Stream:
 
 
 def need_room(hub: Hub, session: Session, most: int = MAX_STREAMS) -> None:
-    """Raises 429 when the context holds as many streams open in this process as it may."""
+    """Raises 429 if the context has `most` streams open in this process."""
     if hub.streams.get(session.context_id, 0) >= most:
         raise WireError(TOO_MANY, f"At most {most} streams at once", retry_after=5)
 
@@ -181,11 +181,12 @@ class _Served:
     first: bool = True
     done: bool = False
     caller: Caller | None = None
-    """That of a plain call."""
+    """The caller of a plain call; `None` for other streams."""
     asked: tuple[OpenQuestion, ...] | None = None
-    """The open questions of its task when it last looked whether those on pages were closed."""
+    """The open questions of the task at the last query of `pages_ended`."""
     moved: bool = False
-    """Whether the call was cancelled, or its stream is served elsewhere: then its caller has not left."""
+    """Whether the stream ends because its request was cancelled or another process serves it: its caller has not left
+    then."""
 
     async def __aenter__(self) -> _Served:
         held = self.hub.streams
@@ -201,14 +202,15 @@ class _Served:
             await asyncio.shield(self.hub.lanes.run(leave_stream, self.at.place, closed=self.done))
 
     async def left(self, task: TaskRecord) -> None:
-        """The stream of a call ends. Unless it ended with an answer, or goes on elsewhere, its caller has left; it may
-        come back for it (B25-13)."""
+        """At the end of the stream, record that its caller has left, unless the caller has its answer or the stream has
+        `moved`. The call is not cancelled: its caller may come back (B25-13)."""
         if self.caller is not None and not self.done and not self.moved:
             with suppress(TaskHubError):
                 await asyncio.shield(self.caller.leaves(task, cancels=False))
 
     def patience(self, delivery: Delivery, task: TaskRecord | None = None) -> float:
-        """How long the stream may sleep unless it is woken."""
+        """Seconds for which the stream may sleep unless it is woken: until it must send a keep-alive, a request that is
+        due later, or an interim result."""
         left = self.at.spoke + KEEP_ALIVE_SECONDS - time.monotonic()
         if delivery.seconds is not None:
             left = min(left, delivery.seconds)
@@ -217,7 +219,7 @@ class _Served:
         return max(0.01, left)
 
     async def interim(self, task: TaskRecord) -> bytes | None:
-        """The answer to a caller whose patience is over; `None` while it is not."""
+        """The response with the interim result if the caller's patience is over; else `None`."""
         left = None if self.caller is None else self.caller.seconds_left(task)
         if self.caller is None or left is None or left > 0:
             return None
@@ -225,15 +227,15 @@ class _Served:
         return result_message(json.loads(self.at.place.request_id), result)
 
     async def answered(self, task: TaskRecord) -> None:
-        """The caller has its answer."""
+        """Record that the caller has its answer."""
         if task.state in TERMINAL:
             self.hub.brought(task, self.session.context_id)
             if self.caller is not None:
                 await self.caller.has(task)
 
     def silent(self) -> bool:
-        """Whether a keep-alive is due because nothing was sent for long, however often the stream was woken. True once:
-        the caller then sends one."""
+        """Whether a keep-alive is due, because no event was sent for `KEEP_ALIVE_SECONDS`, however often the stream was
+        woken. If so, the caller of this function sends one: the time begins anew."""
         if time.monotonic() < self.at.spoke + KEEP_ALIVE_SECONDS:
             return False
         self.at.spoke = time.monotonic()
@@ -250,7 +252,8 @@ class _Served:
 
     @cached_property
     def methods(self) -> list[str]:
-        """The requests that the session's client can be sent, whichever session made the call (`th_way`)."""
+        """The methods of the requests that the session's client can answer, in the form of the SQL function `th_way`.
+        By them the client is sent requests also for calls of the same caller's other sessions."""
         session = self.session
         capabilities = mapping.usable(session.client_capabilities, session.version)
         methods = [method for kind, method in METHODS.items() if can_answer(capabilities, kind, {})]
@@ -259,15 +262,17 @@ class _Served:
         return methods + (["tasks/get", "tasks/result"] if any(hosted.hosts(session, kind) for kind in METHODS) else [])
 
     async def requests(self) -> Delivery | None:
-        """The requests to send to the client now. A new stream takes over those that were sent on others; a resumed one
-        sends those after its last event."""
+        """The requests to send to the client now; `None` if the stream has ended or another process serves it. A new
+        stream takes over requests that were sent on other streams; a resumed one sends again those after its last
+        event."""
         after = self.at.request if self.again else 0
         found = await self.hub.lanes.run(deliver, self.at.place, first=self.first, methods=self.methods, after=after)
         self.first = False
         return found
 
     async def put(self, task: TaskRecord) -> bool:
-        """Make requests of the task's open questions, and of the pages of those for people; whether there are any."""
+        """Store a request to the client for each open question of the task, and for each page that the client is to
+        open. Returns whether there are any."""
         asked = for_client(task) if "tasks:answer" in self.incoming.principal.scopes else ()
         session = self.session
         requests = [
@@ -281,14 +286,14 @@ class _Served:
         return bool(requests)
 
     def asking(self, sent: Sent) -> bytes:
-        """A request of ours, as an event."""
+        """A request to the client, as an SSE event."""
         head = jsonx.encode({"jsonrpc": "2.0", "id": request_name(sent.id), "method": sent.method})
         params = sent.params_json.encode()
         body = head if sent.method == "roots/list" and params == b"{}" else head[:-1] + b',"params":' + params + b"}"
         return event(body, self.at.next(request=sent.id))
 
     async def withdrawn(self) -> list[bytes]:
-        """Notifications of the requests that the client need not answer any more."""
+        """Events for the requests that the client need not answer any more."""
         if not self.at.request:
             return []
         found = []
@@ -306,14 +311,14 @@ class _Served:
                     params["_meta"] = tied
                 found.append(event(notification_message("notifications/cancelled", params), self.at.next()))
             if sent.method.startswith("tasks/") and hosted.cancels(self.session):
-                # Its answer is not read: the id is that of no request (CH-10).
+                # The client's response is ignored, because no request is stored under this id (CH-10).
                 request = {"jsonrpc": "2.0", "id": f"{request_name(sent.id)}-cancel", "method": "tasks/cancel"}
                 found.append(event(jsonx.encode({**request, "params": json.loads(sent.params_json)}), self.at.next()))
         return found
 
     async def pages_ended(self, task: TaskRecord | None = None) -> list[bytes]:
-        """Notifications that questions are closed whose pages the client has opened, on whichever of its streams it was
-        asked to. With `task`, looks only when other questions of it are open than before."""
+        """Notifications that questions are closed whose pages the client has opened, on whichever stream of the session
+        it was asked to. With `task`, queries only if its open questions have changed since the last query."""
         if not self.opens_pages or (task is not None and task.questions == self.asked):
             return []
         self.asked = None if task is None else task.questions
@@ -351,7 +356,8 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
                 if delivery is None:
                     served.moved = True
                     return  # cancelled, or served elsewhere
-                # Of several that wait for the task only the newest tells how it goes (B25-15), to the end.
+                # Of several streams that wait for the task, only the newest sends progress and log lines (B25-15). A
+                # silent one stays silent once the task has ended.
                 overtaken = not delivery.active or (overtaken and task.state in TERMINAL)
                 for line, message in await lines.read(hub):
                     if not overtaken:
@@ -386,14 +392,15 @@ def _final(place: Place, task: TaskRecord) -> bytes | None:
 
 
 async def _nothing_left(served: _Served) -> AsyncGenerator[bytes, None]:
-    """The stream of a client that has all of its events."""
+    """The stream for a client that resumes after the last event: it only ends."""
     async with served:
         served.done = True
         yield served.at.priming(last=True)
 
 
 async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[bytes, None]:
-    """Questions that no other stream waits for, changed tasks, changed lists (B25-28, T25-40)."""
+    """The session's own stream: questions of tasks that no other stream waits for, and changes of tasks, lists and
+    resources (B25-28, T25-40)."""
     hub, session = served.hub, served.session
     changes = _Changes(session, since)
     topics = (context_topic(session.context_id), CATALOGUE, session_topic(session.public_id))
@@ -428,13 +435,13 @@ async def _session_stream(served: _Served, since: datetime) -> AsyncGenerator[by
 
 
 async def _lists(served: _Served) -> dict[str, str]:
-    """The state of each list."""
+    """The digest of each list, by the notification of its changes."""
     return digests(await served.hub.catalogue(served.incoming.principal.tenant_id))
 
 
 class _Resources:
-    """The resources that the session follows, whichever process it told so. At the end of the context they are let
-    go."""
+    """The resources that the session follows (`resources/subscribe`), whichever process took the request. As a context
+    manager, ends the interest in them on exit."""
 
     def __init__(self, served: _Served, bell: Bell) -> None:
         self._served = served
@@ -462,7 +469,7 @@ class _Resources:
                 self._following = Following(hub, found, wanted)
                 self._watching.enter_context(hub.hints.watch(*self._following.topics, bell=self._bell))
                 await self._following.start(self._bell)
-                self._bell.set()  # what else rang meanwhile is looked at
+                self._bell.set()  # `start` has cleared the bell: look again
         if self._following is None:
             return []
         await self._following.renew()
@@ -478,7 +485,7 @@ class _Resources:
 
 
 class _Changes:
-    """Changes of the session's tasks that its client has not been told: their progress and their status."""
+    """Changes of the session's tasks that its client was not sent yet: progress and status."""
 
     def __init__(self, session: Session, since: datetime) -> None:
         self._session = session
@@ -487,9 +494,9 @@ class _Changes:
         self._furthest: dict[int, float] = {}
 
     async def told(self, hub: Hub) -> list[tuple[int, bytes]]:
-        """Progress under the token of the call, unless another stream waits for the task and has told it
-        (T25-41, T1686-18); and `notifications/tasks/status`, a whole task each (T25-40). Each with the time of the
-        change, in microseconds."""
+        """Notifications of the changes since the last call, each with the time of the change in microseconds: progress
+        under the token of the call, unless another stream waits for the task and sends it (T25-41, T1686-18), and
+        `notifications/tasks/status` with the whole task (T25-40)."""
         found: list[tuple[int, bytes]] = []
         for task, waited in await hub.lanes.run(changed_tasks, self._session.id, self._since):
             self._since, stamp = task.updated_at, microseconds(task.updated_at)
@@ -500,13 +507,13 @@ class _Changes:
                 self._told[task.id] = shown_now
                 found.append((stamp, notification_message("notifications/tasks/status", mapping.task_fields(task))))
             if task.state in TERMINAL:
-                # No more of it will be told.
+                # The task does not change any more.
                 self._told.pop(task.id, None)
                 self._furthest.pop(task.id, None)
         return found
 
     def _progress(self, task: TaskRecord) -> bytes | None:
-        """Its progress, if it is further than was told."""
+        """The notification of the task's progress, if it is further than the last one that was sent."""
         if task.progress_token is None or task.progress is None or task.state in TERMINAL:
             return None
         if task.progress <= self._furthest.get(task.id, float("-inf")):

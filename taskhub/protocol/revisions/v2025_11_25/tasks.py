@@ -25,7 +25,8 @@ PAGE: Final = 50
 
 
 async def owned(hub: Hub, request: Request) -> TaskRecord:
-    """The caller's task of this revision. Foreign, expired and unknown ids answer alike (T25-34, T25-35)."""
+    """The caller's task of this revision. Raises the same error for foreign, expired and unknown ids (T25-34,
+    T25-35)."""
     task = await calls.known_task(hub, request.principal, calls.task_id(request.params), VERSION)
     if task is None or not task.handle:
         raise _not_found()
@@ -47,8 +48,8 @@ async def get(hub: Hub, request: Request) -> Reply:
 
 
 async def result(hub: Hub, request: Request) -> Reply | Stream:
-    """What the call answers, as soon as it does: blocks until the task has ended (T25-21..25). The
-    client's questions come on the way (T25-36)."""
+    """The final answer to the call, at once or on a stream that waits until the task has ended (T25-21..25). The stream
+    also sends the client's questions (T25-36)."""
     calls.need_scope(request.principal, "tasks:read")
     if (other := await sep_1686.named(hub, request)) is not None:
         return _completed(hub, request, other)
@@ -68,16 +69,16 @@ async def result(hub: Hub, request: Request) -> Reply | Stream:
 
 
 def _completed(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """`tasks/result` of SEP-1686: at once, or not at all (T1686-13)."""
+    """`tasks/result` of SEP-1686, which does not wait. Raises -32602 unless the task is completed (T1686-13)."""
     sep_1686.need_result(task)
     outcome = shown.result(task, related=shown.related(task))
-    assert not isinstance(outcome, WireError)  # only of a task that failed or was cancelled
+    assert not isinstance(outcome, WireError)  # `need_result` lets only completed tasks pass
     hub.brought(task, request.principal.context_id)
     return result_reply(request.id, outcome)
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
-    """The task, cancelled by the time this is answered; -32602 for one that has ended (T25-28, T25-33)."""
+    """The task, cancelled by the time this is answered. Raises -32602 for a task that has ended (T25-28, T25-33)."""
     calls.need_scope(request.principal, "tasks:cancel")
     task = await owned(hub, request)
     try:
@@ -91,9 +92,9 @@ async def cancel(hub: Hub, request: Request) -> Reply:
 
 
 async def list_tasks(hub: Hub, request: Request) -> Reply:
-    """What `tasks/get` would find on this session, newest first, each task in the words of its own revision
-    (T25-26, T1686-14). Callers that cannot be told apart have no list (T25-02), but for a session that has made tasks
-    under ids of its own (T1686-04)."""
+    """The tasks that `tasks/get` would find in this session, newest first, each in the form of its own revision
+    (T25-26, T1686-14). Raises -32601 for callers without a token, who cannot be told apart (T25-02), unless their
+    session has made tasks under ids of its own (T1686-04)."""
     revisions: list[str] = [VERSION] if request.version == VERSION else []
     if PROFILE in hub.profiles:
         revisions.append(PROFILE)
@@ -123,7 +124,7 @@ def _listed(task: TaskRecord) -> dict[str, Any]:
 
 
 def _spoken(hub: Hub, request: Request) -> bool:
-    """Whether the session has made a task in the words of SEP-1686."""
+    """Whether the session has made a task of SEP-1686."""
     return request.on.profile == PROFILE and PROFILE in hub.profiles
 
 
@@ -132,7 +133,7 @@ def _unknown_method(request: Request) -> WireError:
 
 
 async def of_profile(hub: Hub, request: Request) -> Reply:
-    """`tasks/*` in a version that has no tasks, and `tasks/delete` in all: only SEP-1686 has it there."""
+    """`tasks/delete`, and the other `tasks/*` in versions that have no tasks: they exist for tasks of SEP-1686 only."""
     task = await sep_1686.named(hub, request)
     if task is None:
         raise _not_found() if _spoken(hub, request) else _unknown_method(request)

@@ -1,4 +1,4 @@
-"""`tools/call`: a handle where the caller asked for a task, else an answer it waits for."""
+"""`tools/call`: a handle if the caller asked for a task, else an answer that the caller waits for."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, stat
 from taskhub.protocol.wire.tasks import for_client
 
 PATIENCE_SECONDS = 0.1
-"""A call that ends within it is answered in one piece; a longer one gets a stream."""
+"""A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
 PEOPLE_TTL_MS = 604_800_000
-"""The least time to live of a task that may have to wait for a person: its tool's policy has an approval, names who
-answers what it asks, or has people asked after a program's no. Some clients count from the first `ttl` and give up when
-it is over, though it is lengthened."""
+"""Milliseconds: the least `ttl` of a task that may have to wait for a person, because the policy of its tool requires
+an approval, sets who answers its questions, or asks people after a client's program has declined. Some clients give up
+when the first `ttl` that they were told is over, even if it was lengthened since."""
 TTL_MS = 86_400_000
-"""Where the caller names none."""
+"""Milliseconds: the `ttl` of a task if the caller names none."""
 READ_MS = 3_600_000
-"""How long the result can be read after the task has ended (store/sql/guards.sql). The least `ttl` is the longest run
-and this together, so that the first `ttl` that the client is told need not be lengthened later."""
+"""Milliseconds for which a result can be read after the task has ended (store/sql/guards.sql). A `ttl` is at least the
+longest run of the tool plus this, so that it need not be lengthened after the client was told it."""
 
 
 async def call(hub: Hub, request: Request) -> Reply | Stream:
@@ -43,7 +43,7 @@ async def call(hub: Hub, request: Request) -> Reply | Stream:
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if problem := await calls.misfit(hub, tool, arguments):
-        raise WireError(INVALID_PARAMS, problem)  # these versions count it among the errors of the protocol
+        raise WireError(INVALID_PARAMS, problem)  # in these versions, invalid arguments are a protocol error
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
         return await _served(hub, request, await sep_1686.create(hub, request, _details(request, tool, arguments)))
@@ -58,7 +58,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     tool, arguments = await calls.wanted(hub, request.principal, request.params)
     if problem := await calls.misfit(hub, tool, arguments):
         if "task" in request.params:
-            raise WireError(INVALID_PARAMS, problem)  # there is no task to hand out, and nothing else may be answered
+            raise WireError(INVALID_PARAMS, problem)  # the result of such a call can only be a task
         return result_reply(request.id, jsonx.encode(calls.refusal_result(problem)))
     if tool.mode is not TaskMode.NEVER and sep_1686.asked_for(hub, request):
         streams.need_room(hub, request.on)
@@ -73,7 +73,7 @@ async def call_or_task(hub: Hub, request: Request) -> Reply | Stream:
     if tool.approval or tool.question_audience is not None or tool.people_after_program:
         details["ttl_ms"] = max(details["ttl_ms"], PEOPLE_TTL_MS)
     task = (await calls.created(hub, request.incoming, revision=request.version, handle=True, **details)).task
-    if not task.handle:  # an idempotency key found a call that was made without one
+    if not task.handle:  # an idempotency key found a task that was made without a handle
         await hub.lanes.run(hand_out, task.id)
     meta = mapping.related(task)
     if task.state not in TERMINAL:
@@ -94,7 +94,7 @@ def _ttl(augmentation: Any) -> int | None:
 
 
 def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `calls.created` that all calls of a session have."""
+    """The arguments of `calls.created` for any call in a session."""
     session, token = request.on, progress_token(request.meta)
     return {
         "tool": tool,
@@ -110,8 +110,8 @@ def _details(request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> d
 
 
 async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[str, Any]) -> Reply | Stream:
-    """The answer, in one piece or at the end of a stream. A caller that goes away may come back for
-    it: leaving is not cancelling (B25-13)."""
+    """The answer to a call whose caller waits, in one piece or at the end of a stream. A caller that disconnects may
+    come back for the answer: that does not cancel the call (B25-13)."""
     if tool.mode is TaskMode.REQUIRED:  # T25-06
         raise WireError(METHOD_NOT_FOUND, f"Tool {tool.exposed_name} runs only as a task")
     streams.need_room(hub, request.on)
@@ -127,8 +127,8 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
 
 
 async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, kind: str) -> Caller:
-    """The caller of a request of this `kind` for a task that was there before, as patient as its program is known to be
-    now. Some programs give a request up without a word: the next one tells it."""
+    """The caller of a request for a task that existed before, with a new patience if the request shows that the program
+    gave up an earlier one: some programs do so without notice. `kind` is `call` or `wait` (by the hub's own tool)."""
     earlier = await hub.lanes.run(earlier_wait, request.on.id, task.id)
     if earlier is not None and earlier.served:
         return await caller.again(earlier.seconds)
@@ -140,7 +140,7 @@ async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, ki
 async def _answered(
     hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, kind: str = "call"
 ) -> Reply | Stream:
-    """The answer of a call whose caller waits for this task."""
+    """The answer to a call whose caller waits for this task; `kind` as in `_back`."""
     with hub.hints.watch(task.public_id) as bell:
         task = await calls.wait_for(
             hub,
@@ -164,8 +164,7 @@ async def _answered(
 
 
 async def _hub_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """The answer of one of the hub's own tools. That of `taskhub_wait_for_task` is the answer of the call it waits
-    for."""
+    """The answer of a hub tool. The answer of `taskhub_wait_for_task` is that of the call it waits for."""
     caller = await caller_of(hub, request.incoming, request.on.client_info)
     name, arguments = request.params["name"], request.params.get("arguments", {})
     if not caller.settings.tools:

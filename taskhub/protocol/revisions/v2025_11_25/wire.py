@@ -1,5 +1,5 @@
-"""Names, shapes and request checks of 2025-11-25 and the two revisions its `initialize` also agrees
-to (T25-*, B25-*). They share a wire; tasks exist in 2025-11-25 alone."""
+"""Names, statuses and the request of 2025-11-25, 2025-06-18 and 2025-03-26 (T25-*, B25-*). These revisions share
+sessions and messages; tasks exist in 2025-11-25 alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _STATUS: Final = {PARSE_ERROR: 400, INVALID_REQUEST: 400, TOO_MANY: 429, UNAVAIL
 
 
 STATUSES_SENT_AS_200: Final = frozenset({413, 429, 500, 503})
-"""Statuses that are sent as 200: `mcp` 1.x ends its session for good at any HTTP error to a POST but 404, and the cause
-of these may be over by the next request. The error in the JSON says the same (B25-20)."""
+"""HTTP statuses that are replaced by 200: the SDK `mcp` 1.x ends its session for good at any HTTP error to a POST but
+404, and the cause of these may be over by the next request. The JSON-RPC error stays the same (B25-20)."""
 
 
 def status_of(code: int) -> int:
-    """Errors are sent with 200, and never with 404, which would say that the session is gone (B25-20)."""
+    """The HTTP status of an error code: 200 for most, and never 404, which would say that the session is gone
+    (B25-20)."""
     return _STATUS.get(code, 200)
 
 
@@ -47,8 +48,8 @@ class Request(revision.Request):
 
 
 def speaks(message: Envelope | Response, headers: Mapping[str, str]) -> bool:
-    """Whether this message is of a version with sessions: its version header says so, or it has neither that nor the
-    `_meta` of the versions without."""
+    """Whether this message is of a version with sessions: neither its version header nor its `_meta` names a version
+    without sessions, and the two do not differ."""
     header = headers.get("mcp-protocol-version")
     if header is not None and header not in WITH_SESSIONS:
         return False

@@ -1,5 +1,5 @@
-"""MCP 2026-07-28: no session, each request says everything. Questions are results, and the call is made again with
-answers."""
+"""MCP 2026-07-28: there are no sessions, so each request carries everything in `_meta`. A question to the client is the
+result of its call, and the client makes the call again with the answer."""
 
 from typing import Final
 

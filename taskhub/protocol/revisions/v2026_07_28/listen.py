@@ -44,7 +44,7 @@ RESOURCE_UPDATED = "notifications/resources/updated"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The part of the client's filter that is honoured. `None`: not asked for."""
+    """The part of the client's filter that is honoured; `None` for a part that the client did not send."""
 
     lists: frozenset[str]
     """Keys of `LISTS`."""
@@ -62,8 +62,8 @@ class Wanted:
 
 
 async def listen(hub: Hub, request: Request) -> Stream:
-    """Checks the filter, then streams. Raises -32021 before the stream if `taskIds` are asked for
-    without the extension (T26-07), 429 above 20 streams of one caller."""
+    """Checks the filter, then streams. Raises -32021 before the stream if the request has `taskIds` but does not
+    declare the tasks extension (T26-07), and 429 above 20 streams of one caller."""
     wanted = wanted_of(request)
     task_ids = wanted.get("taskIds")
     if task_ids is not None:
@@ -131,6 +131,6 @@ async def _digests(hub: Hub, request: Request, wanted: Wanted) -> dict[str, str]
 
 
 def _task_changed(task: TaskRecord, meta: dict[str, Any], base: str) -> bytes:
-    """The task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
+    """The notification with the task exactly as `tasks/get` shows it, without `resultType` (T26-49)."""
     params = json.loads(encoded_task(task, {}, base))
     return notification_message("notifications/tasks", {**params, "_meta": {**params.get("_meta", {}), **meta}})

@@ -33,7 +33,8 @@ def _head(hub: Hub) -> dict[str, Any]:
 
 
 def _plain_tool(tool: ToolRecord | HubTool, version: str) -> dict[str, Any]:
-    """For a client without tasks: one of the hub's own, or one whose result may be an interim one."""
+    """A tool for a client without tasks: a hub tool, or any other with an `outputSchema` that accepts an interim
+    result."""
     if isinstance(tool, HubTool):
         return tool.definition
     return relaxed(wire_tool(tool, version))

@@ -1,4 +1,5 @@
-"""The methods of 2026-07-28: how a request is checked, `server/discover`, `tools/call`, and the table of all."""
+"""The methods of 2026-07-28: how a request is checked, `server/discover`, `tools/call`, and the table of all
+methods."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
 
 
 async def discover(hub: Hub, request: Request) -> Reply:
-    """What this server is and can (B26-42, B26-43, T26-01, T26-02)."""
+    """The server's versions and capabilities (B26-42, B26-43, T26-01, T26-02)."""
     found = {
         "supportedVersions": list(hub.versions),
         "capabilities": {
@@ -69,8 +70,8 @@ WORDING: Final = rounds.Wording(VERSION, round="input_required", handle=tasks.cr
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """A handle, if the request declares the extension; what the tool asks is asked before the handle is given (T26-47).
-    Other callers wait for the result, or get -32021 from a tool that requires a task (T26-05)."""
+    """A handle, if the request declares the tasks extension. Questions before the handle are asked in rounds, not in
+    the task (T26-47). Other callers wait for the result, or get -32021 if the tool requires a task (T26-05)."""
     declared = tasks.declares_tasks(request.capabilities)
     if not declared and is_hub_tool(request.params):
         return await rounds.hub_tool(hub, request, WORDING)

@@ -1,5 +1,5 @@
-"""`resources/read`, `prompts/get` and `completion/complete`: outcomes of `protocol.relays` in the
-words of this revision."""
+"""`resources/read`, `prompts/get` and `completion/complete` in 2026-07-28: the outcomes of `protocol.relays` as results
+and errors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from taskhub.protocol.stateless.shapes import head
 
 
 async def read_resource(hub: Hub, request: Request) -> Reply:
-    """The resource from its server, with how long it may be kept (B26-44, B26-50)."""
+    """The resource from its server, with `ttlMs` and `cacheScope` for caches (B26-44, B26-50)."""
     outcome = await relays.read_resource(hub, request.incoming, request.params, _round(request))
     ttl = outcome.ttl_ms if isinstance(outcome, Answered) else None
-    # A server of an earlier revision does not say how long it may be kept, so it may not be.
+    # Servers of earlier revisions send no `ttlMs`, so their resources may not be cached.
     return _shown(hub, request, outcome, {"ttlMs": ttl or 0, "cacheScope": "private"})
 
 

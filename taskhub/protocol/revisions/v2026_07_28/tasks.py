@@ -1,6 +1,5 @@
-"""The tasks extension of 2026-07-28 (SEP-2663, T26-*): the handle, `tasks/get`, `tasks/update`, `tasks/cancel`, and a
-task in its words. It is versioned apart from the revision, so all of it stands in this module.
-"""
+"""The tasks extension of 2026-07-28 (SEP-2663, T26-*): the `Task`, the handle, `tasks/get`, `tasks/update` and
+`tasks/cancel`. The extension has versions of its own, so all of it is in this module."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def declares_tasks(capabilities: dict[str, Any]) -> bool:
 
 
 def need_tasks(capabilities: dict[str, Any]) -> None:
-    """-32021 unless the request declares the extension (T26-05..08)."""
+    """Raises -32021 unless the request declares the extension (T26-05..08)."""
     if not declares_tasks(capabilities):
         raise missing_capability({"extensions": {TASKS_EXTENSION: {}}})
 
@@ -54,14 +53,15 @@ def task_fields(task: TaskRecord) -> dict[str, Any]:
 
 
 def _progress(task: TaskRecord) -> dict[str, float] | None:
-    """How far a running task says it is. The extension has no field for it, so it goes into `_meta`."""
+    """The progress of a task that has not ended. The extension has no field for it, so it goes into `_meta`."""
     if task.progress is None or task.ended_at is not None:
         return None
     return {"progress": task.progress, **({} if task.total is None else {"total": task.total})}
 
 
 def encoded_task(task: TaskRecord, head: dict[str, Any], base: str) -> bytes:
-    """`head`, the flat task, and by status its payload, as JSON. `base` is the hub's address for people."""
+    """A task as JSON: the members of `head`, the flat `Task`, and the payload of its status. `base` is the address of
+    the console."""
     fields = {**head, **task_fields(task)}
     if (numbers := _progress(task)) is not None:
         fields["_meta"] = {**head.get("_meta", {}), PROGRESS: numbers}
@@ -69,7 +69,7 @@ def encoded_task(task: TaskRecord, head: dict[str, Any], base: str) -> bytes:
 
 
 def wire_view(task: TaskRecord) -> dict[str, Any]:
-    """What `tasks/get` answers now, as an object: for the console's wire view."""
+    """The present result of `tasks/get`, as an object, for the console's wire view."""
     decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "complete"}, "…"))
     return decoded
 
@@ -96,7 +96,7 @@ async def get(hub: Hub, request: Request) -> Reply:
 
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
-    """The caller's task. Foreign, expired and unknown ids answer alike (T26-20, T26-40)."""
+    """The caller's task. Raises the same error for foreign, expired and unknown ids (T26-20, T26-40)."""
     task = await calls.known_task(hub, request.principal, calls.task_id(request.params), VERSION)
     if task is None:
         raise WireError(INVALID_PARAMS, "Task not found")
@@ -104,7 +104,7 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asyncio.Event) -> TaskRecord:
-    """The task as soon as it is neither queued nor running, or as it is after `PATIENCE_SECONDS`."""
+    """The task as soon as it is neither queued nor working, or as it stands after `PATIENCE_SECONDS`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE_SECONDS):
             while task.state in RUNNING:
@@ -115,8 +115,8 @@ async def _ended_soon(hub: Hub, request: Request, task: TaskRecord, bell: asynci
 
 
 async def update(hub: Hub, request: Request) -> Reply:
-    """Answers to open questions, and an empty ack (T26-32..37). Keys that are unknown or answered are ignored. An
-    answer that does not fit its question is refused with a pointer, before any is stored."""
+    """Store answers to open questions; the result is empty (T26-32..37). Keys of questions that are unknown or answered
+    are ignored. An answer that does not fit its question is refused with a pointer, before any answer is stored."""
     calls.need_scope(request.principal, "tasks:answer")
     need_tasks(request.capabilities)
     responses = request.params.get("inputResponses")
@@ -129,7 +129,8 @@ async def update(hub: Hub, request: Request) -> Reply:
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
-    """Cooperative cancel: an empty ack, also for an ended task (T26-38, T26-39)."""
+    """Request cancellation, with which the tool may cooperate. The result is empty, also for an ended task (T26-38,
+    T26-39)."""
     calls.need_scope(request.principal, "tasks:cancel")
     if (earlier_task := await _earlier_task(hub, request)) is not None:
         return await _cancel_earlier(hub, request, earlier_task)
@@ -140,9 +141,9 @@ async def cancel(hub: Hub, request: Request) -> Reply:
 
 
 async def _earlier_task(hub: Hub, request: Request) -> TaskRecord | None:
-    """The task that `params.taskId` names, if it was made in 2025-11-25, is the caller's, and the request declares
-    `tasks`, the capability of that revision: a client that has changed to this revision may read and cancel the tasks
-    that it made before (T26-43)."""
+    """The task that `params.taskId` names, if it is a task of 2025-11-25 of this caller, and the request declares
+    `tasks`, the capability of that revision; else `None`. So a client that has changed to this revision can read and
+    cancel its earlier tasks (T26-43)."""
     public_id = request.params.get("taskId")
     if not isinstance(request.capabilities.get("tasks"), dict) or not isinstance(public_id, str):
         return None
@@ -151,14 +152,14 @@ async def _earlier_task(hub: Hub, request: Request) -> TaskRecord | None:
 
 
 def _shown_as_earlier(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """The task in the words of 2025-11-25."""
+    """The task as 2025-11-25 shows it."""
     fields = hub.shown(task)
     assert fields is not None  # it has a handle
     return reply(hub, request, fields)
 
 
 async def _cancel_earlier(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """Cancel at once, as in 2025-11-25; -32602 for a task that has ended."""
+    """Cancel at once, as in 2025-11-25. Raises -32602 for a task that has ended."""
     if await hub.lanes.run(cancel_now, task.id, actor=calls.actor_of(request.incoming)) is not None:
         raise WireError(INVALID_PARAMS, "Cannot cancel task: it has ended")
     return _shown_as_earlier(hub, request, await calls.fresh(hub, task))

@@ -1,33 +1,32 @@
 """SEP-2557 as it was proposed, closed 2026-04-29 and never published, on a mount of its own: `/mcp/sep-2557`.
 
-The text of the proposal is lost; what is left are passages quoted while it was discussed. Its mount
-keeps it apart, because it lets a server hand out tasks that the client did not ask for, which `/mcp` may not.
-Where the passages are silent, this is decided:
+The text of the proposal is lost; only passages that were quoted in its discussion are left. It has its own mount
+because it lets a server hand out tasks that the client did not ask for, which `/mcp` may not. Where the passages are
+silent, this is decided:
 
-- **Base wire.** The proposal changes a draft that was published as 2026-07-28 and has no version of
-  its own, so that is the version said here, in headers, `_meta` and `server/discover`. Of that wire it
-  has what the draft had: no cache hints on lists, and no declared extensions.
-- **Offered.** Tools and tasks. Prompts and resources are no part of the proposal: they are not declared
-  here, and their methods are not found.
+- **Base wire.** The proposal changes a draft that was published as 2026-07-28 and has no version of its own, so
+  headers, `_meta` and `server/discover` name that version. As in the draft, lists have no cache hints, and no
+  extensions are declared.
+- **Offered.** Tools and tasks. Prompts and resources are no part of the proposal: they are not declared here, and their
+  methods are not found.
 - **Who gets a task.** Everybody, by the tool's mode alone: `always` and `required` at once; `auto` when there is no
-  result within the inline wait, or a question comes first; `never` waits for its result, and a
-  question to the client then ends the wait with an `incomplete` round. Which questions the client can
-  answer is read from what the call declares, as on the base wire.
-- **`resultType`.** `task` on every result that holds a Task: the handle, `tasks/get`, `tasks/cancel`.
-  The handle alone nests it; the other two are flat. An inlined `result` has its own, `complete`.
+  result within the inline wait, or a question comes first; `never` waits for its result, and a question to the client
+  then ends the wait with an `incomplete` round. Which questions the client can answer is read from what the call
+  declares, as on the base wire.
+- **`resultType`.** `task` on every result that holds a Task: the handle, `tasks/get`, `tasks/cancel`. Only the handle
+  nests the Task; the other two are flat. An inlined `result` has its own `resultType`, `complete`.
 - **`ttl`** is rounded up to whole seconds, so that it is never 0.
-- **`requestState`** is on every Task: encrypted, bound to the task and its owner, good for 30 days. It says
-  whose task it is and nothing about how that stands, so an old value is worth as much as a new one,
-  and a client that sends none is served: the database knows the rest. One that is altered, expired or
-  somebody else's is -32602 with HTTP 400, before any task is looked up.
-- **Answers** in `tasks/get` are all checked before any is stored; one that does not fit its question is
-  -32602 with a pointer. Keys that are unknown or answered are ignored, on an ended task too.
-- **Cancel** is a recorded wish, and the reply shows the task right after it: perhaps still `working`. A task
-  that has ended, cancelled or not, is -32602.
-- **Headers.** `Mcp-Method` also on notifications; a missing `Mcp-Name` is refused like a wrong one, by the
-  code that was published, -32020.
-- **`notifications/tasks/status`** comes on `subscriptions/listen` with `taskIds`: the task as it stands at
-  first and after each change, with its payload, a `requestState`, and no `resultType`.
+- **`requestState`** is on every Task: encrypted, bound to the task and its owner, valid for 30 days. It names the task
+  and holds nothing of its state, so an old value is as good as a new one, and a client that sends none is served too. A
+  value that is altered, expired or somebody else's is -32602 with HTTP 400, before any task is looked up.
+- **Answers** in `tasks/get` are all checked before any is stored; one that does not fit its question is -32602 with a
+  pointer. Keys of questions that are unknown or answered are ignored, also on an ended task.
+- **Cancel** records a request, and the reply shows the task right after it: perhaps still `working`. For a task that
+  has ended, cancelled or not, it is -32602.
+- **Headers.** `Mcp-Method` is needed on notifications too. A missing `Mcp-Name` is refused like a wrong one, with the
+  published code -32020.
+- **`notifications/tasks/status`** comes on `subscriptions/listen` with `taskIds`: the task as it stands at first and
+  after each change, with its payload, a `requestState`, and no `resultType`.
 - **Waiting for people** shows as `working` with a `statusMessage`, as in every revision.
 """
 

@@ -1,4 +1,4 @@
-"""`subscriptions/listen` with `taskIds`: the carrier of `notifications/tasks/status` (T2557-20)."""
+"""`subscriptions/listen` with `taskIds`, which sends `notifications/tasks/status` (T2557-20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods of SEP-2557: how a request is checked, `server/discover`, `tools/call`, and the table of all. The
+"""The methods of SEP-2557: how a request is checked, `server/discover`, `tools/call`, and the table of all methods. The
 docstring of the package says what is decided where the proposal is silent."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ async def notified(hub: Hub, incoming: Incoming, envelope: Envelope) -> None:
 
 
 async def discover(hub: Hub, request: Request) -> Reply:
-    """What the server is and can. Tasks are not mentioned (T2557-03)."""
+    """The server's version and capabilities. Tasks are not mentioned (T2557-03)."""
     return reply(hub, request, {"supportedVersions": [WIRE], "capabilities": {"tools": {}, "logging": {}}})
 
 
@@ -51,8 +51,8 @@ WORDING: Final = rounds.Wording(VERSION, round="incomplete", handle=tasks.create
 
 
 async def call_tool(hub: Hub, request: Request) -> Reply | Stream:
-    """A result, or a handle that the caller did not ask for (T2557-01, T2557-02). A caller that gets a handle is asked
-    for input in the task."""
+    """A result, or a handle that the caller did not ask for (T2557-01, T2557-02). If the tool asks something, a caller
+    that may get a handle finds the question in the task."""
     calls.need_scope(request.principal, "tasks:call")
     tool, arguments = await rounds.wanted(hub, request)
     return await rounds.answered(hub, request, tool, arguments, WORDING, handle=True)

@@ -1,5 +1,5 @@
-"""Tasks in SEP-2557: a task in its words, with its `requestState` (T2557-14..16), the handle, `tasks/get` and
-`tasks/cancel` (T2557-07..17)."""
+"""Tasks in SEP-2557: the `Task` with its `requestState` (T2557-14..16), the handle, `tasks/get` and `tasks/cancel`
+(T2557-07..17)."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ def task_fields(task: TaskRecord, state: str) -> dict[str, Any]:
 
 
 def encoded_task(task: TaskRecord, head: dict[str, Any], state: str, base: str) -> bytes:
-    """`head`, the flat task, and by status its payload, as JSON (T2557-10, T2557-11). `base` is the hub's address for
-    people."""
+    """A task as JSON: the members of `head`, the flat `Task`, and the payload of its status (T2557-10, T2557-11).
+    `base` is the address of the console."""
     return shapes.encoded_task(task, {**head, **task_fields(task, state)}, base)
 
 
 def wire_view(task: TaskRecord) -> dict[str, Any]:
-    """What `tasks/get` answers now, as an object: for the console's wire view. It has no valid
-    `requestState`: only the owner gets one."""
+    """The present result of `tasks/get`, as an object, for the console's wire view. Its `requestState` is a
+    placeholder, because only the owner gets a valid one."""
     decoded: dict[str, Any] = json.loads(encoded_task(task, {"resultType": "task"}, "…", "…"))
     return decoded
 
 
 def request_state(hub: Hub, request: Request, task: TaskRecord) -> str:
-    """A new value. Each differs from those before, which stay valid until they expire (T2557-15)."""
+    """A new `requestState` for the task. Earlier ones stay valid until they expire (T2557-15)."""
     return hub.signer.encrypt(_PURPOSE, [task.public_id, request.principal.context_id], seconds=STATE_SECONDS)
 
 
 def created(hub: Hub, request: Request, task: TaskRecord) -> Reply:
-    """`CreateTaskResult`: the Task is nested, has no payload (T2557-07), and begins as `working`, though
-    it may have asked a question by now: the first `tasks/get` tells."""
+    """`CreateTaskResult`: the Task is nested and has no payload (T2557-07). Its status is `working` even if the task
+    has asked a question by now, which the first `tasks/get` shows."""
     fields = {**task_fields(task, request_state(hub, request, task)), "status": "working"}
     return reply(hub, request, {"task": fields}, "task")
 
 
 async def _owned(hub: Hub, request: Request) -> TaskRecord:
-    """The caller's task. Foreign, expired and unknown ids answer alike (T2557-05, T2557-22)."""
+    """The caller's task. Raises the same error for foreign, expired and unknown ids (T2557-05, T2557-22)."""
     public_id = calls.task_id(request.params)
     _check_state(hub, request, public_id)
     task = await calls.known_task(hub, request.principal, public_id, VERSION)
@@ -71,7 +71,7 @@ async def _owned(hub: Hub, request: Request) -> TaskRecord:
 
 
 def _check_state(hub: Hub, request: Request, public_id: str) -> None:
-    """Raises -32602 with HTTP 400 for a value that this server did not give this caller for this task."""
+    """Raises -32602 with HTTP 400 for a `requestState` that this server did not give this caller for this task."""
     found = request.params.get("requestState")
     if found is None:
         return
@@ -84,7 +84,7 @@ def _check_state(hub: Hub, request: Request, public_id: str) -> None:
 
 
 async def get(hub: Hub, request: Request) -> Reply:
-    """The task with its payload, after the answers that came along were stored (T2557-10..13)."""
+    """The task with its payload, after the answers in the request were stored (T2557-10..13)."""
     calls.need_scope(request.principal, "tasks:read")
     responses = input_responses(request)
     if responses is not None:
@@ -100,7 +100,7 @@ async def get(hub: Hub, request: Request) -> Reply:
 
 
 async def cancel(hub: Hub, request: Request) -> Reply:
-    """The Task right after the wish was recorded; -32602 for one that has ended (T2557-17)."""
+    """Request cancellation and return the task right after it. Raises -32602 for a task that has ended (T2557-17)."""
     calls.need_scope(request.principal, "tasks:cancel")
     task = await _owned(hub, request)
     if task.state in TERMINAL:

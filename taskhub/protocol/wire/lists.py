@@ -1,7 +1,7 @@
 """Lists in pages: the cursors between pages, and the lists of the catalogue.
 
-A cursor is signed, and good for an hour for one list of one owner. While the catalogue is cached its lists need no
-query: a page is encoded once for each version and kept until the catalogue changes (B25-27, B26-44..47).
+A cursor is signed, and valid for an hour, for one list and one owner. While the catalogue is cached, its lists need no
+query: each page is encoded once for each version and kept until the catalogue changes (B25-27, B26-44..47).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def sign_cursor(hub: Hub, purpose: str, owner: int, place: int) -> str:
 
 
 def described(item: ToolRecord | OfferRecord, without: Collection[str] = ()) -> dict[str, Any]:
-    """A tool or a prompt as its server describes it, under the name we expose."""
+    """A tool or a prompt as its server describes it, under the name that the hub exposes, and without the members
+    `without`."""
     return {**{key: value for key, value in item.definition.items() if key not in without}, "name": item.exposed_name}
 
 
@@ -63,8 +64,8 @@ def listing(
     shape: Callable[[Any, str], dict[str, Any]],
     head: Callable[[Hub], dict[str, Any]] = lambda hub: {},
 ) -> Callable[[Hub, Request], Awaitable[Reply]]:
-    """The handler of a list method. Its result is `head` with a page of `items` in `member`, each in the `shape` of the
-    client's version. `purpose` names the list: its cursors are good for no other."""
+    """The handler of a list method. Its result is `head` and, in `member`, a page of `items`, each in the `shape` of
+    the client's version. `purpose` names the list: its cursors are valid for no other."""
 
     async def answer(hub: Hub, request: Request) -> Reply:
         found, version = await hub.catalogue(request.principal.tenant_id), request.version

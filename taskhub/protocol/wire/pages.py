@@ -1,7 +1,6 @@
-"""The page for the person: where a question is for people only, a client that opens addresses for its user
-(`elicitation.url`) is asked to open the question's page in the console. Its answer says only whether it did, and
-decides nothing: whoever opens the page signs in there, and may do what they always may.
-"""
+"""Requests to open a page: if a question is for people only, a client that can open addresses for its user (capability
+`elicitation.url`) is asked to open the question's page in the console. The client's answer says only whether it opened
+the page, and decides nothing: the person signs in there, and may do what their role allows."""
 
 from __future__ import annotations
 
@@ -11,28 +10,29 @@ from urllib.parse import quote
 from taskhub.core.records import OpenQuestion, QuestionKind, TaskRecord
 
 MODE: Final[dict[str, Any]] = {"mode": "url"}
-"""The part of an elicitation's params that tells which capability it needs."""
+"""The params that make an elicitation ask to open an address; `kinds.can_answer` reads from them which capability is
+needed."""
 
 
 def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
-    """The open questions whose pages the client is asked to open: each once, until it has answered."""
+    """The open questions whose pages the client is asked to open, each until the client has answered that request."""
     return tuple(question for question in task.questions if question.page)
 
 
 def page_key(question: OpenQuestion) -> str:
-    """The key of the request, where requests have keys. It is not the question's: an answer to one never counts for
-    the other."""
+    """The key of the request to open the page, in revisions where requests have keys. It is not the key of the
+    question, so that an answer to the request never counts as an answer to the question."""
     return f"page-{question.key}"
 
 
 def question_path(task: TaskRecord, question: OpenQuestion) -> str:
-    """The path of the question's page. It has no number of the question: those of a client would tell it how many
-    questions of others came between."""
+    """The path of the question's page. It does not contain the question's id: from the ids of its questions a client
+    could tell how many questions other clients were asked in between."""
     return f"/inbox/task/{task.public_id}/?key={quote(question.key, safe='')}"
 
 
 def page_params(task: TaskRecord, question: OpenQuestion, base: str) -> dict[str, Any]:
-    """The params of the request to open the page; `base` is the hub's address for people."""
+    """The params of the request to open the page; `base` is the address of the console."""
     return {**MODE, "message": _message(task, question), "url": base + question_path(task, question)}
 
 

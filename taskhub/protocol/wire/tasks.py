@@ -1,4 +1,4 @@
-"""A task in the words that all revisions have for it: total functions, no I/O."""
+"""The parts of a task that are the same in all revisions: total functions, no I/O."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ STATUS: Final[dict[State, str]] = {
 
 
 def status(task: TaskRecord) -> str:
-    """`input_required` only while the client itself can move the task on: what waits for people
-    shows as `working`, or clients that cannot answer would cancel it."""
+    """The task's status. It is `input_required` only while the client itself may answer a question. A task that waits
+    for people is `working`, because clients that cannot answer would cancel it."""
     if task.state is State.INPUT_REQUIRED and not for_client(task):
         return "working"
     return STATUS[task.state]
 
 
 def task_head(task: TaskRecord, status: str, message: str) -> dict[str, Any]:
-    """What the flat `Task` begins with, where the hub makes its id (T25-15, T26-12, T2557-09)."""
+    """The first members of a flat `Task` whose id the hub made (T25-15, T26-12, T2557-09)."""
     fields: dict[str, Any] = {"taskId": task.public_id, "status": status}
     if message:
         fields["statusMessage"] = message

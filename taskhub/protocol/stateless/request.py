@@ -98,7 +98,7 @@ def checked_request(
 
 
 def missing_capability(required: dict[str, Any]) -> WireError:
-    """-32021 with the capabilities object that was missing (B26-30)."""
+    """The error -32021 with the capabilities that the client would have to declare (B26-30)."""
     return WireError(MISSING_CAPABILITY, "Missing required client capability", {"requiredCapabilities": required})
 
 

@@ -28,12 +28,12 @@ from taskhub.protocol.wire.tasks import for_client
 MAX_CLIENT: Final = 65_536
 """The most bytes of clientInfo and capabilities together, as compact JSON."""
 MAX_TOOL_USE: Final = 255
-"""Characters of the id of a tool use that is kept."""
+"""Most characters of the id of a tool use; a longer id is not kept."""
 RECHECK_SECONDS = 5.0
-"""A waiter looks again this often even if no hint came."""
+"""A waiter reads its task again after so many seconds even if no hint came."""
 
 PUBLIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22,64}")
-"""The form of the ids that the hub makes."""
+"""The form of the public ids of tasks, which the hub makes."""
 
 
 def actor_of(incoming: Incoming) -> Actor:
@@ -83,8 +83,9 @@ async def wanted(hub: Hub, principal: Principal, params: dict[str, Any]) -> tupl
 
 
 async def misfit(hub: Hub, tool: ToolRecord, arguments: dict[str, Any]) -> str:
-    """Why a call that needs an approval is refused without one, as text for the model: its arguments do not fit the
-    tool's `inputSchema`. Empty for every other call, whose arguments the server checks."""
+    """The error, as text for the model, of a call that needs an approval and whose arguments do not fit the tool's
+    `inputSchema`: people are not asked about it. Empty if they fit, and for every other call, whose arguments the
+    server checks."""
     if approval_question(tool, arguments) is None:
         return ""
     checked = await hub.schemas.check(tool.definition.get("inputSchema"), arguments)
@@ -99,13 +100,13 @@ def refusal_result(text: str) -> dict[str, Any]:
 
 
 def cancelled_result(task: TaskRecord) -> dict[str, Any]:
-    """The result of a waited call that was cancelled."""
+    """The result of a cancelled call, for a caller that waits for it."""
     return refusal_result(task.message or "The call was cancelled")
 
 
 def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
-    """By what the caller's own records name the call: its trace context, and the id of a tool use. It is kept with the
-    task and passed on to the tool's server."""
+    """The ids by which the caller's own records name the call: its trace context, and the id of a tool use. They are
+    kept with the task and passed on to the tool's server."""
     found: dict[str, Any] = {key: meta[key] for key in ("traceparent", "tracestate", "baggage") if key in meta}
     use = meta.get(TOOL_USE)
     if isinstance(use, str) and 1 <= len(use) <= MAX_TOOL_USE:
@@ -137,12 +138,12 @@ async def create(
 
 
 async def created(hub: Hub, incoming: Incoming, **details: Any) -> Created:
-    """As `create`, with whether an idempotency key found an earlier task."""
+    """As `create`; the result also says whether the call found or joined an earlier task."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
     made = await hub.creations.run((new, actor_of(incoming)))
     if made.task.revision != new.revision:
-        # The caller of this revision could not use its handle.
+        # A caller of this revision could not use the handle of a task of another revision.
         raise KeyReused("This idempotency key was used in another protocol revision")
     return made
 
@@ -157,7 +158,7 @@ async def wait_for(
 ) -> TaskRecord:
     """The task as soon as it is terminal or `ready`, or as it stands after `seconds`.
 
-    `bell` must have watched the task since before it was read.
+    `bell` must watch the task since before `task` was read, or a change in between would be missed.
     """
     loop = asyncio.get_running_loop()
     deadline = None if seconds is None else loop.time() + seconds
@@ -185,7 +186,7 @@ async def rung(bell: asyncio.Event, seconds: float) -> bool:
 
 
 async def unless_gone(incoming: Incoming, work: Awaitable[Any], on_gone: Callable[[], Awaitable[None]]) -> Any:
-    """The result of `work`, unless the peer leaves first: then `on_gone` and `CancelledError`."""
+    """The result of `work`. If the peer leaves first, awaits `on_gone` and raises `CancelledError`."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(incoming.gone())
     try:
@@ -207,7 +208,7 @@ async def abandon(hub: Hub, incoming: Incoming, task: TaskRecord) -> None:
 
 
 def task_id(params: dict[str, Any]) -> str:
-    """`params.taskId`; -32602 unless it is a string (T25-35, T26-37)."""
+    """`params.taskId`. Raises -32602 unless it is a string (T25-35, T26-37)."""
     found = params.get("taskId")
     if not isinstance(found, str):
         raise WireError(INVALID_PARAMS, "taskId must be a string")
@@ -224,9 +225,9 @@ async def known_task(hub: Hub, principal: Principal, public_id: str, revision: s
 
 
 async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, responses: dict[str, Any]) -> None:
-    """Store the answers to open questions of the client; those with other keys are ignored. One that tells
-    whether a page was opened answers no question. Raises `Invalid`, with a pointer, before anything is stored if an
-    answer does not fit its question."""
+    """Store the answers to open questions of the client; those with other keys are ignored. A response that says
+    whether a page was opened is recorded, but answers no question. Raises `Invalid`, with a pointer, before anything is
+    stored if an answer does not fit its question."""
     wanted: list[tuple[OpenQuestion, Any]] = [
         (question, responses[question.key]) for question in for_client(task) if question.key in responses
     ]

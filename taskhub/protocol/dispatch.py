@@ -1,4 +1,4 @@
-"""One entrance for every revision: reads the envelope, picks the revision, finds the method."""
+"""The entry point for requests of every revision: reads the envelope, picks the revision, calls the method."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _END = 4_096
 
 
 async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
-    """Answer one request to an MCP endpoint. Whatever the client sent, it raises nothing but `ScopeMissing`, for which
-    `api` adds a challenge header."""
+    """Answer one request to an MCP endpoint. Errors become replies, whatever the client sent; only `ScopeMissing` is
+    raised, for which `api` adds a challenge header."""
     message: Envelope | Response | None = None
     revision: Revision[Any] | None = None
     try:
@@ -52,14 +52,14 @@ async def handle(hub: Hub, incoming: Incoming) -> Reply | Stream:
     except BadEnvelope as error:
         hub.failed(error.code)
         return _unread(hub, incoming, error)
-    except Exception as error:  # noqa: BLE001 - logged and answered there
+    except Exception as error:  # noqa: BLE001 - `_failed` logs and answers it
         return _failed(hub, revision, message, error)
 
 
 def _unread(hub: Hub, incoming: Incoming, error: BadEnvelope) -> Reply:
     """The error for a body that is not a JSON-RPC message. If the ends of the body tell the id of the request, and its
-    revision sends errors with status 200, the answer has both: clients of that revision end their session at any
-    other."""
+    revision sends errors with status 200, the answer has this id and status 200: clients of that revision end their
+    session at any other status."""
     message = None if error.id is not None else from_ends(incoming.body[:_END], incoming.body[-_END:])
     revision = None if message is None else _revision(hub, message, incoming.headers, incoming.mount)
     if message is None or revision is None or not revision.statuses_sent_as_200:
@@ -137,7 +137,8 @@ async def _answer(
 
 
 async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
-    """GET opens the stream of a session and DELETE ends one, where a revision has sessions (B25-07, B25-14)."""
+    """Answer a request without a body: GET opens the stream of a session and DELETE ends the session, in revisions that
+    have sessions (B25-07, B25-14)."""
     for revision in open_revisions(incoming.mount, hub.versions):
         if incoming.verb in revision.verbs and "mcp-session-id" in incoming.headers:
             return await revision.verbs[incoming.verb](hub, incoming)
@@ -145,13 +146,13 @@ async def _without_body(hub: Hub, incoming: Incoming) -> Reply | Stream:
 
 
 def not_spoken() -> Reply:
-    """405: without a session only POST is spoken (B26-12)."""
+    """405: outside of a session, only POST is served (B26-12)."""
     refusal = error_reply(None, WireError(errors.INVALID_REQUEST, "Send POST", status=405))
     return Reply(refusal.body, status=405, headers={**refusal.headers, "Allow": "POST"})
 
 
 def wire_error(error: TaskHubError) -> WireError:
-    """A domain error in the wire's terms: the one table."""
+    """The JSON-RPC error for an error of `domain`. The mapping is only here."""
     match error:
         case NotFound() | Invalid() | Refused():
             return WireError(errors.INVALID_PARAMS, error.message, error.data or None)

@@ -1,4 +1,5 @@
-"""JSON-RPC messages: read strictly from the body of a request (B26-32), and written as the whole answer to one."""
+"""JSON-RPC messages: reads them strictly from the body of a request (B26-32), and writes requests, results and
+errors."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from taskhub.protocol.incoming import Reply
 
 JSON: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
-"""The headers of an answer. It belongs to one caller, so no cache may keep it."""
+"""The headers of an answer in JSON. No cache may keep it, because it is for one caller only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,18 @@ class Response:
 
 
 class BadEnvelope(WireError):
-    """Carries the id of the request, if it could be read, for the answer."""
+    """The body is not a valid JSON-RPC message. `id` is that of the request, if it could be read, and goes into the
+    answer."""
 
-    def __init__(self, code: int, message: str, id: str | int | None = None) -> None:  # noqa: A002 - the wire's word
+    def __init__(self, code: int, message: str, id: str | int | None = None) -> None:  # noqa: A002 - JSON-RPC's name
         super().__init__(code, message, status=400)
         self.id = id
 
 
 def read_envelope(body: bytes) -> Envelope | Response:
-    """The message in `body`. Raises `BadEnvelope` (400): -32700 for what is not strict JSON,
-    -32600 for what is no single request, notification or response (B26-01, B26-05, B25-09)."""
+    """The message in `body`. Raises `BadEnvelope` (400): -32700 for text that is not strict JSON, -32602 for a `_meta`
+    that is not an object, -32600 for anything else that is not one request, notification or response (B26-01, B26-05,
+    B25-09)."""
     try:
         message = jsonx.decode(body)
     except jsonx.JsonError as error:
@@ -75,7 +78,7 @@ def read_envelope(body: bytes) -> Envelope | Response:
     return Envelope(id=readable, method=method, params=params, meta=meta, has_meta="_meta" in params)
 
 
-def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noqa: A002 - the wire's word
+def _response(message: dict[str, Any], id: str | int | None) -> Response:  # noqa: A002 - JSON-RPC's name
     if id is None:
         raise BadEnvelope(INVALID_REQUEST, "A response names the id of its request")
     result, error = message.get("result"), message.get("error")
@@ -94,12 +97,12 @@ _AT_THE_TAIL: Final = re.compile(rb"((?:," + _MEMBER + rb")+)\}\s*\Z")
 
 
 def from_ends(head: bytes, tail: bytes) -> Envelope | None:
-    """The request of which only the first and the last bytes are known: its id and method, without its params. Both
-    are found if they stand next to the outermost braces, where every client known to us puts them. `None` for anything
-    else, and for notifications and responses.
+    """The id and the method of a request of which only the first and the last bytes were kept; its params are left
+    empty. Both are found if they stand next to the outermost braces, where all known clients put them. `None` if one of
+    them is missing, as in notifications and responses.
 
-    A member found there belongs to the message itself: the first brace opens it, the last one closes it, and if the
-    tail began inside a string, that string would not be closed.
+    A member that is found is one of the message itself, not of a nested object: the first brace opens the message and
+    the last one closes it. The tail cannot begin inside a string, because that string would not be closed.
     """
     seen: dict[str, Any] = {}
     for found in (_AT_THE_HEAD.match(head), _AT_THE_TAIL.search(tail)):
@@ -107,26 +110,26 @@ def from_ends(head: bytes, tail: bytes) -> Envelope | None:
             members = _ONE.findall(found[1]) if found else []
             seen |= {json.loads(name): json.loads(value) for name, value in members}
         except (ValueError, RecursionError):
-            return None  # it is not JSON
-    id, method = seen.get("id"), seen.get("method")  # noqa: A001 - the wire's word
+            return None  # the ends are not JSON
+    id, method = seen.get("id"), seen.get("method")  # noqa: A001 - JSON-RPC's name
     if id is None or not isinstance(method, str):
         return None
     return Envelope(id=id, method=method, params={}, meta={}, has_meta=False)
 
 
-def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 - the wire's word
+def result_message(id: str | int | None, result: bytes) -> bytes:  # noqa: A002 - JSON-RPC's name
     """A JSON-RPC response around an already encoded result."""
     return b'{"jsonrpc":"2.0","id":' + jsonx.encode(id) + b',"result":' + result + b"}"
 
 
-def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa: A002 - the wire's word
+def error_message(id: str | int | None, error: dict[str, Any]) -> bytes:  # noqa: A002 - JSON-RPC's name
     """A JSON-RPC error; the id is left out when it could not be read (B26-05)."""
     head = b'{"jsonrpc":"2.0",' if id is None else b'{"jsonrpc":"2.0","id":' + jsonx.encode(id) + b","
     return head + b'"error":' + jsonx.encode(error) + b"}"
 
 
 def refusal(why: str) -> bytes:
-    """The error for a request that is refused before its id was read."""
+    """The error, as JSON, for a request that is refused before its id was read."""
     return error_message(None, {"code": INVALID_REQUEST, "message": why})
 
 
@@ -135,13 +138,13 @@ def notification_message(method: str, params: dict[str, Any]) -> bytes:
     return jsonx.encode({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-def result_reply(id: str | int | None, result: bytes) -> Reply:  # noqa: A002 - the wire's word
+def result_reply(id: str | int | None, result: bytes) -> Reply:  # noqa: A002 - JSON-RPC's name
     """Status 200 and an already encoded result."""
     return Reply(result_message(id, result), headers=JSON)
 
 
 def error_reply(
-    id: str | int | None,  # noqa: A002 - the wire's word
+    id: str | int | None,  # noqa: A002 - JSON-RPC's name
     error: WireError,
     status_of: Callable[[int], int] = http_status,
 ) -> Reply:

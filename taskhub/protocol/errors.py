@@ -1,4 +1,4 @@
-"""JSON-RPC errors of the protocol, with the HTTP status each travels with."""
+"""JSON-RPC errors of the protocol, and the HTTP status of each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ HEADER_MISMATCH: Final = -32020
 MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 TOO_MANY: Final = 42900
-"""Our own codes lie outside -32768..-32000 (B26-33)."""
+"""The codes that the hub adds, 42900, 40900 and 50300, lie outside -32768..-32000 (B26-33)."""
 KEY_REUSED: Final = 40900
 UNAVAILABLE: Final = 50300
 
 
 class WireError(Exception):
-    """An answer that is an error. `status` is the HTTP status; 0 means "what the revision gives the code"."""
+    """A JSON-RPC error to answer with. `status` is the HTTP status; 0 stands for the one that the revision has for
+    `code`. `retry_after` is in seconds; 0 for none."""
 
     def __init__(self, code: int, message: str, data: Any = None, *, status: int = 0, retry_after: int = 0) -> None:
         super().__init__(message)
@@ -68,22 +69,24 @@ _STATUS: Final = {
 
 
 def http_status(code: int) -> int:
-    """The HTTP status of an error code on the wires of 2026; 200 for codes of handlers, for which the text leaves it
-    open."""
+    """The HTTP status of an error code in the 2026 revisions; 200 for any other code, for which the specification names
+    none."""
     return _STATUS.get(code, 200)
 
 
 OUR_OWN: Final = range(-32768, -31999)
-"""Codes that belong to JSON-RPC and the protocol."""
+"""The range of codes that JSON-RPC and MCP reserve."""
 
 PASSED_ON: Final = frozenset({INVALID_PARAMS, INTERNAL_ERROR, MISSING_CAPABILITY})
-"""The codes among them that are passed on from servers. Any other would be taken for an error of the hub: "method not
-found" as if the hub had no such method, "unsupported version" as an invitation to try another (B26-33)."""
+"""The codes in the reserved range (`OUR_OWN`) that are passed on from servers. Any other would be taken for an error of
+the hub: "method not found" as if the hub had no such method, "unsupported version" as an invitation to try another
+(B26-33)."""
 
 
 def of_server(code: int, message: str, data: Any = None) -> WireError:
-    """The error of a server behind us, on the wires of 2026: under its own code if that code can only be
-    the server's, and never with a status that would be about the hub."""
+    """The error of a server behind the hub, as the 2026 revisions send it. It keeps its code unless it would be taken
+    for an error of the hub: then the code is -32603, and the server's code is in `data`. The HTTP status is 200, as the
+    hub itself has not failed; only a missing capability keeps 400."""
     status = 0 if code == MISSING_CAPABILITY else 200
     if code not in OUR_OWN or code in PASSED_ON:
         return WireError(code, message, data, status=status)

@@ -1,4 +1,4 @@
-"""The resources that one stream follows: for any revision."""
+"""The resources of which one stream sends changes, in any revision."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from taskhub.protocol.hub import Bell, Hub
 from taskhub.protocol.relays import servers_of
 
 FOLLOW_SECONDS = 2.0
-"""How long a stream waits for a server to agree before it acknowledges."""
+"""Seconds that a stream waits for servers to agree before it acknowledges the subscription."""
 
 
 class Following:
-    """Watch `topics`, `start`, then ask `changed` after each ring and `renew` now and then; `stop` at
-    the end. Until it stops or expires, workers have the servers tell them of these resources."""
+    """The resources that one stream follows. Watch `topics`, call `start`, then `changed` after each ring and `renew`
+    now and then, and `stop` at the end. Until it stops or expires, workers are subscribed to these resources at the
+    servers."""
 
     def __init__(self, hub: Hub, found: Catalogue, uris: Iterable[str]) -> None:
         self._hub = hub
@@ -37,17 +38,17 @@ class Following:
 
     @property
     def uris(self) -> list[str]:
-        """Those that can be followed, as they were asked for."""
+        """The URIs that can be followed, in the order in which they were asked for."""
         return [uri for _, uri in self._wanted]
 
     @property
     def topics(self) -> list[str]:
-        """The topics that ring for it."""
+        """The topics that ring when `changed` has news."""
         return [follow_topic(self._holder), *self._by_topic] if self._wanted else []
 
     async def start(self, bell: Bell) -> None:
-        """Record the interest and wait until servers have agreed, `FOLLOW_SECONDS` at most: what
-        changes after this is told."""
+        """Record the interest and wait until servers have agreed, `FOLLOW_SECONDS` at most: changes after that are
+        reported."""
         await self.renew()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FOLLOW_SECONDS
@@ -68,7 +69,7 @@ class Following:
 
     async def changed(self, rung: Collection[str]) -> list[str]:
         """The resources whose topics rang, and those that a server has only now agreed to follow, since changes before
-        that were not heard."""
+        that may have been missed."""
         found = [uri for topic, uri in self._by_topic.items() if topic in rung]
         if self._late and follow_topic(self._holder) in rung:
             late, self._late = self._late, await self._hub.lanes.run(unconfirmed, self._holder)
@@ -82,7 +83,7 @@ class Following:
 
 
 def _follows(found: Catalogue, uri: str) -> int | None:
-    """The server that tells of changes of this resource, if one does."""
+    """The id of the server that reports changes of this resource; `None` if there is none."""
     if len(uri) > MAX_URI or len(uri.encode("utf-8", "replace")) > 2 * MAX_URI or not uri.isprintable():
         return None
     able = (server.id for server in servers_of(found, uri) if server.can("resources", "subscribe"))

@@ -25,7 +25,7 @@ from taskhub.lib.schemas import Checker
 from taskhub.lib.signing import Signer
 
 MOST_LATER: Final = 10_000
-"""Pieces of work that are put off, in one process."""
+"""Most pieces of work that `Hub.later` has waiting in one process."""
 
 
 class Bell(asyncio.Event):
@@ -36,12 +36,12 @@ class Bell(asyncio.Event):
         self._rung: set[str] = set()
 
     def ring(self, topic: str) -> None:
-        """News of `topic`."""
+        """Record that `topic` has news, and wake the waiter."""
         self._rung.add(topic)
         self.set()
 
     def take(self) -> set[str]:
-        """The topics that rang since the last time."""
+        """The topics that rang since the last call."""
         rung, self._rung = self._rung, set()
         return rung
 
@@ -55,8 +55,8 @@ class Hints:
 
     @contextmanager
     def watch(self, *topics: str, bell: Bell | None = None) -> Iterator[Bell]:
-        """An event that is set whenever one of the topics (see `core.hints`) rings; `bell` itself,
-        if it is given, for what it watches besides. Watch first, then read: nothing can slip between."""
+        """A bell that is rung whenever one of the topics (see `core.hints`) has news. With `bell`, that bell watches
+        these topics too. Watch first, then read: then no change can be missed."""
         bell = bell or Bell()
         for topic in topics:
             self._waiting[topic].add(bell)
@@ -69,7 +69,7 @@ class Hints:
                     del self._waiting[topic]
 
     def ring(self, topic: str) -> None:
-        """News of `topic`."""
+        """Ring all bells that watch `topic`."""
         for bell in self._waiting.get(topic, ()):
             bell.ring(topic)
 
@@ -103,24 +103,24 @@ class KeptPages:
         return kept[1]
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Drop all pages."""
         self._kept.clear()
 
 
 @dataclass
 class Hub:
-    """One per web process."""
+    """The state that the protocol shares in one web process."""
 
     lanes: Lanes
     signer: Signer
     server_info: Mapping[str, str]
     inline_wait_seconds: float
     versions: tuple[str, ...]
-    """Those that `/mcp` speaks, newest first."""
+    """The versions that `/mcp` serves, newest first."""
     leave_seconds: float = 20.0
-    """How long a call goes on whose caller left, for the same call to come again."""
+    """Seconds for which a call goes on whose caller left, so that the same call can join it."""
     address: str = ""
-    """Where people find the console; empty: where their clients find the hub."""
+    """The address of the console for people; if it is empty, the address that the client used."""
     profiles: frozenset[str] = frozenset()
     """The profiles that are switched on (`registry.PROFILES`)."""
     mounts: frozenset[str] = frozenset()
@@ -128,30 +128,31 @@ class Hub:
     shown: Callable[[TaskRecord], Mapping[str, object] | None] = lambda task: None
     """A task as its own revision shows it: `registry.shown`, passed in because `registry` imports this module."""
     served: Callable[[str, str, float], None] = lambda method, version, seconds: None
-    """Called for each request that was answered, with its method and version, both known names, and how long it
+    """Called for each request that was answered, with its method and version, both known names, and the seconds that it
     took."""
     failed: Callable[[int], None] = lambda code: None
     """Called with the code of each answer that was an error."""
     requests: Buckets | None = None
-    """By client: how many requests a second."""
+    """Limits how many requests each client sends in a second."""
     received: Buckets | None = None
-    """By client: how many bytes of requests a second."""
+    """Limits how many bytes of requests each client sends in a second."""
     hints: Hints = field(default_factory=Hints)
     schemas: Checker = field(default_factory=Checker)
-    """Checks arguments that people would be asked about."""
+    """Checks the arguments of calls that need an approval, before people are asked."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     streams: dict[int, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
-    """By public id, the version of a task that streams of this process last sent. Since a hint may be lost,
-    `push.listener` compares these with the database now and then."""
+    """By public id of a task, its version that streams of this process sent last. Since a hint may be lost,
+    `push.listener` compares these versions with the database now and then."""
     reauth_limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
-    """How many of the streams that were rung together check at a time whether they may stay, so that calls are not held
-    up."""
+    """Limits how many streams check at a time whether they may stay when all were rung together, so that calls are not
+    held up."""
     polled: dict[int, float] = field(default_factory=dict)
+    """When tasks were last polled, by task id, to be stored in batches."""
     seen: dict[int, float] = field(default_factory=dict)
-    """When sessions were last used, to be stored in batches as `polled` is."""
+    """When sessions were last used, by session id, to be stored in batches."""
     outcomes: Reads = field(default_factory=Reads)
-    """The clients that were given the result of a task, to be stored in batches as `polled` is."""
+    """The clients that were given the result of a task, to be stored in batches."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
     """`domain.tasks.reads.owned_task` by context id and public id."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
@@ -162,7 +163,8 @@ class Hub:
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Do the work after a while. Not if this process ends before, or already has so much to do."""
+        """Do `work` after so many seconds. It is dropped if this process ends before, or has `MOST_LATER` such pieces
+        waiting."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)

@@ -1,4 +1,4 @@
-"""What `api` passes to the protocol, and what it gets back. Neither uses an HTTP library."""
+"""The requests that `api` passes to the protocol, and the answers that it gets back. They depend on no HTTP library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer."""
+    """An answer in one piece."""
 
     body: bytes
     status: int = 200

@@ -18,8 +18,8 @@ from taskhub.protocol.wire.tasks import for_client
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 SYNTHETIC_STEP: Final = 1e-9
-"""How much the number of progress that the hub makes up grows in a second. Numbers must go up (B26-80), whichever
-process resumes a stream, and those of a day must stay small beside a tool that counts from 0 to 1."""
+"""By how much `progress` grows in a second if the hub makes the number up. Numbers must increase (B26-80), whichever
+process resumes a stream, and after a day must still be small beside a tool that counts from 0 to 1."""
 
 
 def progress_token(meta: dict[str, Any]) -> str | int | None:
@@ -31,7 +31,8 @@ def progress_token(meta: dict[str, Any]) -> str | int | None:
 
 
 class Lines:
-    """A task's lines on their way to one caller: each once, progress only when it goes up (B26-80)."""
+    """Makes notifications for one caller from a task's lines: each line once, progress only if it increases
+    (B26-80)."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Lines:
         self._level = level
         self._meta = meta
         self._furthest = float("-inf") if furthest is None else furthest
-        """How far the tool itself said it is."""
+        """The highest progress that the tool itself has reported."""
         self._sent = self._furthest
         self._waited_for = ""
 
@@ -78,7 +79,8 @@ class Lines:
         return self._numbered(self._token, line, line.progress)
 
     def waiting(self, task: TaskRecord) -> list[bytes]:
-        """Whom the call waits for, as progress, whenever that changed; nothing while no person is asked."""
+        """A notification of progress that says whom the call waits for, if that has changed since the last one; empty
+        while no person is asked."""
         asked = task.state is State.INPUT_REQUIRED and not for_client(task)
         if self._token is None or not asked or not task.message or task.message == self._waited_for:
             return []
@@ -89,7 +91,8 @@ class Lines:
         return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * (now - task.created_at).total_seconds())]
 
     def still(self, task: TaskRecord) -> list[bytes]:
-        """That the call goes on, as progress, for a caller that has heard nothing for a while."""
+        """A notification of progress that says that the call goes on, for a caller that was sent nothing for a while;
+        empty once the task has ended."""
         if self._token is None or task.ended_at is not None:
             return []
         now = datetime.now(UTC)
@@ -100,7 +103,8 @@ class Lines:
         return [self._numbered(self._token, line, reached + SYNTHETIC_STEP * seconds)]
 
     def _numbered(self, token: str | int, line: StoredLine, number: float) -> bytes:
-        """The line under its number, or the next one above what was sent."""
+        """The notification of the line with `number` as its progress, or the next larger float if that is not above the
+        number sent last."""
         self._sent = number if number > self._sent else math.nextafter(self._sent, math.inf)
         return progress_message(token, replace(line, progress=self._sent), self._meta)
 
@@ -114,7 +118,7 @@ class Lines:
 
 
 def progress_message(token: str | int, line: StoredLine, meta: dict[str, Any] | None) -> bytes:
-    """`notifications/progress` for a line that has a number."""
+    """`notifications/progress` for a line that has a `progress`."""
     params: dict[str, Any] = {"progressToken": token, "progress": line.progress}
     if line.total is not None:
         params["total"] = line.total

@@ -1,5 +1,5 @@
-"""The revisions: one per folder, each with the versions it speaks and a table of methods for
-each. A version that is not in a table is not spoken."""
+"""The revisions: one per folder, each with the versions that it serves and a table of methods for each version. A
+version that is in no table is not served."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from taskhub.protocol.revisions.v2026_07_28 import methods as v2026_07_28
 _Some = tuple[Revision[Any], ...]
 
 IN_ORDER: Final[_Some] = (v2025_11_25.REVISION, v2026_07_28.REVISION, sep_2557.REVISION)
-"""Oldest first on each mount. A message that no revision of the mount speaks goes to the newest, which answers what is
-wrong."""
+"""All revisions, the oldest first on each mount. A message that is of no revision of its mount goes to the newest one,
+which answers with the error."""
 
 MOUNTS: Final = tuple(dict.fromkeys(revision.mount for revision in IN_ORDER if revision.mount))
 """The places below `/mcp` that serve one revision each, which a client chooses by the address."""
 
 VERSIONS: Final = tuple(version for one in reversed(IN_ORDER) if not one.mount for version in one.methods)
-"""All that `/mcp` speaks, newest first."""
+"""All versions that `/mcp` can serve, newest first."""
 
 PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revision.profiles)
 """Variants of a version that have no version of their own, and are switched on and off like one."""
@@ -35,7 +35,7 @@ PROFILES: Final = frozenset(profile for revision in IN_ORDER for profile in revi
 REVISIONS: Final[Mapping[str, Revision[Any]]] = MappingProxyType(
     {name: revision for revision in reversed(IN_ORDER) for name in (*revision.methods, *revision.profiles)}
 )
-"""Each revision by all names that a task's `revision` may have."""
+"""The revisions by all values that `revision` of a task may have."""
 
 
 def check_named(revisions: Collection[str]) -> None:
@@ -65,8 +65,8 @@ def _revisions(mount: str, versions: tuple[str, ...]) -> tuple[_Some, Revision[A
 def revision_of(
     message: Envelope | Response, headers: Mapping[str, str], mount: str, versions: tuple[str, ...]
 ) -> Revision[Any]:
-    """The revision this message speaks, of those on its mount. An `initialize` for a revision that is switched off
-    raises the error that names those that are served."""
+    """The revision that this message is of, among those on its mount. If that is switched off, an `initialize` raises
+    -32022, which names the versions that are served; any other message goes to the newest revision."""
     older, newest, served = _revisions(mount, versions)
     revision = next((one for one in older if one.speaks(message, headers)), newest)
     if revision in served:
@@ -82,7 +82,7 @@ def revision_of(
 
 
 def shown(task: TaskRecord) -> Mapping[str, object] | None:
-    """What `tasks/get` answers the task's owner now, in the words of its own revision; `None` if the caller has no
-    handle, or the revision does not exist any more. For the console's wire view."""
+    """The present result of `tasks/get` for the task's owner, in the form of the task's revision; `None` if the caller
+    has no handle, or the revision does not exist any more. For the console's wire view."""
     revision = REVISIONS.get(task.revision)
     return None if revision is None else revision.shown(task)

@@ -1,5 +1,5 @@
-"""Reading a resource, getting a prompt, completing an argument: for any revision. A worker asks the
-server; the caller's request waits here for the outcome, which each revision shows in its own words."""
+"""Reading a resource, getting a prompt, completing an argument, for any revision. A worker asks the server; the
+caller's request waits here for the outcome, from which each revision makes its answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCOPE: Final = "tasks:call"
 
 STATE_SECONDS = 86_400
 MAX_SERVERS_ASKED = 3
-"""Servers that are asked in turn for a resource that no server lists."""
+"""Most servers that are asked in turn for one resource."""
 
 MAX_VALUES = 100
 """Values that a completion may have (B26-51)."""
@@ -49,8 +49,8 @@ MAX_VALUES = 100
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a caller sends with a request that may be answered by questions. `capabilities` are those it declared, which
-    decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`."""
+    """The parts of a request that may be answered by questions. `capabilities` are those that the caller declared,
+    which decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`."""
 
     capabilities: dict[str, Any]
     responses: dict[str, Any] | None = None
@@ -59,9 +59,10 @@ class Round:
 
 
 async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
-    """The prompt as its server fills it in. The state of a `NeedsInput` is signed: hand it to the caller,
-    and its return with the answers into the same function. Raises `WireError` for what the caller
-    got wrong, `ScopeMissing`, `LimitReached`, and `Unavailable` when no worker lives."""
+    """The prompt as its server fills it in. If the server asks something, the outcome is a `NeedsInput` with a signed
+    state: send that to the caller, and pass it on to this function when the caller returns it with the answers
+    (`round_`). Raises `WireError` for a mistake of the caller, `ScopeMissing`, `LimitReached`, and `Unavailable` if no
+    worker lives."""
     calls.need_scope(incoming.principal, SCOPE)
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
@@ -90,8 +91,8 @@ def _missing(definition: dict[str, Any], arguments: dict[str, Any]) -> list[str]
 
 
 async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
-    """The resource, from the server that lists it or has a template for it; else as `servers_of`
-    says. `Missing` when none of them has it. For rounds and errors see `get_prompt`."""
+    """The resource, from the first of `servers_of` that has it; `Missing` if none has. For rounds and errors see
+    `get_prompt`."""
     calls.need_scope(incoming.principal, SCOPE)
     uri = params.get("uri")
     if not isinstance(uri, str):
@@ -115,8 +116,8 @@ async def read_resource(hub: Hub, incoming: Incoming, params: dict[str, Any], ro
 
 
 async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answered | Failed:
-    """Suggestions for an argument of a prompt or a template: at most `MAX_VALUES`, none from a server
-    that completes nothing. Raises as `get_prompt`."""
+    """Suggestions for an argument of a prompt or a template: at most `MAX_VALUES`, and none if its server has no
+    completions. Raises as `get_prompt`."""
     calls.need_scope(incoming.principal, SCOPE)
     argument, context = params.get("argument"), params.get("context")
     if not isinstance(argument, dict) or not all(isinstance(argument.get(part), str) for part in ("name", "value")):
@@ -138,15 +139,15 @@ async def complete(hub: Hub, incoming: Incoming, params: dict[str, Any]) -> Answ
         if len(completion["values"]) > MAX_VALUES:
             completion |= {"values": completion["values"][:MAX_VALUES], "hasMore": True}
         return Answered({**outcome.result, "completion": completion})
-    assert isinstance(outcome, Failed)  # the worker makes nothing else of a completion
+    assert isinstance(outcome, Failed)  # a completion has no other outcome
     return outcome
 
 
 def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
     """The servers that may have the resource, most likely first: the one that lists it, else those with a template that
-    matches. A uri that no server lists may still be valid, because tools return links to such resources: then it is the
-    servers with resources of the same scheme, or the only server with resources. No other is asked, since a uri may
-    tell a stranger more than its owner wants. Empty for a resource of a disabled server."""
+    matches. A URI that no server lists may still be valid, because tools return links to such resources: for it, the
+    servers with resources of the same scheme, or the only server with resources. No other server is asked, since a URI
+    may hold what its owner would not tell a stranger. Empty for a resource of a disabled server."""
     listed = found.resource(uri)
     if listed is not None:
         ids = [listed.server_id]
@@ -169,7 +170,8 @@ def servers_of(found: Catalogue, uri: str) -> tuple[Upstream, ...]:
 
 
 def _referred(found: Catalogue, ref: Any) -> tuple[OfferRecord, dict[str, str]]:
-    """What a completion is about, and the reference in its server's own words."""
+    """The prompt or template of a completion, and the `ref` to it under its name at the server. Raises -32602 if it is
+    unknown."""
     kind = ref.get("type") if isinstance(ref, dict) else None
     name = ref.get("name" if kind == "ref/prompt" else "uri") if isinstance(ref, dict) else None
     if kind not in ("ref/prompt", "ref/resource") or not isinstance(name, str):
@@ -197,7 +199,8 @@ def _server_of(offer: OfferRecord) -> Upstream:
 
 @dataclass(frozen=True, slots=True)
 class _Continued:
-    """The end of an earlier round: the server that asked, its own state, and its questions by key."""
+    """An earlier round, as its signed state has it: the server that asked, the server's own state, and its questions by
+    key."""
 
     server_id: int
     state: str | None
@@ -217,8 +220,8 @@ def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> di
 
 
 def _counting(round_: Round, requests: dict[str, Any]) -> dict[str, Any]:
-    """The answers that fit a question of the earlier round and that this client may give, without members that were not
-    asked for. The server asks again for the rest (B26-65)."""
+    """The answers that are passed on to the server: those that fit a question of the earlier round and that this client
+    may give, without members that were not asked for. The server asks again for the rest (B26-65)."""
     found: dict[str, Any] = {}
     for key, response in (round_.responses or {}).items():
         request = requests.get(key)
@@ -236,8 +239,8 @@ def _digest(request: list[Any]) -> str:
 
 
 def _signed(hub: Hub, incoming: Incoming, request: list[Any], server_id: int, outcome: RelayOutcome) -> RelayOutcome:
-    """A `NeedsInput` whose state is ours: bound to the caller and the request (B26-64), with the server's
-    own state inside, which the server protects if it needs to."""
+    """The outcome; a `NeedsInput` gets a state that the hub signs, bound to the caller and the request (B26-64). The
+    server's own state is inside, readable to the caller unless the server encrypts it."""
     if not isinstance(outcome, NeedsInput):
         return outcome
     bound = [incoming.principal.context_id, _digest(request), server_id, outcome.state, outcome.requests]
@@ -278,9 +281,9 @@ async def _relayed(
 
 
 async def _outcome(hub: Hub, relay_id: int, bell: asyncio.Event) -> RelayOutcome | None:
-    """The outcome, as soon as it is there; `None` when it does not come in time."""
+    """The outcome, as soon as it is there; `None` if it does not come in time."""
     loop = asyncio.get_running_loop()
-    # The worker's own limit comes first: it can tell what was missing.
+    # The worker's own limit is over a second before: its error can say what was missing.
     deadline = loop.time() + RELAY_SECONDS + 1.0
     while (left := deadline - loop.time()) > 0:
         await calls.rung(bell, min(calls.RECHECK_SECONDS, left))

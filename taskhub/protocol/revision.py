@@ -1,4 +1,5 @@
-"""What the folder of a revision offers to the dispatcher: one `Revision`, at the end of its `methods` module."""
+"""The interface between the dispatcher and the folder of a revision: one `Revision`, at the end of its `methods`
+module."""
 
 from __future__ import annotations
 
@@ -41,28 +42,28 @@ Verb = Callable[[Hub, Incoming], Awaitable[Reply | Stream]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Revision(Generic[R]):
-    """How a revision is spoken; `R` is its own request."""
+    """The functions and facts by which a revision is served; `R` is its own type of request."""
 
     methods: Methods[R]
-    """By the versions that it speaks."""
+    """The handlers, by version and by name of the method."""
     check: Callable[[Hub, Incoming, Envelope], Awaitable[R]]
-    """The request. Raises `WireError`."""
+    """Checks a request and returns it as `R`. Raises `WireError`."""
     notified: Callable[[Hub, Incoming, Envelope], Awaitable[None]]
     """Takes a notification of the client."""
     responded: Callable[[Hub, Incoming, Response], Awaitable[None]]
     """Takes a response of the client."""
     shown: Callable[[TaskRecord], Mapping[str, object] | None]
-    """A task of this revision as `tasks/get` would show it; `None` without a handle."""
+    """A task of this revision as `tasks/get` would show it; `None` for a task without a handle."""
     speaks: Callable[[Envelope | Response, Mapping[str, str]], bool] = lambda message, headers: True
-    """Whether the message is of this revision. Not called for the newest on a mount, which gets all that no other
-    speaks."""
+    """Whether the message is of this revision. Not called for the newest revision of a mount, which gets every message
+    that is of no other."""
     verbs: Mapping[str, Verb] = field(default_factory=dict)
-    """Its handlers of requests without a body, by HTTP method."""
+    """The handlers of requests without a body, by HTTP method."""
     status_of: Callable[[int], int] = http_status
-    """Its HTTP status of an error code."""
+    """The HTTP status of an error code in this revision."""
     statuses_sent_as_200: frozenset[int] = frozenset()
     """Statuses that this revision replaces by 200; the error in the body stays."""
     mount: str = ""
-    """The place below `/mcp` where it is served, and nowhere else; empty for `/mcp` itself."""
+    """The place below `/mcp` where alone this revision is served; empty if it is served at `/mcp` itself."""
     profiles: tuple[str, ...] = ()
-    """Variants of its versions that have no version of their own."""
+    """The profiles: ways of speaking its versions that are no versions of their own."""

@@ -1,3 +1,3 @@
-"""One folder per protocol revision. Each has `methods`, which checks its requests and ends in its `Revision` with the
-table of methods, and `tasks`, which serves `tasks/*`. Revisions never import each other: deleting a folder deletes the
-revision. What they do alike is in `protocol.wire`, or in `protocol.stateless` for those without sessions."""
+"""One folder per protocol revision. In each, `methods` checks requests and ends with the `Revision`, which has the
+table of methods, and `tasks` serves `tasks/*`. Revisions never import each other, so deleting a folder deletes the
+revision. Code that they share is in `protocol.wire`, or in `protocol.stateless` for those without sessions."""

@@ -14,7 +14,7 @@ from taskhub.store import statements
 
 
 class AnswerOutcome(StrEnum):
-    """The outcome of an answer."""
+    """The outcome of an answer; the SQL function `answer` says what each one means."""
 
     ANSWERED = "answered"
     COUNTED = "counted"
@@ -31,8 +31,8 @@ _REFUSE = statements.one("refuse", AnswerOutcome)
 def answer_question(task_id: int, question: OpenQuestion, response: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store `response` to a question that is not an approval.
 
-    Raises `Invalid` with the reason when the response does not answer the question, which then stays open. `LATE` when
-    somebody else was first.
+    Raises `Invalid` with the reason if the response does not answer the question, which then stays open. Returns `LATE`
+    if the question was closed before.
     """
     clean, verdict = checked_answer(question.kind, question.params, response)
     return _store(task_id, question.key, jsonx.encode(clean).decode(), verdict, None, actor)
@@ -61,8 +61,8 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
 
 
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
-    """The client answered with a JSON-RPC error: the call fails with it, even if people could still have answered the
-    question (CH-05)."""
+    """Store the JSON-RPC error with which the client answered: the call fails with it, even if people could still have
+    answered the question (CH-05)."""
     clean = jsonx.repaired(error)
     return change(
         _REFUSE,

@@ -1,8 +1,7 @@
-"""Forms of the protocol and the answers to them, checked without a framework.
+"""Forms of elicitations and the answers to them, checked without a framework.
 
-An elicitation form is a flat object schema (B26-83): strings with formats, numbers,
-booleans, single and multiple choices. `form_fields` reads it once for the console's form
-and for the check of a client's answer, so the two can never disagree.
+A form is a flat object schema (B26-83): strings with formats, numbers, booleans, single and multiple choices.
+`form_fields` reads it both for the console's form and for the check of a client's answer, so the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from taskhub.lib import jsonx
 MAX_FIELDS = 100
 MAX_TEXT = 65_536
 MAX_FORM = 65_536
-"""Bytes of a form's schema."""
+"""Most bytes of the schema of a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Field:
 
 
 def unfit(params: dict[str, Any]) -> str:
-    """Why no page could show the question, whatever its kind; empty when one can."""
+    """Why no page can show a question with these params, whatever its kind; empty if one can."""
     try:
         jsonx.check(params)
     except jsonx.JsonError as error:
@@ -126,7 +125,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    # Not as a float, which would round a large integer, or overflow.
+    # An integer is not made a float, which would round a large one, or overflow.
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

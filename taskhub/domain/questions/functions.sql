@@ -1,7 +1,7 @@
 -- The questions that a task waits for, to people and clients, and their answers.
 
--- Opens questions. An approval keeps the tool's present definition, to be shown, to be compared when the task is
--- claimed, and for the digest in the event of the decision.
+-- Opens questions. For an approval it stores the present definition of the tool: people are shown it, the claim of the
+-- task compares it with the definition at that time, and its digest goes into the event of the decision.
 CREATE OR REPLACE FUNCTION th_open_questions(p_task bigint, p_tenant bigint, p_questions json, p_live boolean)
 RETURNS void LANGUAGE sql AS $$
     INSERT INTO question (task_id, tenant_id, key, upstream_key, kind, params, audience, "group", quorum, live, due_at,
@@ -14,10 +14,10 @@ RETURNS void LANGUAGE sql AS $$
         LEFT JOIN tool o ON o.id = t.tool_id
 $$;
 
--- Opens questions. Parked (p_live false): the lease ends and the tool is called again with the answers. Live: the tool
--- waits in the worker, which keeps its lease. `p_given` are answers that came with the call and fit questions opened
--- here: an array of {key, response, verdict}. They are stored and recorded like any other decision of the client; if no
--- question is left open, the task is runnable again.
+-- Opens questions, and returns whether the worker still held the task. Parked (p_live false): the lease ends and the
+-- tool is called again with the answers. Live: the tool waits in the worker, which keeps its lease. `p_given` are
+-- answers that came with the call and fit questions opened here: an array of {key, response, verdict}. They are stored
+-- and recorded like any other decision of the client; if no question is left open, the task is runnable again.
 CREATE OR REPLACE FUNCTION ask(p_id bigint, p_epoch int, p_questions json, p_upstream_state text, p_message text,
                        p_live boolean, p_given json, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
@@ -33,7 +33,7 @@ BEGIN
         RETURN false;
     END IF;
     IF owner.cancel_requested_at IS NOT NULL AND NOT p_live THEN
-        -- The tool has ended by asking, and would not be called again with the answers.
+        -- The run of the tool has ended with its questions. As the task is to be cancelled, there is no other run.
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_id AND state = 'open';
         UPDATE task SET state = 'cancelled', message = th_words('cancelled_running'), ended_at = clock_timestamp(),
@@ -60,10 +60,10 @@ BEGIN
 END $$;
 
 -- Stores one answer. Returns the outcome: 'answered', 'counted' (an approval below the quorum), 'late' (the question
--- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and the
--- tool's policy asks people then: the question stays open), 'twice' (this person has decided already) or 'unknown'.
--- The first valid answer wins, since every change locks the task row first. The event has the digests of what was
--- decided.
+-- was closed before, or passed on from clients to people), 'passed on' (a client's program declined by itself, and by
+-- the tool's policy people are asked then: the question stays open), 'twice' (this person has decided already) or
+-- 'unknown' (no such question). The first valid answer wins, because every change locks the task row first. The event
+-- contains the digests of the arguments and the tool's definition.
 CREATE OR REPLACE FUNCTION answer(p_task bigint, p_key text, p_response text, p_verdict text, p_reason text,
                           p_user bigint, p_context bigint, p_final_result text, p_who text)
 RETURNS text LANGUAGE plpgsql AS $$
@@ -97,7 +97,8 @@ BEGIN
     IF p_user IS NOT NULL AND EXISTS (SELECT 1 FROM decision WHERE question_id = asked.id AND user_id = p_user) THEN
         RETURN 'twice';
     END IF;
-    -- Nobody reads a question within a second: many programs decline what they cannot show, without asking their user.
+    -- Nobody reads a question within a second, so this is the program: many decline what they cannot show, without
+    -- asking their user.
     IF p_context IS NOT NULL AND why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < coalesce(
         (SELECT max(o.sent_at) FROM outbound o WHERE o.question_id = asked.id AND NOT o.page), asked.opened_at)
         + interval '1 second' THEN
@@ -155,8 +156,8 @@ BEGIN
     RETURN 'answered';
 END $$;
 
--- The client answered a question with an error: the call fails with it (CH-05). Returns the outcome: 'answered', 'late'
--- or 'unknown', as in answer().
+-- Closes a question that the client answered with an error: the call fails with it (CH-05). Returns the outcome:
+-- 'answered', 'late' or 'unknown', as in answer().
 CREATE OR REPLACE FUNCTION refuse(p_task bigint, p_key text, p_error text, p_message text, p_who text) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

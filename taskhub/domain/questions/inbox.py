@@ -23,11 +23,11 @@ class Obstacle(StrEnum):
     NONE = ""
     CLOSED = "closed"
     DECIDED = "decided"
-    """They have decided, and other people have to decide too."""
+    """The person has decided already, and others still have to."""
     CLIENT = "client"
-    """It is for the client of the call alone."""
+    """Only the client of the call may answer."""
     ROLE = "role"
-    """Their role may not approve."""
+    """The person's role may not approve."""
     GROUP = "group"
 
 
@@ -44,9 +44,9 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class InboxItem:
-    """A question with its task, and the obstacle for the person who reads it. `arguments`: in a list, only those within
-    the first `calls.BEGINNING` characters. `left_at`: since when no caller waits for the plain call. `tool_rule`: the
-    arguments that the present policy of its tool names."""
+    """A question with its task, and the obstacle for the person who reads it. In a list, `arguments` has only those
+    within the first `calls.BEGINNING` characters. `left_at`: when the caller of the plain call left; `None` otherwise.
+    `tool_rule`: the conditions in the tool's present policy on approvals."""
 
     id: int
     task_id: int
@@ -104,7 +104,7 @@ class InboxItem:
 
     @property
     def question(self) -> OpenQuestion:
-        """The question as the functions that answer it take it."""
+        """The question as `answer_question` and `decide_approval` take it."""
         return OpenQuestion(
             key=self.key,
             kind=self.kind,
@@ -138,7 +138,8 @@ def mine_of(person: Person, task_id: int) -> frozenset[int]:
 
 
 def questions(person: Person, queue: str, *, limit: int = SHOWN) -> tuple[InboxItem, ...]:
-    """A queue: `mine`, `all` open ones of the tenant (both oldest first), or the last `decided`."""
+    """The questions in a queue: `mine` or `all` open ones of the tenant, the oldest first, or the last `decided`, the
+    newest first."""
     read = {"mine": _MINE, "all": _ALL, "decided": _DECIDED}[queue]
     return tuple(read(**_reader(person), arguments=calls.BEGINNING, most=limit))
 
@@ -154,7 +155,7 @@ def question_of_task(tenant_id: int, public_id: str, key: str) -> int | None:
 
 
 def votes(question_id: int) -> tuple[Vote, ...]:
-    """Who decided what, in order."""
+    """The decisions on the question, the oldest first."""
     return tuple(_VOTES(question=question_id))
 
 

@@ -1,6 +1,6 @@
-"""One table of the kinds of questions that can be asked while a tool runs, and what follows from it.
+"""The table of the kinds of questions that can be asked while a tool runs, and the functions that read it.
 
-The words and looks of a kind are in `console.questions`.
+How a kind is worded and shown is in `console.questions`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The facts about questions of a kind. Their `params` are those of the method."""
+    """The properties of a kind of question. `params` are always those of its `method`."""
 
     method: str | None
     """The method by which a server asks it and a client is asked it; `None` for one that the hub asks people only."""
@@ -31,9 +31,9 @@ class Kind:
     needs: Callable[[Object], Object] = lambda params: {}
     """The capabilities that a client must declare to be asked, as it would declare them."""
     problem: Callable[[Object], str] = lambda params: ""
-    """Why it cannot be asked, as text for people; empty when it can."""
+    """Why a question of this kind cannot be asked, as text for people; empty if it can."""
     refusable: bool = False
-    """Its answer has an `action`, so that it can be declined or dismissed."""
+    """Whether an answer has an `action`, by which the question can be declined or cancelled."""
     permission: str = "question.answer"
     """The permission that a person needs to answer it; see `core.permissions`."""
 
@@ -114,7 +114,7 @@ KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
 METHODS: Final[Mapping[QuestionKind, str]] = MappingProxyType(
     {kind: facts.method for kind, facts in KINDS.items() if facts.method is not None}
 )
-"""The kinds that a server asks and a client answers, with their methods."""
+"""The methods of the kinds that a server asks and a client can answer, by kind."""
 
 BY_METHOD: Final[Mapping[str, QuestionKind]] = MappingProxyType({method: kind for kind, method in METHODS.items()})
 """The kinds, by their methods."""
@@ -126,7 +126,7 @@ def can_answer(capabilities: Object, kind: QuestionKind, params: Object) -> bool
 
 
 def audience_for(capabilities: Object, kind: QuestionKind, params: Object, policy: Audience | None) -> Audience:
-    """Who is asked: as the policy says, but never a client that cannot answer."""
+    """The audience of a question: as the policy says, but without a client that cannot answer."""
     if not can_answer(capabilities, kind, params):
         return Audience.OPERATOR
     return policy or Audience.EITHER
@@ -150,5 +150,5 @@ def checked_response(kind: QuestionKind, params: Object, response: Any) -> Objec
 
 
 def verdict_of(kind: QuestionKind, response: Object) -> str:
-    """A checked answer in one word, as events and pages name it."""
+    """The verdict of a checked answer, for events and pages: its `action`, or `answer` for kinds without one."""
     return str(response["action"]) if KINDS[kind].refusable else "answer"

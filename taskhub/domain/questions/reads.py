@@ -20,9 +20,10 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class ApprovedCall:
-    """The call that an approval is about, besides its arguments. `definition` is the tool's when the approval was asked
-    for, and `before` the tool's when the call was last approved, by `approved_by`; each is `None` where there is none.
-    Digests are SHA-256 in hex, empty where they were not kept."""
+    """The call that an approval is about, without its arguments. `definition` is the tool's definition when the
+    approval was asked for. `before` is the one that people saw when they last approved the same call, and `approved_by`
+    names them. Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not
+    kept."""
 
     definition: dict[str, Any] | None
     definition_digest: str
@@ -38,8 +39,8 @@ _APPROVED = statements.maybe("approved_call", ApprovedCall)
 
 
 def response_to(task_id: int, key: str) -> dict[str, Any] | None:
-    """The stored answer; `None` while the question is open. A question that was closed without an answer counts as
-    cancelled."""
+    """The stored answer; `None` while the question is open. A question that is unknown, or was closed without an
+    answer, counts as cancelled."""
     found = _RESPONSE(task=task_id, key=key)
     if found is None or found.state in (QuestionState.SUPERSEDED, QuestionState.EXPIRED):
         return {"action": "cancel"}

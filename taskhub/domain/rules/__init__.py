@@ -1,5 +1,4 @@
-"""Which calls need an approval: conditions on their arguments.
+"""Rules: which calls of a tool need an approval, by conditions on their arguments.
 
-A call does not fall under a rule only if that is certain: where an argument could mean the value in another spelling,
-the call falls under it.
+In doubt a call falls under a rule: an argument that could mean the value of a condition in another spelling meets it.
 """

@@ -1,9 +1,9 @@
 """Decides whether a call falls under a rule; in doubt it does.
 
-A rule names arguments and the values that call for approval. Tools are lenient in what they take (`"false"` for
+A rule names arguments and the values that call for approval. Tools accept more than their schema says (`"false"` for
 `false`, `"100"` for 100, a default for what is missing). So a call falls outside of a rule only if an argument
-certainly has another value: present, of the same JSON type, fitting the tool's schema, and different also for a reader
-who ignores case, width, accents, blanks and invisible characters. An array or object with what the rule names, and
+certainly has another value: present, of the same JSON type, fitting the tool's schema, and different also when case,
+width, accents, blanks and invisible characters are ignored. An array or object that contains what the rule names, and
 more, falls under it.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final
 from taskhub.lib.signs import without_invisible
 
 LONGEST: Final = 1_000
-"""Characters of a text, and values of an array, that are compared. A longer one counts as in doubt."""
+"""Most characters of a text, and most values of an array, that are compared. A longer one counts as in doubt."""
 _MISSING: Final = object()
 
 
@@ -43,7 +43,7 @@ def met(
 
 
 def _rule(schema: Any, name: str) -> Any:
-    """What the schema says about one argument."""
+    """The schema of one argument; `_MISSING` if there is none."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
     return properties.get(name, _MISSING) if isinstance(properties, dict) else _MISSING
 
@@ -71,7 +71,7 @@ def _why(found: Any, wanted: Any) -> str:
         return "is"
     if isinstance(wanted, str):
         return _why_text(found, wanted)
-    # Many readers take JSON's numbers for doubles, in which 2**53 + 1 equals 2**53.
+    # Many parsers read JSON numbers as doubles, in which 2**53 + 1 equals 2**53.
     return "like" if not isinstance(wanted, bool) and _double(found) == _double(wanted) else ""
 
 
@@ -93,7 +93,8 @@ def _why_text(found: str, wanted: str) -> str:
 
 
 def _worst(reasons: list[str]) -> str:
-    """For the parts of an array or object: the whole may be meant only if each part may be."""
+    """The code for an array or object, from the codes of its parts: empty if one of them is, since the whole is
+    certainly different then; else the first that is not `is`."""
     if not all(reasons):
         return ""
     return next((why for why in reasons if why != "is"), "is")
@@ -115,7 +116,7 @@ def _double(value: float) -> float:
 
 
 def _plain(text: str) -> str:
-    """The text reduced to what a careless reader compares."""
+    """The text without what a comparison should ignore: case, width, accents, blanks and invisible characters."""
     apart = without_invisible(unicodedata.normalize("NFKD", text))
     seen = "".join(sign for sign in apart if unicodedata.category(sign)[0] not in "CMZ")
-    return seen.upper().casefold()  # upper first: a dotless i becomes an I in comparisons of capitals
+    return seen.upper().casefold()  # `upper` first: only it makes a dotless i the same as an i

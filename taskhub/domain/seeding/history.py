@@ -1,6 +1,6 @@
-"""A made-up history, for trials of a hub as it is after a month of use: the same tables and events, sealed like any
-others, written by set-based statements past the guard that lets no task begin as ended.
-"""
+"""A made-up history, for trials of a hub as it is after a month of use. Its rows and events are like real ones, and
+sealed like them. Set-based statements write them, without the guards by which no task can be created in a later
+state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from taskhub.store.models import Server, Tool
 
 DAYS: Final = 30
 LIVE: Final = 60
-"""Most tasks that have not ended; a longer history has no more."""
+"""Most tasks of a history that have not ended, however long it is."""
 
 CHUNK: Final = 1_250
 """Tasks in one transaction: their events make one seal of the size usual in a busy hub."""
@@ -63,12 +63,12 @@ _EVENTS = statements.one("seed_events", int)
 
 
 def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], None]) -> tuple[int, int]:
-    """Make up so many tasks of the last `DAYS` days, or since the newest made-up one; returns how many tasks and events
-    were added. All events that can be are sealed. After each transaction `report` is called with the tasks and events
-    so far.
+    """Make up `tasks` tasks, spread over the last `DAYS` days, or over the time since the newest made-up one. Returns
+    how many tasks and events were added. All events that can be are sealed. After each transaction, `report` is called
+    with the numbers of tasks and events so far.
 
-    Raises `Refused` where a client has called that is neither made up nor the demo's: an audit log must not mix events
-    that happened with made-up ones that cannot be told from them."""
+    Raises `Refused` if the tenant has tasks of a client that is neither made up nor the demo's: in one audit log,
+    made-up events could not be told from real ones."""
     if client := _REAL(tenant=tenant_id, made_up=MADE_UP):
         raise Refused(
             f"This hub has tasks of its own, of the client {client}: a history is made up only in an empty hub or the"
@@ -81,7 +81,7 @@ def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], Non
     with transaction.atomic():
         contexts, tools = _clients(tenant_id), _tools(tenant_id)
     live = min(LIVE, tasks // 10)
-    # The live ones are the newest, so that none has expired.
+    # The live tasks are the newest, so that none has expired.
     last = until - min(timedelta(minutes=20), (until - start) / 10)
     parts = [(start + (last - start) * (n / (tasks - live)), n) for n in range(0, tasks - live, CHUNK)]
     events = done = 0
@@ -117,13 +117,15 @@ def seed_history(tenant_id: int, tasks: int, *, report: Callable[[int, int], Non
 
 
 def _clients(tenant_id: int) -> list[int]:
-    """Their ids, repeated so that the first gets 30 % of the calls and the others share the rest."""
+    """The ids of the made-up clients, repeated so that the first gets 30 % of the calls and the others share the
+    rest."""
     first, *others = [client_context(tenant_id, f"{MADE_UP}{name}") for name in CLIENTS]
     return [first] * 3 * len(others) + others * 7
 
 
 def _tools(tenant_id: int) -> list[int]:
-    """The tools of disabled servers: workers could not connect to anything behind them."""
+    """The ids of the made-up tools. Their servers are disabled, because there is nothing that workers could connect
+    to."""
     for server, names in TOOLS.items():
         if Server.objects.filter(tenant_id=tenant_id, name=f"{MADE_UP}{server}").exists():
             continue

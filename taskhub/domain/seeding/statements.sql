@@ -1,7 +1,8 @@
 -- A made-up history, for trials: thousands of tasks in one statement. The form: taskhub/store/statements.py.
 
 -- read fresh: real_client(tenant bigint, made_up text) -> str | None
--- A client with a task that is neither made up (its name begins with `made_up`) nor the demo's.
+-- The name of a client that is not made up (names that begin with `made_up`) and has tasks other than those of the
+-- demo.
 SELECT c.name
 FROM auth_context AS c
 WHERE c.tenant_id = :tenant AND c.name NOT LIKE :made_up || '%'
@@ -18,8 +19,8 @@ WHERE c.tenant_id = :tenant AND c.name LIKE :made_up || '%';
 
 -- write: seed_tasks(tenant bigint, contexts bigint[], tools bigint[], words text[], start timestamptz, step float8,
 --     until timestamptz, count int, live boolean) -> tuple[int, int]
--- The first id and the last. A client or tool that is in its array twice is taken twice as often. No task lives longer
--- than some minutes, because ids and times of events must grow together (`_SKEW` in domain/audit/reads.py).
+-- Returns the first and the last id. A client or tool that is in its array twice is used twice as often. No task lives
+-- longer than some minutes, because ids and times of events must grow together (`_SKEW` in domain/audit/reads.py).
 WITH drawn AS MATERIALIZED (
     SELECT nextval(pg_get_serial_sequence('task', 'id')) AS id, n,
            :start + make_interval(secs => :step * (n - 1)) AS born, random() AS how, random() AS ask,
@@ -112,8 +113,8 @@ questions AS (
 )
 SELECT min(m.id), max(m.id) FROM made AS m, (SELECT count(*) FROM questions) AS asked;
 
--- The tasks between two ids: `asked` is the kind of their question, `ran` whether a worker took them to their end,
--- `lasts` how long they lived, from which all times follow.
+-- The tasks between two ids: `asked` is the kind of their question, `ran` whether a worker ran them to the end, and
+-- `lasts` how long they took, from which all times are calculated.
 /* fragment: lived
 (SELECT t.*, coalesce(q.kind, '') AS asked, q.id AS question_id, q.definition_digest, q.state AS answer,
         t.state IN ('finished', 'faulted') AS ran, t.updated_at - t.created_at AS lasts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -161,6 +161,22 @@ class Hub:
     """`domain.tasks.create.create_task`."""
     pages: KeptPages = field(default_factory=KeptPages)
     _later: set[asyncio.Task[None]] = field(default_factory=set)
+    _serving: Counter[int] = field(default_factory=Counter)
+
+    @contextmanager
+    def serving(self, task_id: int) -> Iterator[None]:
+        """Within the block this process serves a stream whose caller waits for the task."""
+        self._serving[task_id] += 1
+        try:
+            yield
+        finally:
+            self._serving[task_id] -= 1
+            if not self._serving[task_id]:
+                del self._serving[task_id]
+
+    def serves(self, task_id: int) -> bool:
+        """Whether this process serves a stream whose caller waits for the task."""
+        return task_id in self._serving
 
     def later(self, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` after so many seconds. It is dropped if this process ends before, or has `MOST_LATER` such pieces

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import secrets
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import httpx2
@@ -204,3 +206,35 @@ def test_every_path_gives_up_soon_and_all_goes_on_after(hub: RunningHub) -> None
             "SELECT count(*) FROM attempt JOIN task ON task.id = attempt.task_id WHERE task.public_id = %s", (running,)
         )
         assert attempts == [(1,)], "nothing ran twice"
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "2025-11-25"])
+def test_a_call_whose_stream_the_hub_ends_was_left_by_nobody(hub: RunningHub, tmp_path: Path, version: str) -> None:
+    name, file = f"frozen-{secrets.token_hex(4)}", tmp_path / "there"
+    token = hub.token(name)
+    # Soon the stream looks at the database.
+    hub.sql("UPDATE auth_context SET patience_ms = 2000 WHERE name = %s", [name])
+    params = {"name": "await_file", "arguments": {"path": str(file)}}
+    of_client = " WHERE context_id = (SELECT id FROM auth_context WHERE name = %s)"
+
+    def mine(what: str) -> list[Any]:
+        return [found for (found,) in hub.sql(f"SELECT {what} FROM task{of_client} ORDER BY id", [name])]
+
+    with ExitStack() as stack:
+        modern = stack.enter_context(Client(hub.base, token))
+        session = None if version == "2026-07-28" else stack.enter_context(SessionClient(hub.base, token))
+        opened = modern.stream("tools/call", params) if session is None else session.open("tools/call", params)
+        with opened as events:
+            wait_until(lambda: mine("state") == ["working"], "a worker")
+            with frozen(), suppress(httpx2.HTTPError, AssertionError):
+                while True:
+                    events.next()  # it fails when the stream has ended
+        wait_until(lambda: mine("left_at IS NOT NULL") == [True], "the hub to note that nobody waits", 30)
+        file.touch()
+        wait_until(lambda: mine("state") == ["finished"], "the end")
+        again = (modern if session is None else session).tool("await_file", params["arguments"])
+        assert again.text == "Found there"
+    assert mine("lease_epoch") == [1], "it ran once"
+    recorded = hub.sql("SELECT action FROM event WHERE task_id = (SELECT id FROM task" + of_client + ")", [name])
+    assert {"task.left", "task.cancel.requested"}.isdisjoint(action for (action,) in recorded)
+    assert hub.sql("SELECT * FROM learned_patience" + of_client, [name]) == []

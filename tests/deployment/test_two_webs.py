@@ -208,3 +208,24 @@ def test_a_killed_process_costs_a_client_hosted_question_nothing(hub: RunningHub
             session.respond(events.until("tasks/get"), {**begun, "status": "completed"})
             session.respond(events.until("tasks/result"), YES)
             assert events.until("response")["result"]["content"][0]["text"] == "Deleted z"
+
+
+def test_a_killed_process_tells_nothing_of_a_programs_patience(
+    hub: RunningHub, both: tuple[Web, Web], tmp_path: Path
+) -> None:
+    one, two = both
+    client, file = f"killed-{secrets.token_hex(4)}", tmp_path / "there"
+    params = {"name": "await_file", "arguments": {"path": str(file)}}
+    of_client = " WHERE context_id = (SELECT id FROM auth_context WHERE name = %s)"
+    with SessionClient(one.base, hub.token(client)) as session:
+        with session.open("tools/call", params):
+            aged = "UPDATE stream SET opened_at = opened_at - interval '10 s' WHERE task_id IN (SELECT id FROM task"
+            wait_until(lambda: hub.sql(f"{aged}{of_client}) RETURNING id", [client]), "its stream")
+            one.kill()
+        moved = _moved(session, two)
+        with moved.open("tools/call", params):
+            joined = "SELECT 1 FROM event WHERE action = 'task.joined' AND task_id IN (SELECT id FROM task"
+            wait_until(lambda: hub.sql(f"{joined}{of_client})", [client]), "the same call")
+            file.touch()
+            wait_until(lambda: hub.sql("SELECT ended_at FROM task" + of_client, [client])[0][0], "the end")
+    assert hub.sql("SELECT * FROM learned_patience" + of_client, [client]) == []

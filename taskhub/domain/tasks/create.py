@@ -183,6 +183,8 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
             outcomes[made.n] = KeyReused("This idempotency key was used with another tool or other arguments.")
         else:
             outcomes[made.n] = _created(by_number[made.n], made)
+        if made.existed or made.reused:
+            _uncount(by_number[made.n].new.context_id)
     for n in by_number.keys() - outcomes.keys():
         # No row: at the limit there was none to join, or the earlier task of the key was purged meanwhile.
         gone = Unavailable("The task of this key is just being removed; try again.")
@@ -288,6 +290,13 @@ def _check_limit(context_id: int) -> None:
     if count >= settings.TASKHUB_CONTEXT_LIVE:
         raise LimitReached(f"This client already has {count} live tasks, the most allowed.", retry_after=1)
     _live[context_id] = (until, count + 1)
+
+
+def _uncount(context_id: int) -> None:
+    """Take back what `_check_limit` counted for a call that made no task."""
+    if context_id in _live:
+        until, count = _live[context_id]
+        _live[context_id] = (until, max(0, count - 1))
 
 
 def _known(context_id: int, key: str) -> bool:

@@ -27,6 +27,8 @@ from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.plain.interim import interim_result
 
 LEFT: Final = "The caller left"
+CUT_OFF_SECONDS: Final = (1.0, 5.0, 20.0, 60.0)
+"""When to try to record that the hub itself ended a call's stream: only the first success changes anything."""
 PATIENCE_OVER: Final = "An interim result was given"
 
 
@@ -110,6 +112,16 @@ class Caller:
             await self.hub.lanes.run(request_cancel, task.id, actor=actor)
         else:
             self.hub.later(self.hub.leave_seconds, partial(self._cancel_left, task.id, left_at, actor))
+
+    def cut_off(self, task: TaskRecord) -> None:
+        """The hub cannot go on serving the caller, because the database does not answer. Nobody has left; but the same
+        call has to find its result, so it is recorded that nobody waits, as soon as the database answers again."""
+        for seconds in CUT_OFF_SECONDS:
+            self.hub.later(seconds, partial(self._not_waiting, task.id))
+
+    async def _not_waiting(self, task_id: int) -> None:
+        # As after an interim result: no event says that the caller left.
+        await self.hub.lanes.run(leave, task_id, self.waiter, actor=self._actor(LEFT), interim=True)
 
     async def again(self, waited: float) -> Caller:
         """The caller, with a new patience: its program made the same request `waited` seconds ago, and that request is

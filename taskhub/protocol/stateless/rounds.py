@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from taskhub.core.errors import TaskHubError
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL, QuestionKind
@@ -319,6 +320,11 @@ async def _stream(
         hub.brought(now, request.principal.context_id)
         if caller is not None and now.state in TERMINAL:
             await caller.has(now)
+    except TaskHubError:  # the database does not answer: it is the hub that ends the stream
+        finished = True
+        if caller is not None:
+            caller.cut_off(task)
+        raise
     finally:
         if not finished:
             await asyncio.shield(gone())

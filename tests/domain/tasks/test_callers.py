@@ -84,6 +84,14 @@ def test_at_the_limit_of_live_tasks_the_same_call_joins_and_another_is_refused(w
     assert Task.objects.count() == 1
 
 
+def test_calls_that_join_count_as_no_task(world: World, settings: Any) -> None:
+    settings.TASKHUB_CONTEXT_LIVE = 3
+    first = call(world)
+    for _ in range(5):
+        assert call(world).task.id == first.task.id
+    assert not call(world, arguments={"text": "another"}).existed
+
+
 def test_another_clients_call_and_another_tools_are_never_joined(world: World) -> None:
     call(world)
     assert not call(kit.another_client(world)).existed

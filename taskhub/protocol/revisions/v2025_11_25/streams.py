@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -201,12 +201,23 @@ class _Served:
         with suppress(TaskHubError):
             await asyncio.shield(self.hub.lanes.run(leave_stream, self.at.place, closed=self.done))
 
-    async def left(self, task: TaskRecord) -> None:
-        """At the end of the stream, record that its caller has left, unless the caller has its answer or the stream has
-        `moved`. The call is not cancelled: its caller may come back (B25-13)."""
-        if self.caller is not None and not self.done and not self.moved:
-            with suppress(TaskHubError):
-                await asyncio.shield(self.caller.leaves(task, cancels=False))
+    @asynccontextmanager
+    async def waiting_for(self, task: TaskRecord) -> AsyncIterator[None]:
+        """The stream waits for the task in the block. If that ends before the caller has its answer, and the stream
+        does not go on elsewhere, the caller has left; it may come back for the answer (B25-13)."""
+        caller = self.caller
+        try:
+            with self.hub.serving(task.id):
+                yield
+        except TaskHubError:  # the database does not answer: it is the hub that ends the stream
+            if caller is not None and not self.done:
+                caller.cut_off(task)
+            caller = None
+            raise
+        finally:
+            if caller is not None and not self.done and not self.moved:
+                with suppress(TaskHubError):
+                    await asyncio.shield(caller.leaves(task, cancels=False))
 
     def patience(self, delivery: Delivery, task: TaskRecord | None = None) -> float:
         """Seconds for which the stream may sleep unless it is woken: until it must send a keep-alive, a request that is
@@ -340,8 +351,8 @@ async def _task_stream(served: _Served, task: TaskRecord) -> AsyncGenerator[byte
         furthest=task.progress if place.kind == "result" and place.told and not served.at.line else None,
     )
     overtaken = False
-    async with served, AsyncExitStack() as leaving:
-        leaving.push_async_callback(served.left, task)
+
+    async with served, served.waiting_for(task):
         yield served.at.priming()
         if not served.at.opened:
             served.at.opened = True

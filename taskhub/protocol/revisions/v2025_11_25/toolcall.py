@@ -130,7 +130,8 @@ async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, ki
     """The caller of a request for a task that existed before, with a new patience if the request shows that the program
     gave up an earlier one: some programs do so without notice. `kind` is `call` or `wait` (by the hub's own tool)."""
     earlier = await hub.lanes.run(earlier_wait, request.on.id, task.id)
-    if earlier is not None and earlier.served:
+    # Only a stream that this process serves: one of a process that was killed is on record as open, too.
+    if earlier is not None and earlier.served and hub.serves(task.id):
         return await caller.again(earlier.seconds)
     if earlier is not None and earlier.answered and earlier.kind == kind == "call" and task.state not in TERMINAL:
         return await caller.unheard()

@@ -111,14 +111,17 @@ class _Draft:
     row: dict[str, Any]
     limit: LimitReached | None
     """Set if the context is at its limit, so that the call can only join an existing task."""
+    counted: bool
+    """Whether `_check_limit` counted it as a task to be made."""
 
 
 def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
     tool = new.tool
-    limit = None
+    limit, counted = None, True
     try:
         _check_limit(new.context_id)
     except LimitReached as error:
+        counted = False
         if new.join_seconds is not None:
             limit = error
         elif new.idempotency_key is None or not _known(new.context_id, new.idempotency_key):
@@ -164,7 +167,7 @@ def _draft(n: int, new: NewTask, actor: Actor) -> _Draft:
         "join_session": new.join_session,
         "joins_only": limit is not None,
     }
-    return _Draft(n, new, actor, public_id, ttl, message, approval, row, limit)
+    return _Draft(n, new, actor, public_id, ttl, message, approval, row, limit, counted)
 
 
 def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
@@ -183,7 +186,7 @@ def _store(drafts: Sequence[_Draft]) -> dict[int, Created | Exception]:
             outcomes[made.n] = KeyReused("This idempotency key was used with another tool or other arguments.")
         else:
             outcomes[made.n] = _created(by_number[made.n], made)
-        if made.existed or made.reused:
+        if by_number[made.n].counted and (made.existed or made.reused):
             _uncount(by_number[made.n].new.context_id)
     for n in by_number.keys() - outcomes.keys():
         # No row: at the limit there was none to join, or the earlier task of the key was purged meanwhile.

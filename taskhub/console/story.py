@@ -210,6 +210,8 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
 
 def held_up(detail: TaskDetail, now: datetime) -> str:
     """Why the call cannot run yet although no question is open, as a sentence; empty if it only needs a free slot."""
+    if detail.server_removed:
+        return "Its server has been removed: the next claim of a worker ends the call."
     if not detail.server_enabled:
         return f"{words('paused', detail.server)}."
     if detail.live_workers == 0:

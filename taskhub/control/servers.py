@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from django.db import transaction
+
 from taskhub.control.caller import Caller
+from taskhub.core.errors import NotFound, Refused
 from taskhub.core.policy import Policy
-from taskhub.domain.catalogue import breakers, sync, writes
+from taskhub.domain.catalogue import breakers, reads, sync, writes
+from taskhub.domain.catalogue.edits import ServerEdit
+from taskhub.domain.catalogue.reads import ServerRow
 from taskhub.domain.catalogue.spec import ServerSpec
+from taskhub.domain.tasks.removed import LiveCalls, end_calls_of_removed, live_calls
 
 
 def add_server(caller: Caller, *, name: str, spec: str, prefix: str = "", token: str = "") -> int:
@@ -28,6 +34,36 @@ def set_server(caller: Caller, spec: ServerSpec) -> int:
         named=spec.named,
         actor=caller.actor,
     )
+
+
+def find_server(caller: Caller, name: str) -> ServerRow:
+    """The server of this name. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.view", f"see server {name}")
+    found = reads.server_named(caller.tenant_id, name)
+    if found is None:
+        raise NotFound(f"There is no server named {name}.")
+    return found
+
+
+def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
+    """Change the address or command, the prefix, the calls at once or the token of a server: all of it or nothing.
+    Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
+    caller.require("server.manage", f"edit server {server_id}")
+    writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
+
+
+def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) -> LiveCalls:
+    """Remove a server (`domain.catalogue.writes.remove_server`). Calls that wait end as failed; calls that run go on,
+    and their results are stored. Returns the calls that had not ended. Raises `Forbidden`, `NotFound`, or `Refused` if
+    there are such calls and this is not `confirmed`."""
+    caller.require("server.manage", f"remove server {server_id}")
+    with transaction.atomic():
+        writes.remove_server(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
+        live = live_calls(server_id)
+        if live.count and not confirmed:
+            raise Refused(f"The server has calls that have not ended: {live.waiting} wait and {live.running} run.")
+        end_calls_of_removed(server_id, actor=caller.actor)
+    return live
 
 
 def refresh_server(caller: Caller, server_id: int) -> None:
@@ -59,10 +95,13 @@ def set_server_calls(caller: Caller, server_id: int, calls_at_once: int | None) 
     )
 
 
-def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool) -> None:
-    """Enable or disable a server; tools of a disabled server are not offered. Raises `Forbidden` or `NotFound`."""
+def set_server_enabled(caller: Caller, server_id: int, *, enabled: bool, reason: str = "") -> None:
+    """Enable or disable a server; tools of a disabled server are not offered. The reason is shown with its state.
+    Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"{'enable' if enabled else 'disable'} server {server_id}")
-    writes.set_server_enabled(tenant_id=caller.tenant_id, server_id=server_id, enabled=enabled, actor=caller.actor)
+    writes.set_server_enabled(
+        tenant_id=caller.tenant_id, server_id=server_id, enabled=enabled, reason=reason, actor=caller.actor
+    )
 
 
 def set_policy(caller: Caller, tool_id: int, policy: Policy, *, seen: str | None = None) -> bool:

@@ -36,6 +36,7 @@ WORDS: Final = MappingProxyType({
     "expired": "Expired before a worker took it",
     "not_run": "Not run: %s",
     "not_continued": "Not continued: %s",
+    "server_removed": "its server has been removed",
     "client_locked_out": "its client has been locked out",
     "tool_turned_off": "the tool has been turned off",
     "tool_not_offered": "the tool is not offered any more",

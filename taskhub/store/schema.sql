@@ -459,6 +459,7 @@ CREATE TABLE public.server (
     prefix character varying(64) DEFAULT ''::character varying NOT NULL,
     calls_at_once integer,
     enabled boolean DEFAULT true NOT NULL,
+    disabled_reason character varying(200) DEFAULT ''::character varying NOT NULL,
     state character varying(16) DEFAULT 'unknown'::character varying NOT NULL,
     problem text DEFAULT ''::text NOT NULL,
     protocol character varying(32) DEFAULT ''::character varying NOT NULL,
@@ -472,9 +473,12 @@ CREATE TABLE public.server (
     retry_at timestamp with time zone,
     probe_until timestamp with time zone,
     created_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    removed_at timestamp with time zone,
     tenant_id bigint NOT NULL,
     CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
     CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR (((calls_at_once >= 1) AND (calls_at_once <= 1000)) AND (NOT ((transport)::text = 'stdio'::text))))),
+    CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
+    CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
     CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
 );
@@ -605,7 +609,7 @@ CREATE VIEW public.task_view AS
             WHEN ((state)::text = 'queued'::text) THEN (COALESCE(( SELECT public.th_words('paused'::text, VARIADIC ARRAY[(s.name)::text]) AS th_words
                FROM (public.tool o
                  JOIN public.server s ON ((s.id = o.server_id)))
-              WHERE ((o.id = t.tool_id) AND (NOT s.enabled))), (message)::text))::character varying
+              WHERE ((o.id = t.tool_id) AND (NOT s.enabled) AND (s.removed_at IS NULL))), (message)::text))::character varying
             ELSE message
         END)::character varying(1024) AS message,
     progress,
@@ -828,9 +832,6 @@ ALTER TABLE ONLY public.seal
     ADD CONSTRAINT seal_to_xid_key UNIQUE (to_xid);
 
 ALTER TABLE ONLY public.server
-    ADD CONSTRAINT server_name_unique UNIQUE (tenant_id, name);
-
-ALTER TABLE ONLY public.server
     ADD CONSTRAINT server_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.session
@@ -943,6 +944,8 @@ CREATE INDEX relay_server_id_3f10b153 ON public.relay USING btree (server_id);
 
 CREATE INDEX relay_waiting ON public.relay USING btree (server_id, created_at) WHERE ((state)::text = 'waiting'::text);
 
+CREATE UNIQUE INDEX server_name_unique ON public.server USING btree (tenant_id, name) WHERE (removed_at IS NULL);
+
 CREATE INDEX server_tenant_id_33e7d38d ON public.server USING btree (tenant_id);
 
 CREATE INDEX session_live ON public.session USING btree (context_id, seen_at) WHERE (ended_at IS NULL);
@@ -1050,6 +1053,8 @@ CREATE TRIGGER seal_append_only BEFORE UPDATE ON public.seal FOR EACH ROW EXECUT
 CREATE TRIGGER seal_no_truncate BEFORE TRUNCATE ON public.seal FOR EACH STATEMENT EXECUTE FUNCTION public.append_only();
 
 CREATE TRIGGER seal_stays AFTER DELETE ON public.seal REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION public.seal_stays();
+
+CREATE TRIGGER server_guard BEFORE UPDATE ON public.server FOR EACH ROW WHEN ((old.removed_at IS NOT NULL)) EXECUTE FUNCTION public.server_guard();
 
 CREATE TRIGGER sign_in_ended AFTER DELETE ON public.sign_in REFERENCING OLD TABLE AS ended FOR EACH STATEMENT EXECUTE FUNCTION public.announce_sign_outs();
 

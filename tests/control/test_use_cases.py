@@ -19,6 +19,7 @@ from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
 from taskhub.core.records import Person
 from taskhub.core.states import Door, QuestionKind, Role, State
+from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.clients.tokens import issue_token
 from taskhub.domain.oauth.applications import add_application
@@ -53,6 +54,8 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     ),
     "servers.add_server": (ADMINS, lambda by, on: servers.add_server(by, name="new", spec="https://example.com/mcp")),
     "servers.set_server": (ADMINS, lambda by, on: servers.set_server(by, parse_spec("new=https://example.com/mcp"))),
+    "servers.edit_server": (ADMINS, lambda by, on: servers.edit_server(by, on.server, ServerEdit(prefix="a_"))),
+    "servers.remove_server": (ADMINS, lambda by, on: servers.remove_server(by, on.server, confirmed=True)),
     "servers.refresh_server": (ADMINS, lambda by, on: servers.refresh_server(by, on.server)),
     "servers.try_server": (ADMINS, lambda by, on: servers.try_server(by, on.server)),
     "servers.set_server_token": (ADMINS, lambda by, on: servers.set_server_token(by, on.server, "")),
@@ -91,6 +94,7 @@ OF_ONE = {"applications.revoke_consent", "applications.revoke_own_consent"}
 READS = {
     "applications.find_application",
     "clients.find_client",
+    "servers.find_server",
     "questions.find_question",
     "questions.closed_to",
     "questions.why_not",

@@ -1,4 +1,4 @@
-"""What the database refuses, whoever asks: SQLSTATEs TH001 to TH008."""
+"""What the database refuses, whoever asks: SQLSTATEs TH001 to TH008, and TH010."""
 
 from __future__ import annotations
 
@@ -580,3 +580,20 @@ def test_an_interest_is_there_once(raw: Raw) -> None:
     sql.insert(raw, "interest", **given)
     with violates("interest_unique"):
         sql.insert(raw, "interest", **given)
+
+
+# --- removed servers: TH010
+
+
+def test_a_removed_server_stays_as_it_is_and_keeps_no_secret(raw: Raw) -> None:
+    server = sql.owner(raw).server
+    raw.execute("UPDATE server SET credentials = 'x' WHERE id = %s", (server,))
+    with violates("server_removed_keeps_no_secret"), raw.transaction():
+        raw.execute(
+            "UPDATE server SET removed_at = now(), enabled = false, state = 'disabled' WHERE id = %s", (server,)
+        )
+    gone = "removed_at = now(), enabled = false, state = 'disabled', credentials = NULL"
+    raw.execute(f"UPDATE server SET {gone} WHERE id = %s", (server,))
+    for change in ("removed_at = NULL", "enabled = true", "problem = 'x'", "credentials = 'x'"):
+        with refused("TH010"), raw.transaction():
+            raw.execute(f"UPDATE server SET {change} WHERE id = %s", (server,))

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
 from taskhub.domain.catalogue.reads import ToolRow
 from taskhub.lib import jsonx
 
@@ -83,6 +84,51 @@ class ServerForm(ConsoleForm):
             "For a server with a URL: sent as <code>Authorization: Bearer</code>. It is stored encrypted and never "
             "shown again."
         ),
+    )
+
+
+class ServerEditForm(ConsoleForm):
+    """How a server is reached and used; as it is, unless something else is typed."""
+
+    first = "spec"
+    spec = Typed(
+        label="Address or command",
+        longest=2_000,
+        demanded=True,
+        look="mono",
+        attrs={"spellcheck": "false"},
+        help_text=mark_safe(
+            "Secrets are not shown: <code>•••</code> stands for one. To change anything here, give the whole of it "
+            "again. A token is dropped with the address that it was for."
+        ),
+    )
+    prefix = Typed(  # type: ignore[assignment]  # Django makes no attribute of a field
+        label=mark_safe('Prefix <span class="soft">(optional)</span>'),
+        longest=63,
+        look="mono",
+        help_text="For tools and prompts that are listed for the first time from now on. Names that clients know stay.",
+    )
+    calls_at_once = Whole(
+        label="Concurrent calls per worker",
+        low=1,
+        high=MOST_AT_ONCE,
+        optional=True,
+        help_text="Empty: the default for this kind of server. A command takes one.",
+    )
+
+    def edit(self) -> ServerEdit:
+        """What was typed."""
+        typed = self.cleaned_data
+        return ServerEdit(spec=typed["spec"], prefix=typed["prefix"], calls_at_once=typed["calls_at_once"] or 0)
+
+
+class ServerDisableForm(ConsoleForm):
+    """Why a server is disabled."""
+
+    reason = Typed(
+        label=mark_safe('Reason <span class="soft">(optional)</span>'),
+        longest=MAX_REASON,
+        help_text="Shown with the server’s state.",
     )
 
 

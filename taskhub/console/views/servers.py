@@ -13,7 +13,15 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
-from taskhub.console.forms.servers import PolicyForm, ServerCallsForm, ServerForm, ServerTokenForm, conditions_of
+from taskhub.console.forms.servers import (
+    PolicyForm,
+    ServerCallsForm,
+    ServerDisableForm,
+    ServerEditForm,
+    ServerForm,
+    ServerTokenForm,
+    conditions_of,
+)
 from taskhub.console.htmx import partial_or_page, wants_partial
 from taskhub.console.requests import ConsoleRequest
 from taskhub.control import servers as control
@@ -23,6 +31,7 @@ from taskhub.core.policy import Policy, check_policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
+from taskhub.domain.tasks.removed import live_calls
 
 AT_POLICY: Final = "policy"
 """The extra tag of messages that are shown beside the policy instead of at the top of the page."""
@@ -41,7 +50,7 @@ def server_list(request: ConsoleRequest) -> HttpResponse:
 @page("server.view")
 @require_safe
 def server_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """One server and its tools; the parameter `tool` opens one of them, `toggle` a confirmation."""
+    """One server and its tools; the parameter `tool` opens one of them, `toggle` and `remove` a confirmation."""
     return _detail(request, pk, query.number(request, "tool"))
 
 
@@ -60,6 +69,42 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
     name = form.cleaned_data["name"]
     messages.success(request, f"{name} added. Its tools appear here when a worker has reached it.")
     return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
+def server_edit(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Change the address or command, the prefix, or the calls at once."""
+    form = ServerEditForm(request.POST)
+    if not form.is_valid():
+        return _detail(request, pk, edit_form=form, status=400)
+    before = servers.server_detail(request.person.tenant_id, _id(pk))
+    try:
+        control.edit_server(request.caller, pk, form.edit())
+    except Invalid as error:
+        form.refuse(error)
+        return _detail(request, pk, edit_form=form, status=400)
+    after = servers.server_detail(request.person.tenant_id, pk)
+    if before and after and before.has_token and not after.has_token:
+        messages.warning(
+            request, "Saved. The token was for the address of before and is dropped: set one if it is needed."
+        )
+    else:
+        messages.success(request, "Saved.")
+    return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
+def server_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Remove the server for good."""
+    server = servers.server_detail(request.person.tenant_id, _id(pk))
+    live = control.remove_server(request.caller, pk, confirmed=True)
+    name = "The server" if server is None else server.name
+    ended = f" Calls that waited for it and have failed: {live.waiting}." if live.waiting else ""
+    running = f" Calls that run to their end: {live.running}." if live.running else ""
+    messages.success(request, f"{name} removed.{ended}{running}")
+    return redirect("server-list")
 
 
 @page("server.manage")
@@ -122,7 +167,13 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
 def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Enable or disable a server. The tools of a disabled server are hidden from clients, and its queued calls wait."""
     enabled = request.POST.get("enabled") == "1"
-    control.set_server_enabled(request.caller, _id(pk), enabled=enabled)
+    form = ServerDisableForm(request.POST)
+    form.is_valid()
+    try:
+        control.set_server_enabled(request.caller, _id(pk), enabled=enabled, reason=form.cleaned_data["reason"])
+    except Invalid as error:
+        form.refuse(error)
+        return _detail(request, pk, disable_form=form, status=400)
     messages.success(
         request,
         "Server enabled." if enabled else "Server disabled. Its tools are hidden from clients; queued calls wait.",
@@ -191,6 +242,8 @@ def _detail(
     *,
     token_form: ServerTokenForm | None = None,
     calls_form: ServerCallsForm | None = None,
+    edit_form: ServerEditForm | None = None,
+    disable_form: ServerDisableForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     tenant_id = request.person.tenant_id
@@ -226,7 +279,11 @@ def _detail(
             "holds": _holds(tenant_id, tool, counted=can_manage) if tool is not None else None,
             "said": [] if wants_partial(request) else _said_at_policy(request),
             "groups": servers.known_groups(tenant_id) if tool is not None else (),
-            "toggling": can_manage and "toggle" in request.GET,
+            "toggling": can_manage and ("toggle" in request.GET or disable_form),
+            "disable_form": disable_form or ServerDisableForm(),
+            "removing": live_calls(server.id) if can_manage and "remove" in request.GET else None,
+            "editing": can_manage and ("edit" in request.GET or edit_form),
+            "edit_form": edit_form or _edit_form(server),
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
             "setting_calls": can_manage and server.transport != "stdio" and ("calls" in request.GET or calls_form),
@@ -237,6 +294,11 @@ def _detail(
         },
         status=status,
     )
+
+
+def _edit_form(server: servers.ServerRow) -> ServerEditForm:
+    calls = server.calls_at_once if server.calls_said else None
+    return ServerEditForm(initial={"spec": server.spec, "prefix": server.prefix, "calls_at_once": calls})
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:

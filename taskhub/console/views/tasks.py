@@ -169,7 +169,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
     people = any(q.audience != "client" for q in open_questions)
     near = story.near_limit_in(found, now)
-    paused = task.state is State.QUEUED and not found.server_enabled
+    paused = task.state is State.QUEUED and not (found.server_enabled or found.server_removed)
     context: dict[str, Any] = {
         "detail": found,
         "task": task,

@@ -55,11 +55,14 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.refused": Shape("The client answered a question with an error.", after="key kind"),
     # servers and what they offer
     "server.added": Shape("A server was connected.", after="transport target prefix token"),
-    "server.changed": Shape("A server has another address.", "transport target", "transport target"),
+    "server.changed": Shape(
+        "A server has another address or prefix.", "transport? target? prefix?", "transport? target? prefix?"
+    ),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
     "server.calls.changed": Shape("A server takes more or fewer calls at once.", "calls_at_once", "calls_at_once"),
     "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),
     "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
+    "server.removed": Shape("A server was removed, and its secrets erased.", "transport target prefix token"),
     "server.refresh.requested": Shape("A person wants a server listed anew."),
     "server.ready": Shape("A server was reached and listed.", "state", "state"),
     "server.unreachable": Shape("A server cannot be reached.", "state", "problem"),

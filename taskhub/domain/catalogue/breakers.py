@@ -91,9 +91,11 @@ def leave_probe(server_id: int) -> None:
 def store_failure(server_id: int, problem: str, *, probing: bool) -> bool:
     """Record that a call could not connect to the server; `probing`: that call was the probe. Opens the breaker after
     `OPENS_AFTER` failures. Returns whether the breaker was open already: then the call goes back to the queue instead
-    of failing. A call that was under way when the breaker opened is not counted."""
+    of failing. A call that was under way when the breaker opened is not counted, nor is one of a removed server."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
+        if server.removed_at is not None:
+            return True  # the next claim ends the call
         waits = server.open_since is not None
         if waits and not probing:
             return True
@@ -122,7 +124,7 @@ def store_reached(server_id: int) -> None:
     """Close the breaker of a server that accepted a connection or answered."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
-        if close_breaker(server):
+        if server.removed_at is None and close_breaker(server):
             notify(CatalogueChanged(), ServerStale(server_id))
 
 
@@ -141,7 +143,7 @@ def request_probe(*, tenant_id: int, server_id: int, actor: Actor) -> bool:
     """Let the next call probe the server now, and ask all workers to list it. Returns `False` if its breaker is closed.
     Raises `NotFound`."""
     with transaction.atomic():
-        server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
+        server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
         if server is None:
             raise NotFound("No such server.")
         if server.open_since is None:

@@ -1,4 +1,4 @@
-"""Exposed names of tools and prompts. A name belongs to one server for as long as that server exists."""
+"""Exposed names of tools and prompts. A name belongs to one server until that server is removed."""
 
 from __future__ import annotations
 
@@ -58,10 +58,11 @@ class Names:
 
 def tool_names(server: Server, now: datetime) -> Names:
     """The names of tools of the server's tenant."""
-    return Names(server, Tool.objects.filter(server__tenant_id=server.tenant_id), now)
+    rows = Tool.objects.filter(server__tenant_id=server.tenant_id, server__removed_at=None)
+    return Names(server, rows, now)
 
 
 def prompt_names(server: Server, now: datetime) -> Names:
     """The names of prompts of the server's tenant."""
-    prompts = Offer.objects.filter(server__tenant_id=server.tenant_id, kind=OfferKind.PROMPT)
-    return Names(server, prompts, now)
+    here = Offer.objects.filter(server__tenant_id=server.tenant_id, server__removed_at=None)
+    return Names(server, here.filter(kind=OfferKind.PROMPT), now)

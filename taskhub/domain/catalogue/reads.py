@@ -37,6 +37,7 @@ class ServerRow:
     target: str
     prefix: str
     enabled: bool
+    disabled_reason: str
     state: str
     problem: str
     protocol: str
@@ -61,6 +62,11 @@ class ServerRow:
     """Since when its breaker is open (`domain.catalogue.breakers`)."""
     retry_at: datetime | None
     probe_until: datetime | None
+
+    @property
+    def spec(self) -> str:
+        """The server's spec without its secrets."""
+        return spec_of(self.transport, self.target)
 
     @property
     def shown_state(self) -> str:
@@ -183,6 +189,11 @@ class ToolRow(Policy):
         return mark_of(self)
 
 
+def spec_of(transport: str, target: str) -> str:
+    """The spec of a transport and its target."""
+    return target if transport == "http" else f"{transport}:{target}"
+
+
 def server_list(tenant_id: int) -> tuple[ServerRow, ...]:
     """Every server of the tenant, by name."""
     return tuple(_server(row) for row in _servers(tenant_id).order_by("name")[:500])
@@ -194,9 +205,16 @@ def server_detail(tenant_id: int, server_id: int) -> ServerRow | None:
     return None if row is None else _server(row)
 
 
+def server_named(tenant_id: int, name: str) -> ServerRow | None:
+    """The server of the tenant that has this name."""
+    row = _servers(tenant_id).filter(name=name).first()
+    return None if row is None else _server(row)
+
+
 def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
     """The server's tools in the server's order, those that are gone last; 2,000 at most."""
-    rows = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id).select_related("server")
+    here = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id, server__removed_at=None)
+    rows = here.select_related("server")
     return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
 
 
@@ -259,7 +277,7 @@ def _readable(locked: bytes | memoryview) -> bool:
 
 def _servers(tenant_id: int) -> Any:
     here = Q(tools__gone_at__isnull=True)
-    return Server.objects.filter(tenant_id=tenant_id).annotate(
+    return Server.objects.filter(tenant_id=tenant_id, removed_at=None).annotate(
         tool_count=Count("tools", filter=here & Q(tools__rejected="")),
         rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
     )
@@ -274,6 +292,7 @@ def _server(row: Any) -> ServerRow:
         target=row.target,
         prefix=row.prefix,
         enabled=row.enabled,
+        disabled_reason=row.disabled_reason,
         state="unreachable" if unreadable and row.enabled else row.state,
         problem=unreadable or row.problem,
         protocol=row.protocol,

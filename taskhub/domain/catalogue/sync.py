@@ -21,7 +21,7 @@ from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker, mark_unreachable
 from taskhub.domain.catalogue.naming import locked_with_names, tool_names
 from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
-from taskhub.domain.catalogue.reads import lost, target_of, vault, without_its_secrets
+from taskhub.domain.catalogue.reads import lost, spec_of, target_of, vault, without_its_secrets
 from taskhub.domain.hints.announce import notify
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
@@ -119,12 +119,13 @@ def new_server(
 ) -> Server | None:
     """Create and record a server, in the caller's transaction. Returns `None` if there is one of that name. Raises
     `Refused` if the tenant has `MAX_SERVERS` already."""
-    there = Server.objects.filter(tenant_id=tenant_id)
+    there = Server.objects.filter(tenant_id=tenant_id, removed_at=None)
     if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
         raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
     server, made = Server.objects.get_or_create(
         tenant_id=tenant_id,
         name=name,
+        removed_at=None,
         defaults={"transport": transport, **_kept(transport, target), "prefix": prefix, "credentials": credentials},
     )
     if not made:
@@ -143,35 +144,41 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
     it is. Raises `Refused` if the derived name belongs to a server with another target."""
     with transaction.atomic():
         if not named:
-            alike = Server.objects.filter(tenant_id=tenant_id, transport=transport, target=redacted(transport, target))
+            shown = redacted(transport, target)
+            alike = Server.objects.filter(tenant_id=tenant_id, removed_at=None, transport=transport, target=shown)
             for same in alike.select_for_update().order_by("pk"):
-                if _is(same, target):
+                if is_target(same, target):
                     return int(same.pk)
         made = new_server(tenant_id=tenant_id, name=name, transport=transport, target=target, actor=actor)
         if made is not None:
             notify(CatalogueChanged())
             return int(made.pk)
-        server = Server.objects.select_for_update().get(tenant_id=tenant_id, name=name)
-        if server.transport == transport and _is(server, target):
+        server = Server.objects.select_for_update().get(tenant_id=tenant_id, name=name, removed_at=None)
+        if server.transport == transport and is_target(server, target):
             return int(server.pk)
         if not named:
-            scheme = "" if server.transport == "http" else f"{server.transport}:"
-            there = scheme + server.target
+            there = spec_of(server.transport, server.target)
             raise Refused(f"There is a server named {name} already, {there}. Write NAME=SPEC with another name.")
-        before = {"transport": server.transport, "target": server.target}
-        kept = _kept(transport, target)
-        server.transport, server.state = transport, "unknown"
-        server.target, server.sealed_target = kept["target"], kept["sealed_target"]
-        server.credentials = None  # a token belongs to the server that it was given for
-        server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials"])
-        close_breaker(server, actor)
-        after = {"transport": transport, "target": server.target}
-        _record(server, "server.changed", name, before, after, actor)
-        notify(CatalogueChanged())
+        set_target(server, transport, target, actor)
     return int(server.pk)
 
 
-def _is(server: Server, target: str) -> bool:
+def set_target(server: Server, transport: str, target: str, actor: Actor) -> None:
+    """Give a server, whose row is locked, another target, in the caller's transaction. Its token is dropped."""
+    before = {"transport": server.transport, "target": server.target}
+    kept = _kept(transport, target)
+    server.transport, server.state = transport, "unknown" if server.enabled else "disabled"
+    server.target, server.sealed_target = kept["target"], kept["sealed_target"]
+    server.credentials = None  # a token belongs to the server that it was given for
+    if transport == "stdio":
+        server.calls_at_once = None
+    server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", "calls_at_once"])
+    close_breaker(server, actor)
+    _record(server, "server.changed", server.name, before, {"transport": transport, "target": server.target}, actor)
+    notify(CatalogueChanged())
+
+
+def is_target(server: Server, target: str) -> bool:
     """Whether the server, whose row is locked, has this target. If its secret cannot be decrypted, the redacted targets
     are compared; if they are equal, the given target is stored."""
     try:
@@ -215,7 +222,7 @@ def store_snapshot(
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Store what the server offers now. `unread` maps each kind that could not be listed (`TOOL`, or one of
-    `OfferKind`) to the reason. Returns whether clients could see a difference.
+    `OfferKind`) to the reason. Returns whether clients could see a difference. Nothing is stored of a removed server.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
     name. The name that clients see is given at the first listing (`domain.catalogue.naming`).
@@ -223,6 +230,8 @@ def store_snapshot(
     now = datetime.now(UTC)
     with transaction.atomic():
         server = locked_with_names(server_id)
+        if server.removed_at is not None:
+            return False
         known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
         names = tool_names(server, now)
         changed = False
@@ -287,7 +296,7 @@ def store_problem(server_id: int, problem: str) -> None:
     """Record that the server cannot be reached, and why. Its tools stay listed."""
     with transaction.atomic():
         server = Server.objects.select_for_update().get(pk=server_id)
-        if mark_unreachable(server, problem):
+        if server.removed_at is None and mark_unreachable(server, problem):
             notify(CatalogueChanged())
 
 

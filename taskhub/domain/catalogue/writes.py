@@ -7,6 +7,8 @@ leave with the commit.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from django.db import transaction
 
@@ -14,14 +16,16 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
 from taskhub.core.records import Actor
+from taskhub.core.secrets import HIDDEN
 from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker
-from taskhub.domain.catalogue.reads import vault
+from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
+from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import new_server
+from taskhub.domain.catalogue.sync import is_target, new_server, set_target
 from taskhub.domain.hints.announce import notify
-from taskhub.store.models import Server, Tool
+from taskhub.store.models import Interest, Offer, Server, Timing, Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
@@ -42,7 +46,7 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
         tool = (
             Tool.objects.select_for_update(of=("self",))
             .select_related("server")
-            .filter(pk=tool_id, server__tenant_id=tenant_id)
+            .filter(pk=tool_id, server__tenant_id=tenant_id, server__removed_at=None)
             .first()
         )
         if tool is None:
@@ -77,14 +81,12 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
-    name, prefix = name.strip(), prefix.strip()
+    name, prefix = name.strip(), _checked_prefix(prefix)
     if not _NAME.fullmatch(name):
         raise Invalid(
             "A server's name has 1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit.",
             field="name",
         )
-    if not _PREFIX.fullmatch(prefix):
-        raise Invalid("A prefix has letters, digits, dashes and underscores only, the first a letter.", field="prefix")
     parsed = parse_spec(spec)
     transport, target = parsed.transport, parsed.target
     credentials = _locked_token(transport, token)
@@ -102,6 +104,84 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
             raise Refused(f"There is a server named {name} already.", field="name")
         notify(CatalogueChanged(), ServerStale(server.pk))
     return int(server.pk)
+
+
+def _checked_prefix(prefix: str) -> str:
+    prefix = prefix.strip()
+    if not _PREFIX.fullmatch(prefix):
+        raise Invalid("A prefix has letters, digits, dashes and underscores only, the first a letter.", field="prefix")
+    return prefix
+
+
+def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Actor) -> None:
+    """Change a server: all of the edit, or nothing. With another address or command its token is dropped, unless the
+    edit has one. Another prefix is for tools and prompts that are listed for the first time after it: whoever has a
+    name keeps it. Raises `NotFound`, or `Invalid` naming the field."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        if edit.spec is not None and edit.spec.strip() != spec_of(server.transport, server.target):
+            if HIDDEN in edit.spec:
+                raise Invalid(
+                    f"Give the whole address or command: {HIDDEN} stands for a secret, which is stored and not shown.",
+                    field="spec",
+                )
+            parsed = parse_spec(edit.spec)
+            if parsed.named and parsed.name != server.name:
+                raise Invalid(f"A server keeps its name: this one is {server.name}.", field="spec")
+            if parsed.transport != server.transport or not is_target(server, parsed.target):
+                set_target(server, parsed.transport, parsed.target, actor)
+                notify(ServerStale(server_id))
+        if edit.prefix is not None and (prefix := _checked_prefix(edit.prefix)) != server.prefix:
+            before, server.prefix = server.prefix, prefix
+            server.save(update_fields=["prefix"])
+            record_event(
+                "server.changed",
+                tenant_id=tenant_id,
+                target=server.name,
+                actor=actor,
+                before={"prefix": before},
+                after={"prefix": prefix},
+            )
+            notify(CatalogueChanged())
+        if edit.calls_at_once is not None:
+            calls = edit.calls_at_once or None
+            set_server_calls(tenant_id=tenant_id, server_id=server_id, calls_at_once=calls, actor=actor)
+        if edit.token is not None:
+            set_server_token(tenant_id=tenant_id, server_id=server_id, token=edit.token, actor=actor)
+
+
+def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
+    """Remove a server, in the caller's transaction. Its secrets are erased, its prompts and resources deleted, and its
+    tools gone; its name and those of its tools and prompts are free for others. The row stays, and the tools' rows,
+    because tasks refer to them. Its calls are not touched (`domain.tasks.removed`). Raises `NotFound`."""
+    server = _locked(tenant_id, server_id)
+    now = datetime.now(UTC)
+    close_breaker(server, actor)
+    Tool.objects.filter(server=server, gone_at=None).update(gone_at=now)
+    for rows in (Offer.objects, Interest.objects, Timing.objects):
+        rows.filter(server=server).delete()
+    before = {
+        "transport": server.transport,
+        "target": server.target,
+        "prefix": server.prefix,
+        "token": server.credentials is not None,
+    }
+    server.sealed_target = server.credentials = None
+    server.enabled, server.state, server.problem, server.disabled_reason = False, "disabled", "", ""
+    server.removed_at = now
+    server.save(
+        update_fields=[
+            "sealed_target",
+            "credentials",
+            "enabled",
+            "state",
+            "problem",
+            "disabled_reason",
+            "removed_at",
+        ]
+    )
+    record_event("server.removed", tenant_id=tenant_id, target=server.name, actor=actor, before=before)
+    notify(CatalogueChanged(), ServerStale(server_id))
 
 
 def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
@@ -163,8 +243,13 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
         notify(CatalogueChanged())
 
 
-def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor) -> None:
-    """Enable or disable a server: clients see what enabled ones offer. Running tasks go on. Raises `NotFound`."""
+def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: Actor, reason: str = "") -> None:
+    """Enable or disable a server: clients see what enabled ones offer. Running tasks go on. The reason why it is
+    disabled is shown with its state, and is the actor's in the audit log. Raises `NotFound`, or `Invalid` naming the
+    field."""
+    reason = "" if enabled else " ".join(reason.split())
+    if len(reason) > MAX_REASON:
+        raise Invalid(f"A reason has at most {MAX_REASON} characters.", field="reason")
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if server.enabled == enabled:
@@ -172,14 +257,14 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
         before = {"enabled": server.enabled, "state": server.state}
         server.enabled = enabled
         server.state = "unknown" if enabled else "disabled"
-        server.problem = ""
-        server.save(update_fields=["enabled", "state", "problem"])
+        server.problem, server.disabled_reason = "", reason
+        server.save(update_fields=["enabled", "state", "problem", "disabled_reason"])
         close_breaker(server, actor)
         record_event(
             "server.enabled" if enabled else "server.disabled",
             tenant_id=tenant_id,
             target=server.name,
-            actor=actor,
+            actor=replace(actor, reason=reason) if reason else actor,
             before=before,
             after={"enabled": enabled, "state": server.state},
         )
@@ -197,7 +282,7 @@ def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
 
 
 def _locked(tenant_id: int, server_id: int) -> Server:
-    server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id).first()
+    server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
     if server is None:
         raise NotFound("No such server.")
     return server

@@ -103,7 +103,10 @@ def backlog() -> list[tuple[str, str, list[tuple[dict[str, str], float]]]]:
         (
             "taskhub_servers",
             "Servers by state",
-            [({"state": s}, n) for s, n in Server.objects.values_list("state").annotate(n=Count("id"))],
+            [
+                ({"state": state}, count)
+                for state, count in Server.objects.filter(removed_at=None).values_list("state").annotate(n=Count("id"))
+            ],
         ),
         (
             "taskhub_breakers_open",

@@ -24,9 +24,10 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     owner record;
     given record;
+    why text;
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    SELECT tenant_id, context_id, cancel_requested_at INTO owner FROM task
+    SELECT tenant_id, context_id, tool_id, cancel_requested_at INTO owner FROM task
     WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) AND ended_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'ask');
@@ -39,6 +40,17 @@ BEGIN
         UPDATE task SET state = 'cancelled', message = th_words('cancelled_running'), ended_at = clock_timestamp(),
                lease_until = NULL, upstream_state = NULL WHERE id = p_id;
         PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', '');
+        RETURN true;
+    END IF;
+    IF NOT p_live AND EXISTS (SELECT FROM tool o JOIN server s ON s.id = o.server_id
+                              WHERE o.id = owner.tool_id AND s.removed_at IS NOT NULL) THEN
+        -- Nor would it be called again where its server has been removed meanwhile: nobody is asked in vain.
+        why := th_words('not_continued', th_words('server_removed'));
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'faulted', message = why, error = th_error(why, 'server_removed'),
+               ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'faulted', why);
         RETURN true;
     END IF;
     PERFORM th_open_questions(p_id, owner.tenant_id, p_questions, p_live);

@@ -127,7 +127,7 @@ def _tools(tenant_id: int) -> list[int]:
     """The ids of the made-up tools. Their servers are disabled, because there is nothing that workers could connect
     to."""
     for server, names in TOOLS.items():
-        if Server.objects.filter(tenant_id=tenant_id, name=f"{MADE_UP}{server}").exists():
+        if Server.objects.filter(tenant_id=tenant_id, removed_at=None, name=f"{MADE_UP}{server}").exists():
             continue
         made = connect_server(
             tenant_id=tenant_id, name=f"{MADE_UP}{server}", transport="python", target="made.up:server", actor=_ACTOR

@@ -48,13 +48,15 @@ BEGIN
             WHERE w.id = ANY (p_ids)
         )
         SELECT t.id, t.tenant_id, t.tool_id, t.lease_epoch, a.id AS approval, o.rejected, CASE
+                   WHEN s.removed_at IS NOT NULL THEN 'server_removed'
                    WHEN NOT may.call THEN 'client_locked_out'
                    WHEN NOT o.enabled THEN 'tool_turned_off'
                    WHEN o.rejected <> '' THEN 'tool_rejected'
                    WHEN may.gone THEN 'tool_not_offered'
                    WHEN a.id IS NULL THEN 'tool_changed'
                    ELSE 'approved_tool_changed' END AS reason
-        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN auth_context c ON c.id = t.context_id
+        FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id
+        JOIN auth_context c ON c.id = t.context_id
         LEFT JOIN LATERAL (
             SELECT q.id, q.definition_digest <> decode(o.digest, 'hex') AS outdated FROM question q WHERE q.task_id = t.id AND q.kind = 'approval' AND q.state = 'answered'
             -- Not `q.id`: since claims avoid sorts (claim_tasks), the planner would read all questions there ever were
@@ -66,7 +68,7 @@ BEGIN
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
                         ELSE a.outdated END AS outdated) AS may
-        WHERE NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
+        WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
     LOOP
         held_back := held_back || unfit.id;
         why := CASE WHEN unfit.reason = 'tool_rejected' THEN th_words(unfit.reason, unfit.rejected)
@@ -106,6 +108,7 @@ END $$;
 -- tasks wait. p_scarce are the servers that take fewer than p_limit more calls from this worker, and p_rooms how many
 -- more each of them takes. Tasks for a server without room stay queued, and do not hold up others. The same is true of
 -- tasks for a disabled server, which cause a second look only when a first look meets one.
+-- Tasks for a removed server are faulted (th_hold_back).
 -- The first look takes the queue as it stands, oldest first, as many tasks as every context has room for: whatever it
 -- finds fits, and no task is locked in vain. It is enough if no context is full, no server is scarce and no more tasks
 -- than that are queued. Otherwise the backlog of one context or server may fill the front of the queue.
@@ -144,7 +147,7 @@ DECLARE
     seen bigint;
     look int;
     again boolean := cardinality(p_scarce) > 0;
-    paused bigint[] := ARRAY(SELECT s.id FROM server s WHERE NOT s.enabled);
+    paused bigint[] := ARRAY(SELECT s.id FROM server s WHERE NOT s.enabled AND s.removed_at IS NULL);
     paused_calls bigint[] := '{}';
     fitting int;
     latest timestamptz;

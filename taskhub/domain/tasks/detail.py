@@ -137,6 +137,7 @@ class TaskDetail:
     trace: dict[str, Any]
     live_workers: int
     server_enabled: bool
+    server_removed: bool
     transport: str
     calls_at_once: int | None
     away_since: datetime | None

@@ -51,7 +51,8 @@ CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
            SELECT th_words('paused', s.name) FROM tool o JOIN server s ON s.id = o.server_id
-           WHERE o.id = t.tool_id AND NOT s.enabled), t.message) ELSE t.message END::varchar(1024) AS message,
+           WHERE o.id = t.tool_id AND NOT s.enabled AND s.removed_at IS NULL), t.message)
+            ELSE t.message END::varchar(1024) AS message,
        t.progress, t.total,
        t.created_at, t.updated_at, t.ended_at, t.ttl_ms, t.poll_interval_ms, t.result, t.error, t.is_error,
        t.cancel_requested_at, t.version, t.tool_name, t.expires_at, t.session_id, t.progress_token, t.handle,
@@ -457,6 +458,33 @@ BEGIN
     WHERE id = p_id;
     PERFORM th_close_attempt(p_id, held.lease_epoch, 'cancelled', '');
     RETURN '';
+END $$;
+
+-- Ends the calls of a removed server that no worker has, p_limit at most. What is left, and what comes back to the
+-- queue later, is ended by the claim (th_hold_back). Returns how many it ended.
+CREATE OR REPLACE FUNCTION end_calls_of_removed(p_server bigint, p_limit int, p_who text) RETURNS int
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    t record;
+    why text;
+    ended int := 0;
+BEGIN
+    PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
+    FOR t IN
+        SELECT w.id, w.lease_epoch FROM task w
+        WHERE w.ended_at IS NULL AND w.lease_until IS NULL
+          AND w.tool_id IN (SELECT o.id FROM tool o JOIN server s ON s.id = o.server_id
+                            WHERE s.id = p_server AND s.removed_at IS NOT NULL)
+        ORDER BY w.id LIMIT p_limit FOR UPDATE OF w SKIP LOCKED
+    LOOP
+        ended := ended + 1;
+        why := th_words(CASE WHEN t.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END,
+                        th_words('server_removed'));
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
+        UPDATE task SET state = 'faulted', message = why, error = th_error(why, 'server_removed'),
+               ended_at = clock_timestamp(), upstream_state = NULL WHERE id = t.id;
+    END LOOP;
+    RETURN ended;
 END $$;
 
 -- Makes the changes that are due by time alone. Run often, by any worker. Returns how many tasks changed.

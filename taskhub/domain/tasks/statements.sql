@@ -273,7 +273,8 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w
         WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
-       s.enabled AS server_enabled, s.transport, s.calls_at_once, s.open_since AS away_since, s.retry_at,
+       s.enabled AS server_enabled, s.removed_at IS NOT NULL AS server_removed, s.transport, s.calls_at_once,
+       s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
            SELECT count(*) FROM task AS r JOIN tool AS u ON u.id = r.tool_id
            WHERE r.worker <> '' AND r.ended_at IS NULL AND r.lease_until IS NOT NULL
@@ -382,6 +383,18 @@ SELECT request_cancel(:task, :who);
 -- write: cancel_now(task bigint, who text) -> str
 SELECT cancel_now(:task, :who);
 
+-- write: end_calls_of_removed(server bigint, most int, who text) -> int
+SELECT end_calls_of_removed(:server, :most, :who);
+
+-- read fresh: live_calls(server bigint, most int) -> LiveCalls
+SELECT count(*) FILTER (WHERE l.lease_until IS NULL)::int AS waiting,
+       count(*) FILTER (WHERE l.lease_until IS NOT NULL)::int AS running
+FROM (
+    SELECT t.lease_until FROM task AS t
+    WHERE t.ended_at IS NULL AND t.tool_id IN (SELECT o.id FROM tool AS o WHERE o.server_id = :server)
+    LIMIT :most
+) AS l;
+
 -- write: leave_task(task bigint, waiter text, interim boolean, who text) -> datetime | None
 SELECT leave_task(:task, :waiter, :interim, :who);
 
@@ -475,12 +488,12 @@ FROM recent AS r GROUP BY 1, 2;
 -- How long calls take
 
 -- write: store_timings(servers bigint[], kinds text[], seconds float8[], counts bigint[], buckets int) -> None
--- In the same order in every transaction, so that two workers do not deadlock; only for servers that still exist.
+-- In the same order in every transaction, so that two workers do not deadlock; not for removed servers.
 INSERT INTO timing AS t (server_id, kind, seconds, counts)
 SELECT r.server, r.kind, r.seconds,
        (:counts)[(r.n - 1) * :buckets + 1 : r.n * :buckets]
 FROM unnest(:servers, :kinds, :seconds) WITH ORDINALITY AS r (server, kind, seconds, n)
-JOIN server AS s ON s.id = r.server ORDER BY r.server, r.kind
+JOIN server AS s ON s.id = r.server AND s.removed_at IS NULL ORDER BY r.server, r.kind
 ON CONFLICT (server_id, kind) DO UPDATE SET
     seconds = t.seconds + excluded.seconds,
     counts = array(

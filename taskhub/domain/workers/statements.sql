@@ -45,7 +45,7 @@ WITH RECURSIVE waiting AS (
         ORDER BY t.context_id, t.tool_id, t.runnable_at, t.id LIMIT 1
     ) AS n
 ), pair AS MATERIALIZED (
-    SELECT w.context_id, w.tool_id, s.enabled
+    SELECT w.context_id, w.tool_id, s.enabled OR s.removed_at IS NOT NULL AS enabled
     FROM waiting AS w JOIN tool AS o ON o.id = w.tool_id JOIN server AS s ON s.id = o.server_id
     WHERE :tenant IS NULL OR s.tenant_id = :tenant
 ), oldest AS MATERIALIZED (

@@ -414,6 +414,7 @@ class Migration(migrations.Migration):
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
                 ("calls_at_once", models.IntegerField(null=True)),
                 ("enabled", models.BooleanField(db_default=True)),
+                ("disabled_reason", models.CharField(blank=True, db_default="", max_length=200)),
                 ("state", models.CharField(db_default="unknown", max_length=16)),
                 ("problem", models.TextField(blank=True, db_default="")),
                 ("protocol", models.CharField(blank=True, db_default="", max_length=32)),
@@ -427,6 +428,7 @@ class Migration(migrations.Migration):
                 ("retry_at", models.DateTimeField(null=True)),
                 ("probe_until", models.DateTimeField(null=True)),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("removed_at", models.DateTimeField(null=True)),
                 ("tenant", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.tenant")),
             ],
             options={
@@ -845,7 +847,9 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="server",
-            constraint=models.UniqueConstraint(fields=("tenant", "name"), name="server_name_unique"),
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("removed_at__isnull", True)), fields=("tenant", "name"), name="server_name_unique"
+            ),
         ),
         migrations.AddConstraint(
             model_name="server",
@@ -885,6 +889,30 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="server_breaker_whole",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("disabled_reason", ""), ("enabled", False), _connector="OR"),
+                name="server_reason_while_disabled",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("removed_at__isnull", True),
+                    models.Q(
+                        ("credentials__isnull", True),
+                        ("enabled", False),
+                        ("open_since__isnull", True),
+                        ("sealed_target__isnull", True),
+                        ("state", "disabled"),
+                    ),
+                    _connector="OR",
+                ),
+                name="server_removed_keeps_no_secret",
             ),
         ),
         migrations.AddIndex(

@@ -10,7 +10,11 @@ from taskhub.store.models.people import Tenant
 
 
 class Server(models.Model):
-    """An upstream MCP server: in-process, a command, or a URL."""
+    """An upstream MCP server: in-process, a command, or a URL.
+
+    The row of a removed server stays, because tasks refer to its tools: without its secrets, and never to change again
+    (the trigger `server_guard`).
+    """
 
     tenant = models.ForeignKey(Tenant, models.CASCADE)
     name = models.CharField(max_length=64)
@@ -22,6 +26,7 @@ class Server(models.Model):
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     calls_at_once = models.IntegerField(null=True)
     enabled = models.BooleanField(db_default=True)
+    disabled_reason = models.CharField(max_length=200, db_default="", blank=True)
     state = models.CharField(max_length=16, db_default="unknown")
     problem = models.TextField(db_default="", blank=True)
     protocol = models.CharField(max_length=32, db_default="", blank=True)
@@ -35,11 +40,14 @@ class Server(models.Model):
     retry_at = models.DateTimeField(null=True)
     probe_until = models.DateTimeField(null=True)
     created_at = models.DateTimeField(db_default=Now())
+    removed_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "server"
         constraints = [
-            models.UniqueConstraint(fields=["tenant", "name"], name="server_name_unique"),
+            models.UniqueConstraint(
+                fields=["tenant", "name"], condition=Q(removed_at__isnull=True), name="server_name_unique"
+            ),
             models.CheckConstraint(
                 condition=Q(transport__in=["python", "stdio", "http"]), name="server_transport_known"
             ),
@@ -56,6 +64,20 @@ class Server(models.Model):
                 condition=Q(open_since__isnull=True, retry_at__isnull=True, probe_until__isnull=True, failures__gte=0)
                 | Q(open_since__isnull=False, retry_at__isnull=False, failures__gt=0),
                 name="server_breaker_whole",
+            ),
+            models.CheckConstraint(
+                condition=Q(disabled_reason="") | Q(enabled=False), name="server_reason_while_disabled"
+            ),
+            models.CheckConstraint(
+                condition=Q(removed_at__isnull=True)
+                | Q(
+                    enabled=False,
+                    state="disabled",
+                    sealed_target__isnull=True,
+                    credentials__isnull=True,
+                    open_since__isnull=True,
+                ),
+                name="server_removed_keeps_no_secret",
             ),
         ]
 

@@ -2,7 +2,7 @@
 --   TH001 immutable column   TH002 terminal task      TH003 illegal transition
 --   TH004 lease epoch        TH005 cancel request     TH006 closed question
 --   TH007 input_required <> open question             TH008 append-only table
---   TH009 the last admin of a tenant
+--   TH009 the last admin of a tenant             TH010 a removed server
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -77,6 +77,12 @@ BEGIN
         RAISE EXCEPTION 'version and updated_at mark visible changes and nothing else' USING ERRCODE = 'TH001';
     END IF;
     RETURN NEW;
+END $$;
+
+-- A removed server stays as it is, whatever a worker still has to say about it.
+CREATE OR REPLACE FUNCTION server_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'server % is removed and stays as it is', OLD.name USING ERRCODE = 'TH010';
 END $$;
 
 -- A closed question never changes. Of an open one, the params and the tool's definition never change, and the audience

@@ -1,46 +1,219 @@
-"""`manage.py server set`."""
+"""`manage.py server`: list, show, add, set, edit, enable, disable, remove."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
-from taskhub.control.caller import of_shell
-from taskhub.control.servers import set_server
-from taskhub.core.errors import TaskHubError
-from taskhub.domain.catalogue.reads import server_name
+from taskhub.control import servers
+from taskhub.control.caller import Caller, of_shell
+from taskhub.core.errors import Refused, TaskHubError
+from taskhub.domain.catalogue import reads
+from taskhub.domain.catalogue.edits import ServerEdit
+from taskhub.domain.catalogue.offer_reads import server_offers
+from taskhub.domain.catalogue.reads import ServerRow, ToolRow
 from taskhub.domain.catalogue.spec import parse_spec
+from taskhub.lib.signs import spelled, visible_json
+
+SPEC_HELP = "as for `up --server`; `-` reads it from standard input, for secrets"
+TOKEN_HELP = "file with the token that is sent to a server with a URL; `-` is standard input"  # noqa: S105 - not one
 
 
 class Command(BaseCommand):
-    """Adds a server like `up --server`, but starts no process: running workers connect to it."""
+    """Starts no process: running workers connect to what is added."""
 
-    help = "Add an MCP server, or change its address or command."
+    help = "List MCP servers, and add, change or remove them."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        change = verbs.add_parser("set", help="add the server, or change the one of this name")
-        change.add_argument(
-            "spec", metavar="[NAME=]SPEC", help="as for `up --server`; `-` reads it from standard input, for secrets"
-        )
-        change.add_argument("--data-dir", help="as for `up`")
+
+        def verb(name: str, text: str, *, named: bool = True) -> ArgumentParser:
+            made: ArgumentParser = verbs.add_parser(name, help=text)
+            if named:
+                made.add_argument("name", help="the server's name")
+            made.add_argument("--data-dir", help="as for `up`")
+            return made
+
+        verb("list", "list all servers", named=False).add_argument("--json", action="store_true", help="as JSON")
+        verb("show", "show a server and its tools").add_argument("--json", action="store_true", help="as JSON")
+        add = verb("add", "add a server", named=False)
+        add.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
+        add.add_argument("--prefix", default="", help="put before the names of its tools and prompts")
+        add.add_argument("--token-file", metavar="FILE", help=TOKEN_HELP)
+        change = verb("set", "add the server, or change the address or command of the one of this name", named=False)
+        change.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
+        edit = verb("edit", "change a server")
+        edit.add_argument("--spec", help=SPEC_HELP)
+        edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
+        edit.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
+        edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
+        verb("enable", "offer a disabled server's tools again")
+        disable = verb("disable", "stop offering a server's tools; its calls wait")
+        disable.add_argument("--reason", default="", help="shown with its state")
+        remove = verb("remove", "remove a server; its waiting calls fail, its running calls go on")
+        remove.add_argument("--yes", action="store_true", help="also if it has calls that have not ended")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Store the server and print its name."""
-        text = sys.stdin.readline().strip() if options["spec"] == "-" else options["spec"]
+        """Do what the verb says, in the default tenant."""
+        do: Callable[[Caller, dict[str, Any]], None] = getattr(self, f"_{options['verb']}")
         with need_database():
             try:
-                spec = parse_spec(text)
-                server_id = set_server(of_shell(), spec)
+                do(of_shell(), options)
             except TaskHubError as error:
                 raise CommandError(error.message) from None
-            name = server_name(server_id)
+
+    def _list(self, caller: Caller, options: dict[str, Any]) -> None:
+        rows = reads.server_list(caller.tenant_id)
+        if options["json"]:
+            self._print([_facts(row) for row in rows])
+        elif not rows:
+            self.stdout.write("No server. Add one: manage.py server add [NAME=]SPEC")
+        else:
+            table = [("NAME", "STATE", "TOOLS", "ADDRESS OR COMMAND")]
+            table += [(row.name, row.shown_state, str(row.tools), spelled(row.spec)) for row in rows]
+            widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+            for line in table:
+                self.stdout.write(
+                    "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+                )
+
+    def _show(self, caller: Caller, options: dict[str, Any]) -> None:
+        row = servers.find_server(caller, options["name"])
+        tools = reads.server_tools(caller.tenant_id, row.id)
+        offers = [offer for offer in server_offers(caller.tenant_id, row.id) if offer.gone_at is None]
+        found = {
+            **_facts(row),
+            "tools": [_tool(tool) for tool in tools if tool.gone_at is None],
+            "prompts": [offer.exposed_name for offer in offers if offer.kind == "prompt"],
+            "resources": [offer.key for offer in offers if offer.kind != "prompt"],
+        }
+        if options["json"]:
+            self._print(found)
+            return
+        for name, value in found.items():
+            if name == "tools":
+                self.stdout.write("tools:" if value else "tools: none")
+                for tool in value:
+                    why = f", rejected: {tool['rejected']}" if tool["rejected"] else ""
+                    off = "" if tool["enabled"] else ", off"
+                    self.stdout.write(spelled(f"  {tool['exposed_name']} ({tool['mode']}{off}{why})"))
+            elif isinstance(value, list):
+                self.stdout.write(spelled(f"{name}: {', '.join(value) if value else 'none'}"))
+            elif value not in (None, ""):
+                self.stdout.write(spelled(f"{name}: {str(value).lower() if isinstance(value, bool) else value}"))
+
+    def _add(self, caller: Caller, options: dict[str, Any]) -> None:
+        spec = parse_spec(_line(options["spec"]))
+        servers.add_server(
+            caller,
+            name=spec.name,
+            spec=reads.spec_of(spec.transport, spec.target),
+            prefix=options["prefix"],
+            token=_token(options["token_file"]) or "",
+        )
+        self.stdout.write(f"{spec.name} is added; workers connect to it.")
+
+    def _set(self, caller: Caller, options: dict[str, Any]) -> None:
+        spec = parse_spec(_line(options["spec"]))
+        name = reads.server_name(servers.set_server(caller, spec))
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
         else:  # the address was connected before, under another name
             self.stdout.write(f"That is connected already, as {name}.")
+
+    def _edit(self, caller: Caller, options: dict[str, Any]) -> None:
+        calls = options["calls"]
+        if calls is not None and calls != "default" and not (calls.isascii() and calls.isdigit() and int(calls)):
+            raise CommandError(f"--calls is a number from 1 on, or `default`, not {calls}.")
+        edit = ServerEdit(
+            spec=None if options["spec"] is None else _line(options["spec"]),
+            prefix=options["prefix"],
+            calls_at_once=None if calls is None else 0 if calls == "default" else int(calls),
+            token=_token(options["token_file"]),
+        )
+        if edit == ServerEdit():
+            raise CommandError("Nothing to change: give --spec, --prefix, --calls or --token-file.")
+        before = servers.find_server(caller, options["name"])
+        servers.edit_server(caller, before.id, edit)
+        self.stdout.write(f"{before.name} is changed.")
+        if before.has_token and not servers.find_server(caller, before.name).has_token and edit.token is None:
+            self.stdout.write("Its token was for the address of before and is dropped; give one with --token-file.")
+
+    def _enable(self, caller: Caller, options: dict[str, Any]) -> None:
+        row = servers.find_server(caller, options["name"])
+        servers.set_server_enabled(caller, row.id, enabled=True)
+        self.stdout.write(f"{row.name} is enabled.")
+
+    def _disable(self, caller: Caller, options: dict[str, Any]) -> None:
+        row = servers.find_server(caller, options["name"])
+        servers.set_server_enabled(caller, row.id, enabled=False, reason=options["reason"])
+        self.stdout.write(f"{row.name} is disabled; its calls wait.")
+
+    def _remove(self, caller: Caller, options: dict[str, Any]) -> None:
+        row = servers.find_server(caller, options["name"])
+        try:
+            live = servers.remove_server(caller, row.id, confirmed=options["yes"])
+        except Refused as error:
+            raise CommandError(f"{error.message} To remove it all the same: --yes.") from None
+        self.stdout.write(f"{row.name} is removed.")
+        if live.waiting:
+            self.stdout.write(f"Calls that waited for it and end as failed: {live.waiting}.")
+        if live.running:
+            self.stdout.write(f"Calls that run to their end: {live.running}.")
+
+    def _print(self, found: Any) -> None:
+        self.stdout.write(visible_json(found))
+
+
+def _line(spec: str) -> str:
+    return sys.stdin.readline().strip() if spec == "-" else spec
+
+
+def _token(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        text = sys.stdin.readline() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise CommandError(f"The token cannot be read from {path}: {why}.") from None
+    return text.strip()
+
+
+def _facts(row: ServerRow) -> dict[str, Any]:
+    """A server without its secrets."""
+    return {
+        "name": row.name,
+        "spec": row.spec,
+        "state": row.shown_state,
+        "problem": row.problem if row.shown_state == "unreachable" else "",
+        "disabled_reason": row.disabled_reason,
+        "breaker": row.breaker,
+        "prefix": row.prefix,
+        "calls_at_once": row.calls_at_once,
+        "token": row.has_token,
+        "reports_as": row.about,
+        "protocol": row.protocol,
+        "incomplete": row.incomplete,
+        "tools": row.tools,
+        "last_seen_at": None if row.last_seen_at is None else row.last_seen_at.isoformat(),
+        "created_at": row.created_at.isoformat(),
+    }
+
+
+def _tool(tool: ToolRow) -> dict[str, Any]:
+    return {
+        "name": tool.name,
+        "exposed_name": tool.exposed_name,
+        "mode": tool.mode,
+        "enabled": tool.enabled,
+        "approval": tool.approval,
+        "rejected": tool.rejected,
+    }

@@ -1,0 +1,43 @@
+"""The live calls of a server that is removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from taskhub.core.records import Actor
+from taskhub.domain.changes import change, who
+from taskhub.store import statements
+
+COUNTED: Final = 10_001
+ENDED_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCalls:
+    """The calls of a server that have not ended, `COUNTED` at most: `running` are those that a worker has, `waiting`
+    all others, whether they are queued or wait for an answer."""
+
+    waiting: int
+    running: int
+
+    @property
+    def count(self) -> int:
+        """How many calls have not ended."""
+        return self.waiting + self.running
+
+
+_LIVE = statements.one("live_calls", LiveCalls)
+_END = statements.one("end_calls_of_removed", int)
+
+
+def live_calls(server_id: int) -> LiveCalls:
+    """The calls of the server that have not ended."""
+    return _LIVE(server=server_id, most=COUNTED)
+
+
+def end_calls_of_removed(server_id: int, *, actor: Actor) -> int:
+    """Fault the calls of a removed server that no worker has, `ENDED_AT_ONCE` at most; returns how many. Further ones,
+    and calls that come back to the queue later, are ended by the claims of workers. A call that a worker has goes on:
+    its result is stored."""
+    return change(_END, None, server=server_id, most=ENDED_AT_ONCE, who=who(actor))

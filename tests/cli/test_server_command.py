@@ -1,0 +1,125 @@
+"""`manage.py server`: what it prints, what it changes, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management.base import CommandError
+
+from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.clients.principals import default_tenant
+from taskhub.store.models import Event, Server
+from tests.cli.shell import run
+from tests.factories import make_context, make_server, make_task, make_tool
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def acme() -> Server:
+    run("server", "add", "acme=https://acme.example/mcp")
+    return Server.objects.get(name="acme")
+
+
+def test_servers_are_listed_without_their_secrets() -> None:
+    assert "No server" in run("server", "list")[1]
+    run("server", "add", "paid=stdio:env KEY=sw0rdfish paid-server --fast")
+    run("server", "add", "acme=https://acme.example/mcp")
+    code, out, err = run("server", "list")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in out.splitlines()] == [
+        ["NAME", "STATE", "TOOLS", "ADDRESS", "OR", "COMMAND"],
+        ["acme", "unknown", "0", "https://acme.example/mcp"],
+        ["paid", "unknown", "0", "stdio:env", "KEY=•••", "paid-server", "--fast"],
+    ]
+    listed = json.loads(run("server", "list", "--json")[1])
+    assert [(row["name"], row["spec"]) for row in listed] == [
+        ("acme", "https://acme.example/mcp"),
+        ("paid", "stdio:env KEY=••• paid-server --fast"),
+    ]
+
+
+def test_a_server_is_shown_with_its_tools_and_foreign_text_is_spelled(acme: Server) -> None:
+    make_tool(acme, "look", approval=True)
+    make_tool(acme, "bad", rejected="\x1b[2Jno")
+    out = run("server", "show", "acme")[1]
+    assert "spec: https://acme.example/mcp\n" in out
+    assert "  look (auto)\n" in out
+    assert "\x1b" not in out
+    found = json.loads(run("server", "show", "acme", "--json")[1])
+    assert [(tool["name"], tool["approval"]) for tool in found["tools"]] == [("bad", False), ("look", True)]
+    with pytest.raises(CommandError, match=r"^There is no server named other\.$"):
+        run("server", "show", "other")
+
+
+def test_a_server_is_added_with_prefix_and_token_and_a_second_of_its_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("t0ken-of-theirs\n")
+    out = run(
+        "server", "add", "https://mcp.acme.example/mcp", "--prefix", "a_", "--token-file", str(tmp_path / "token")
+    )
+    assert out == (0, "acme is added; workers connect to it.\n", "")
+    (row,) = enabled_servers()
+    assert (row.name, row.prefix, row.token) == ("acme", "a_", "t0ken-of-theirs")
+    with pytest.raises(CommandError, match="There is a server named acme already"):
+        run("server", "add", "acme=https://other.example/mcp")
+    monkeypatch.setattr("sys.stdin", io.StringIO("stdio:env KEY=sw0rdfish mine\n"))
+    assert run("server", "add", "-")[1] == "mine is added; workers connect to it.\n"
+    with pytest.raises(CommandError, match="cannot be read from /nowhere: No such file"):
+        run("server", "add", "x=https://x.example/mcp", "--token-file", "/nowhere")
+    assert Server.objects.count() == 2
+
+
+def test_a_server_is_edited_and_its_token_belongs_to_its_address(acme: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("t0ken\n"))
+    assert run("server", "edit", "acme", "--token-file", "-", "--calls", "3", "--prefix", "a_")[0] == 0
+    (row,) = enabled_servers()
+    assert (row.token, row.calls_at_once, row.prefix) == ("t0ken", 3, "a_")
+    out = run("server", "edit", "acme", "--spec", "stdio:env KEY=sw0rdfish acme-server", "--prefix", "")[1]
+    assert "Its token was for the address of before" in out
+    (row,) = enabled_servers()
+    assert (row.target, row.calls_at_once, row.prefix) == ("env KEY=sw0rdfish acme-server", 1, "")
+    before = Event.objects.count()
+    run("server", "edit", "acme", "--spec", "stdio:env KEY=••• acme-server", "--calls", "default")
+    assert Event.objects.count() == before, "that is what it is already"
+    assert enabled_servers() == [row]
+    for words, why in (
+        (("--spec", "stdio:env KEY=••• other"), "Give the whole"),
+        (("--spec", "other=https://acme.example/mcp"), "A server keeps its name: this one is acme"),
+        (("--calls", "0"), "from 1 on"),
+        (("--calls", "2"), "one call at a time"),
+        (("--prefix", "1"), "A prefix has"),
+        ((), "Nothing to change"),
+    ):
+        with pytest.raises(CommandError, match=why):
+            run("server", "edit", "acme", *words)
+    assert enabled_servers() == [row]
+
+
+def test_a_disabled_server_shows_why(acme: Server) -> None:
+    run("server", "disable", "acme", "--reason", "its vendor\nis  down")
+    assert "disabled_reason: its vendor is down\n" in run("server", "show", "acme")[1]
+    assert Event.objects.get(action="server.disabled").reason == "its vendor is down"
+    run("server", "enable", "acme")
+    with pytest.raises(CommandError, match="at most 200"):
+        run("server", "disable", "acme", "--reason", "x" * 201)
+    acme.refresh_from_db()
+    assert (acme.enabled, acme.disabled_reason) == (True, "")
+
+
+def test_a_server_with_live_calls_is_removed_only_if_told_so() -> None:
+    server = make_server(default_tenant(), "files")
+    context, tool = make_context(server.tenant), make_tool(server)
+    make_task(context, tool)
+    with pytest.raises(CommandError, match=r"1 wait and 0 run\. To remove it all the same: --yes\."):
+        run("server", "remove", "files")
+    assert run("server", "list")[1].count("files") == 1
+    out = run("server", "remove", "files", "--yes")
+    assert out == (0, "files is removed.\nCalls that waited for it and end as failed: 1.\n", "")
+    assert "No server" in run("server", "list")[1]
+    make_server(default_tenant(), "files")
+    assert run("server", "remove", "files")[1] == "files is removed.\n"

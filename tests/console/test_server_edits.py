@@ -1,0 +1,103 @@
+"""A server is edited, disabled with a reason, and removed, on its page."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from taskhub.core.states import Role
+from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.store.models import Event, Server, Tenant
+from tests.console.admin import words
+from tests.console.conftest import Login
+from tests.factories import claim_task, make_context, make_person, make_server, make_task, make_tool
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def page(admin: Client, tenant: Tenant) -> str:
+    form = {"name": "paid", "spec": "stdio:env KEY=sw0rdfish paid-server", "prefix": "p_"}
+    assert admin.post("/servers/add", form).status_code == 302
+    return f"/servers/{Server.objects.get(tenant=tenant).pk}/"
+
+
+def test_it_is_edited_and_a_hidden_secret_stays_as_it_is(admin: Client, page: str) -> None:
+    html = admin.get(f"{page}?edit").content.decode()
+    assert 'value="stdio:env KEY=••• paid-server"' in html
+    assert "sw0rdfish" not in html
+    form = {"spec": "stdio:env KEY=••• paid-server", "prefix": "q_", "calls_at_once": ""}
+    assert admin.post(f"{page}edit", form).status_code == 302
+    (row,) = enabled_servers()
+    assert (row.target, row.prefix) == ("env KEY=sw0rdfish paid-server", "q_")
+    assert Event.objects.get(action="server.changed").after == {"prefix": "q_"}
+    answer = admin.post(f"{page}edit", {**form, "spec": "https://paid.example/mcp", "calls_at_once": "7"})
+    assert answer.status_code == 302
+    (row,) = enabled_servers()
+    assert (row.transport, row.target, row.calls_at_once) == ("http", "https://paid.example/mcp", 7)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"spec": "stdio:env KEY=••• other"}, "Give the whole address or command"),
+        ({"spec": ""}, "A server is given as one line"),
+        ({"prefix": "1"}, "A prefix has letters"),
+        ({"calls_at_once": "2"}, "A command takes one call at a time."),
+        ({"calls_at_once": "x"}, "Give a whole number"),
+    ],
+)
+def test_what_cannot_be_is_refused_where_it_was_typed(
+    admin: Client, page: str, typed: dict[str, str], said: str
+) -> None:
+    before = enabled_servers()
+    form = {"spec": "stdio:env KEY=••• paid-server", "prefix": "new_", "calls_at_once": "", **typed}
+    answer = admin.post(f"{page}edit", form)
+    assert (answer.status_code, said in words(answer.content.decode())) == (400, True)
+    assert enabled_servers() == before, "all of it or nothing"
+
+
+def test_a_token_that_was_for_the_address_of_before_is_dropped_and_that_is_said(admin: Client, page: str) -> None:
+    form = {"spec": "https://paid.example/mcp", "prefix": "", "calls_at_once": ""}
+    admin.post(f"{page}edit", form)
+    admin.post(f"{page}token", {"token": "t0ken"})
+    answer = admin.post(f"{page}edit", {**form, "spec": "https://other.example/mcp"}, follow=True)
+    assert "The token was for the address of before" in words(answer.content.decode())
+    assert enabled_servers()[0].token == ""
+
+
+def test_the_reason_why_it_is_disabled_is_shown_with_its_state(admin: Client, page: str) -> None:
+    assert "Reason (optional)" in words(admin.get(f"{page}?toggle").content.decode())
+    answer = admin.post(f"{page}toggle", {"enabled": "0", "reason": "x" * 201})
+    assert (answer.status_code, "at most 200" in words(answer.content.decode())) == (400, True)
+    admin.post(f"{page}toggle", {"enabled": "0", "reason": "The vendor moves"})
+    for url in (page, "/servers/"):
+        assert "Disabled The vendor moves" in words(admin.get(url).content.decode())
+    admin.post(f"{page}toggle", {"enabled": "1"})
+    assert "The vendor" not in words(admin.get(page).content.decode())
+
+
+def test_removing_asks_and_says_what_becomes_of_its_calls(admin: Client, tenant: Tenant, page: str) -> None:
+    assert "It has no calls that have not ended." in words(admin.get(f"{page}?remove").content.decode())
+    context, tool = make_context(tenant), make_tool(Server.objects.get(tenant=tenant))
+    claim_task(running := make_task(context, tool))
+    waiting = make_task(context, tool)
+    asked = words(admin.get(f"{page}?remove").content.decode())
+    assert "Those that wait fail: 1. Those that run go on to their end: 1." in asked
+    answer = admin.post(f"{page}remove", follow=True)
+    said = words(answer.content.decode())
+    assert "paid removed. Calls that waited for it and have failed: 1. Calls that run to their end: 1." in said
+    assert "No server yet." in said
+    assert (admin.get(page).status_code, admin.post(f"{page}remove").status_code) == (404, 404)
+    for task in (running, waiting):
+        html = admin.get(f"/tasks/{task.public_id}/").content.decode()
+        assert "paid (removed)" in words(html)
+        assert f'href="{page}"' not in html
+
+
+def test_who_may_not_manage_servers_is_not_offered_it(sign_in: Login, tenant: Tenant) -> None:
+    viewer = sign_in(make_person(Role.VIEWER, tenant))
+    page = f"/servers/{make_server(tenant).pk}/"
+    for asked in ("edit", "remove", "toggle"):
+        assert f"{page}{asked}" not in viewer.get(f"{page}?{asked}").content.decode()
+        assert viewer.post(f"{page}{asked}").status_code == 403

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.db import transaction
 
 from taskhub.control.caller import Caller
-from taskhub.core.errors import NotFound, Refused
+from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
 from taskhub.domain.catalogue import breakers, reads, sync, writes
 from taskhub.domain.catalogue.edits import ServerEdit
+from taskhub.domain.catalogue.mcp_json import FileServer
 from taskhub.domain.catalogue.reads import ServerRow
-from taskhub.domain.catalogue.spec import ServerSpec
+from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.domain.tasks.removed import LiveCalls, end_calls_of_removed, live_calls
 
 
@@ -34,6 +37,31 @@ def set_server(caller: Caller, spec: ServerSpec) -> int:
         named=spec.named,
         actor=caller.actor,
     )
+
+
+def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool = False) -> tuple[int, ...]:
+    """Connect all the servers of an `mcp.json`, or none if one is refused; returns their ids. `again`: a server that
+    has the name already gets the address or command and the token of the file; otherwise it is refused. Raises
+    `Forbidden`, `Refused` for a name that is taken, or `Invalid`, both naming the server."""
+    names = ", ".join(server.name for server in given)
+    caller.require("server.manage", f"import servers {names}"[:200])
+    found = []
+    with transaction.atomic():
+        for server in given:
+            try:
+                found.append(_import(caller, server, again=again))
+            except Invalid as error:
+                raise Invalid(f"{server.name}: {error.message}") from None
+    return tuple(found)
+
+
+def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
+    if not again:
+        return add_server(caller, name=server.name, spec=server.spec, token=server.token)
+    pk = set_server(caller, parse_spec(f"{server.name}={server.spec}"))
+    if server.token:
+        writes.keep_server_token(tenant_id=caller.tenant_id, server_id=pk, token=server.token, actor=caller.actor)
+    return pk
 
 
 def find_server(caller: Caller, name: str) -> ServerRow:

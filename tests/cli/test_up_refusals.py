@@ -91,3 +91,16 @@ def test_one_directory_has_one_up(hub: RunningHub, tmp_path: Path) -> None:
         f"(process {hub.process.pid}). For one more, choose another --data-dir and another --port."
     )
     assert (hub.data / "credentials.json").read_bytes() == before
+
+
+def test_a_file_of_servers_that_cannot_be_taken_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    for text, said in (
+        ("{", "The file is no JSON"),
+        ('{"mcpServers": {"a": {"command": "x", "cwd": "/"}}}', "--mcp-json: a: a working directory"),
+        ('{"mcpServers": {"a": {"command": "${X}"}}}', "Values are needed for X"),
+        ('{"mcpServers": {"a": {"command": "x"}}}', "--server and --mcp-json both name a server a"),
+    ):
+        path.write_text(text)
+        with pytest.raises(CommandError, match=said):
+            call_command("up", "--mcp-json", str(path), "--server", "a=stdio:x")

@@ -20,6 +20,7 @@ from taskhub.core.policy import Policy
 from taskhub.core.records import Person
 from taskhub.core.states import Door, QuestionKind, Role, State
 from taskhub.domain.catalogue.edits import ServerEdit
+from taskhub.domain.catalogue.mcp_json import FileServer
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.clients.tokens import issue_token
 from taskhub.domain.oauth.applications import add_application
@@ -54,6 +55,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     ),
     "servers.add_server": (ADMINS, lambda by, on: servers.add_server(by, name="new", spec="https://example.com/mcp")),
     "servers.set_server": (ADMINS, lambda by, on: servers.set_server(by, parse_spec("new=https://example.com/mcp"))),
+    "servers.import_servers": (
+        ADMINS,
+        lambda by, on: servers.import_servers(by, [FileServer("new", "https://example.com/mcp")]),
+    ),
     "servers.edit_server": (ADMINS, lambda by, on: servers.edit_server(by, on.server, ServerEdit(prefix="a_"))),
     "servers.remove_server": (ADMINS, lambda by, on: servers.remove_server(by, on.server, confirmed=True)),
     "servers.refresh_server": (ADMINS, lambda by, on: servers.refresh_server(by, on.server)),
@@ -103,6 +108,7 @@ NOTHING_ELSEWHERE = {
     "clients.issue_token",
     "servers.add_server",
     "servers.set_server",
+    "servers.import_servers",
     "people.add_person",
     "applications.add_application",
     "audit.begin_export",

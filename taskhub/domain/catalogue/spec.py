@@ -56,6 +56,11 @@ class ServerSpec:
     named: bool
 
 
+def is_name(text: str) -> bool:
+    """Whether a server may have this name."""
+    return _NAME.fullmatch(text) is not None
+
+
 def parse_spec(text: str) -> ServerSpec:
     """Parse a spec. Raises `Invalid`, which says what was expected."""
     text = text.strip()
@@ -112,7 +117,7 @@ def command_of(target: str) -> tuple[dict[str, str], list[str]]:
 def _of_module(module: str) -> str:
     """`tests.clients.extra_server` is `extra-server`, `weather.server` is `weather`."""
     parts = [part for part in module.split(".") if part not in _GENERIC | _AFFIXES]
-    return _clean((parts or module.split("."))[-1].replace("_", "-"))
+    return clean_name((parts or module.split("."))[-1].replace("_", "-"))
 
 
 def _of_command(words: Sequence[str]) -> str:
@@ -123,15 +128,15 @@ def _of_command(words: Sequence[str]) -> str:
         while rest and (rest[0].startswith("-") or rest[0] in _ORDERS or (runner == "env" and "=" in rest[0])):
             word = rest.pop(0)
             if word == "-m" and rest:
-                return _told_apart(rest[0].split(".")) or _clean(runner)
+                return _told_apart(rest[0].split(".")) or clean_name(runner)
             if rest and _VALUED.fullmatch(word) and not (word == "-u" and runner.startswith("py")):
                 value = rest.pop(0)
                 where = value if word in ("--directory", "--project") else where
     if not rest:
-        return _clean(runner)
+        return clean_name(runner)
     package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", rest[0])  # a version, but not the scope of npm
     image = re.sub(r":[\w.-]+$", "", package)
-    return _told_apart([_base(part) for part in re.split(r"[/\\]", f"{where}/{image}")]) or _clean(runner)
+    return _told_apart([_base(part) for part in re.split(r"[/\\]", f"{where}/{image}")]) or clean_name(runner)
 
 
 def _of_host(host: str, port: int | None) -> str:
@@ -142,10 +147,10 @@ def _of_host(host: str, port: int | None) -> str:
     except ValueError:
         alone = len(labels) == 1
     if alone:
-        return _clean(host if port is None else f"{host}-{port}")
+        return clean_name(host if port is None else f"{host}-{port}")
     country = len(labels) > 2 and len(labels[-1]) == 2 and labels[-2] in _SECOND_LEVEL
     names = labels[: -2 if country else -1]
-    return _clean(([name for name in names if name not in _HOSTS] or names)[-1])
+    return clean_name(([name for name in names if name not in _HOSTS] or names)[-1])
 
 
 def _told_apart(parts: Sequence[str]) -> str:
@@ -158,7 +163,7 @@ def _told_apart(parts: Sequence[str]) -> str:
             words.pop()
         found = "-".join(words)
         if found.lower() not in _GENERIC | _AFFIXES and any(sign.isalnum() for sign in found):
-            return _clean(found)
+            return clean_name(found)
     return ""
 
 
@@ -167,6 +172,6 @@ def _base(word: str) -> str:
     return path.stem if path.suffix in _SUFFIXES else path.name
 
 
-def _clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """The text without characters that no name may have; `server` if nothing is left."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:MAX_NAME].rstrip("-_.") or "server"

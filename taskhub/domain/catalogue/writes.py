@@ -25,6 +25,7 @@ from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.catalogue.sync import is_target, new_server, set_target
 from taskhub.domain.hints.announce import notify
+from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import Interest, Offer, Server, Timing, Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -206,6 +207,18 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
             after={"token": credentials is not None},
         )
         notify(CatalogueChanged(), ServerStale(server_id))
+
+
+def keep_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor) -> None:
+    """Set the bearer token for the server, unless it has just this one. Raises as `set_server_token`."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        try:
+            before = "" if server.credentials is None else vault().decrypt(bytes(server.credentials))
+        except InvalidToken:
+            before = None
+        if before != token:
+            set_server_token(tenant_id=tenant_id, server_id=server_id, token=token, actor=actor)
 
 
 def _locked_token(transport: str, token: str) -> bytes | None:

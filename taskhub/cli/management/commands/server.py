@@ -1,21 +1,24 @@
-"""`manage.py server`: list, show, add, set, edit, enable, disable, remove."""
+"""`manage.py server`: list, show, add, set, edit, import, enable, disable, remove."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
+from taskhub.cli.mcpjson import read_file, values_for
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
+from taskhub.core.secrets import redacted
 from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.edits import ServerEdit
+from taskhub.domain.catalogue.mcp_json import FileServer, McpJson, servers_of
 from taskhub.domain.catalogue.offer_reads import server_offers
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
 from taskhub.domain.catalogue.spec import parse_spec
@@ -54,6 +57,12 @@ class Command(BaseCommand):
         edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
         edit.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
+        read = verb("import", "add the servers of an mcp.json: all of them, or none", named=False)
+        read.add_argument(
+            "file", metavar="FILE", help="of Claude, Cursor, VS Code and others; `-` reads it from standard input"
+        )
+        read.add_argument("--values", metavar="FILE", help="lines NAME=VALUE for what the file asks for")
+        read.add_argument("--dry-run", action="store_true", help="show what would be added, and add nothing")
         verb("enable", "offer a disabled server's tools again")
         disable = verb("disable", "stop offering a server's tools; its calls wait")
         disable.add_argument("--reason", default="", help="shown with its state")
@@ -145,6 +154,37 @@ class Command(BaseCommand):
         self.stdout.write(f"{before.name} is changed.")
         if before.has_token and not servers.find_server(caller, before.name).has_token and edit.token is None:
             self.stdout.write("Its token was for the address of before and is dropped; give one with --token-file.")
+
+    def _import(self, caller: Caller, options: dict[str, Any]) -> None:
+        file = read_file(options["file"])
+        if options["dry_run"]:
+            self._would_import(caller, file)
+            return
+        given = servers_of(file, values_for(file, options["values"]))
+        servers.import_servers(caller, given)
+        for server in given:
+            self.stdout.write(f"{server.name} is added; workers connect to it.")
+        self._left_out(given, file)
+
+    def _would_import(self, caller: Caller, file: McpJson) -> None:
+        taken = {row.name for row in reads.server_list(caller.tenant_id)}
+        given = servers_of(file, None)
+        for server in given:
+            kind = "stdio" if server.spec.startswith("stdio:") else "http"
+            shown = reads.spec_of(kind, redacted(kind, server.spec.removeprefix("stdio:")))
+            token = ", with a token" if server.token else ""
+            note = " (there is a server of this name: refused)" if server.name in taken else ""
+            self.stdout.write(spelled(f"{server.name}: {shown}{token}{note}"))
+        if file.placeholders:
+            self.stdout.write(spelled(f"Asks for: {', '.join(asked.key for asked in file.placeholders)}."))
+        self._left_out(given, file)
+
+    def _left_out(self, given: Sequence[FileServer], file: McpJson) -> None:
+        for server in given:
+            if server.ignored:
+                self.stdout.write(spelled(f"Settings of {server.name} that are not kept: {', '.join(server.ignored)}."))
+        if file.disabled:
+            self.stdout.write(f"Left out, since the file disables them: {', '.join(file.disabled)}.")
 
     def _enable(self, caller: Caller, options: dict[str, Any]) -> None:
         row = servers.find_server(caller, options["name"])

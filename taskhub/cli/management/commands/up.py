@@ -22,6 +22,7 @@ from taskhub.cli.database import refuse_newer
 from taskhub.cli.embedded import Embedded
 from taskhub.cli.firstrun import FIRST_START, add_demo, credentials_file, make_people
 from taskhub.cli.logfile import LogFile
+from taskhub.cli.mcpjson import read_file, values_for
 from taskhub.cli.reload import follow_changes
 from taskhub.cli.seed import seed
 from taskhub.cli.static import collect_if_changed
@@ -29,8 +30,9 @@ from taskhub.cli.steps import Steps, runner
 from taskhub.cli.supervisor import Stopped, Supervisor
 from taskhub.cli.vitals import Answers, Beats
 from taskhub.control.caller import of_shell
-from taskhub.control.servers import set_server
+from taskhub.control.servers import import_servers, set_server
 from taskhub.core.errors import Invalid, TaskHubError
+from taskhub.domain.catalogue.mcp_json import FileServer, servers_of
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.protocol.registry import check_named
 from taskhub.store.backend.base import unhurried
@@ -59,6 +61,10 @@ class Command(BaseCommand):
             metavar="[NAME=]SPEC",
             help="an MCP server to connect; repeatable",
         )
+        parser.add_argument(
+            "--mcp-json", metavar="FILE", help="connect the servers of an mcp.json (`manage.py server import`)"
+        )
+        parser.add_argument("--values", metavar="FILE", help="lines NAME=VALUE for what that file asks for")
         parser.add_argument("--workers", type=int, default=1, help="worker processes (default 1)")
         parser.add_argument("--reload", action="store_true", help="restart parts when their sources change")
         parser.add_argument(
@@ -77,6 +83,9 @@ class Command(BaseCommand):
         except Invalid as error:
             raise CommandError(error.message) from None
         specs = self._specs(options["server"])
+        self.file = self._file(options["mcp_json"], options["values"])
+        if twice := {spec.name for spec in specs} & {server.name for server in self.file}:
+            raise CommandError(f"--server and --mcp-json both name a server {min(twice)}. Rename one of them.")
         refuse_second(settings.DATA_DIR)
         self._need_port(host, port)
         data_dir = self._data_dir()
@@ -116,6 +125,7 @@ class Command(BaseCommand):
             with self.steps.step("Adding the demo server"):
                 add_demo()
         self._connect(specs)
+        self._import()
         collect_if_changed()
         connections.close_all()
         if options["anonymous"]:
@@ -157,6 +167,21 @@ class Command(BaseCommand):
                     set_server(of_shell(FIRST_START), spec)
         except TaskHubError as error:
             raise CommandError(f"--server: {error.message}") from None
+
+    def _file(self, path: str | None, values: str | None) -> tuple[FileServer, ...]:
+        if path is None:
+            return ()
+        file = read_file(path)
+        try:
+            return servers_of(file, values_for(file, values))
+        except TaskHubError as error:
+            raise CommandError(f"--mcp-json: {error.message}") from None
+
+    def _import(self) -> None:
+        try:
+            import_servers(of_shell(FIRST_START), self.file, again=True)
+        except TaskHubError as error:
+            raise CommandError(f"--mcp-json: {error.message}") from None
 
     def _need_port(self, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,65 @@
+"""Reads an `mcp.json` for a command, and asks for the values of its placeholders."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.core.management.base import CommandError
+
+from taskhub.core.errors import TaskHubError
+from taskhub.domain.catalogue.mcp_json import McpJson, Placeholder, read_mcp_json
+from taskhub.lib.signs import spelled
+
+
+def read_file(path: str) -> McpJson:
+    """The file's servers. Raises `CommandError`."""
+    try:
+        return read_mcp_json(_text(path))
+    except TaskHubError as error:
+        raise CommandError(f"{path}: {error.message}") from None
+
+
+def values_for(file: McpJson, path: str | None) -> dict[str, str]:
+    """A value for each placeholder of the file: from the file of lines `NAME=VALUE` at `path`, else as it is typed at a
+    terminal. Never from the environment, where a program's own secrets may be. Raises `CommandError`, which names those
+    that have none."""
+    values = {} if path is None else _lines(path)
+    lacking = [placeholder for placeholder in file.placeholders if placeholder.key not in values]
+    if lacking and not (path != "-" and sys.stdin is not None and sys.stdin.isatty()):
+        names = ", ".join(spelled(placeholder.key) for placeholder in lacking)
+        raise CommandError(
+            f"Values are needed for {names}. Give them as lines NAME=VALUE in a file with --values FILE, or run this in"
+            " a terminal, which asks for them. They are not taken from the environment."
+        )
+    return {**values, **{placeholder.key: _asked(placeholder) for placeholder in lacking}}
+
+
+def _asked(placeholder: Placeholder) -> str:
+    about = f" ({spelled(placeholder.description)})" if placeholder.description else ""
+    ask = getpass.getpass if placeholder.hidden else input
+    try:
+        value = ask(f"{spelled(placeholder.key)}{about}: ").strip()
+    except (EOFError, KeyboardInterrupt):
+        value = ""
+    if not value:
+        raise CommandError(f"There is no value for {spelled(placeholder.key)}.")
+    return value
+
+
+def _lines(path: str) -> Mapping[str, str]:
+    lines = [line.strip() for line in _text(path).splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    if any(not equals for _, equals, _ in pairs):
+        raise CommandError(f"{path}: expected lines NAME=VALUE.")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _text(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise CommandError(f"{path} cannot be read: {why}.") from None

@@ -1,0 +1,133 @@
+"""`manage.py server import`: all of a file or nothing, and its placeholders are asked for."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management.base import CommandError
+
+from taskhub.control.caller import of_shell
+from taskhub.control.servers import import_servers
+from taskhub.domain.catalogue.mcp_json import FileServer
+from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.store.models import Event, Server
+from tests.cli.shell import run
+
+pytestmark = pytest.mark.django_db
+
+SERVERS = {
+    "files": {"command": "files-server", "args": ["/srv"], "env": {"KEY": "${KEY}"}, "timeout": 5},
+    "remote": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${env:TOKEN}"}},
+    "off": {"command": "x", "disabled": True},
+}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": SERVERS}))
+    return path
+
+
+def found() -> list[tuple[str, str, str]]:
+    return [(row.name, row.target, row.token) for row in enabled_servers()]
+
+
+FILLED = [("files", "env KEY=sw0rdfish files-server /srv", ""), ("remote", "https://example.com/mcp", "t0ken")]
+
+
+def test_what_would_be_added_is_shown_and_nothing_is_asked_or_added(file: Path) -> None:
+    run("server", "add", "remote=https://other.example/mcp")
+    out = run("server", "import", str(file), "--dry-run")[1]
+    assert out.splitlines() == [
+        "files: stdio:env KEY=••• files-server /srv",
+        "remote: https://example.com/mcp, with a token (there is a server of this name: refused)",
+        "Asks for: KEY, TOKEN.",
+        "Settings of files that are not kept: timeout.",
+        "Left out, since the file disables them: off.",
+    ]
+    assert Server.objects.count() == 1
+
+
+def test_without_a_terminal_the_values_come_from_a_file_and_never_from_the_environment(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", "of-the-hub")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(CommandError, match=r"^Values are needed for KEY, TOKEN\. .* not taken from the environment\.$"):
+        run("server", "import", str(file))
+    (tmp_path / "values").write_text("# mine\n\nKEY = sw0rdfish\n")
+    with pytest.raises(CommandError, match=r"^Values are needed for TOKEN\."):
+        run("server", "import", str(file), "--values", str(tmp_path / "values"))
+    (tmp_path / "values").write_text("KEY=sw0rdfish\nTOKEN=t0ken\n")
+    out, err = run("server", "import", str(file), "--values", str(tmp_path / "values"))[1:]
+    assert found() == FILLED
+    assert "sw0rdfish" not in out + err + str(list(Event.objects.values_list("after", flat=True)))
+    assert out.startswith("files is added; workers connect to it.\nremote is added")
+
+
+def test_at_a_terminal_each_value_is_asked_for_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    typed = {"KEY: ": "sw0rdfish", "TOKEN: ": "t0ken"}
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: (asked.append(prompt), typed[prompt])[1])
+    run("server", "import", str(file))
+    assert (found(), asked) == (FILLED, ["KEY: ", "TOKEN: "])
+
+
+def test_who_types_nothing_imports_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def left(prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", left)
+    with pytest.raises(CommandError, match=r"^There is no value for KEY\.$"):
+        run("server", "import", str(file))
+    assert not Server.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"command": "x"}, "There is a server named taken already"),
+        ({"url": "https://x/mcp", "headers": {"Authorization": "Bearer a b"}}, "taken: A token has"),
+    ],
+)
+def test_all_of_a_file_or_nothing(tmp_path: Path, entry: dict[str, Any], why: str) -> None:
+    if "command" in entry:
+        run("server", "add", "taken=https://example.com/mcp")
+    path, before = tmp_path / "mcp.json", Server.objects.count()
+    path.write_text(json.dumps({"servers": {"fresh": {"command": "y"}, "taken": entry}}))
+    with pytest.raises(CommandError, match=why):
+        run("server", "import", str(path))
+    assert Server.objects.count() == before
+    assert not Event.objects.filter(action="server.added", target="fresh").exists()
+
+
+def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path) -> None:
+    for path, why in ((tmp_path / "no", "cannot be read: No such file"), (tmp_path / "bad", "The file is no JSON")):
+        (tmp_path / "bad").write_text("{")
+        with pytest.raises(CommandError, match=rf"^[^\n]*{why}[^\n]*$"):
+            run("server", "import", str(path))
+    (tmp_path / "bad").write_bytes(b"\xff")
+    with pytest.raises(CommandError, match="it is no UTF-8 text"):
+        run("server", "import", str(tmp_path / "bad"))
+
+
+def test_a_file_that_is_given_again_at_each_start_changes_only_what_differs() -> None:
+    given = [FileServer("remote", "https://example.com/mcp", token="t0ken")]
+    first = import_servers(of_shell(), given, again=True)
+    before = Event.objects.count()
+    assert import_servers(of_shell(), given, again=True) == first
+    assert Event.objects.count() == before
+    import_servers(of_shell(), [FileServer("remote", "https://example.com/mcp", token="another")], again=True)
+    assert found() == [("remote", "https://example.com/mcp", "another")]

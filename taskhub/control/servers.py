@@ -14,6 +14,7 @@ from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.mcp_json import FileServer
 from taskhub.domain.catalogue.reads import ServerRow
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
+from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.tasks.removed import LiveCalls, end_calls_of_removed, live_calls
 
 
@@ -92,6 +93,12 @@ def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) ->
             raise Refused(f"The server has calls that have not ended: {live.waiting} wait and {live.running} run.")
         end_calls_of_removed(server_id, actor=caller.actor)
     return live
+
+
+def server_to_test(caller: Caller, server_id: int) -> SyncedServer:
+    """The server with its secrets, for a test of its connection. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.manage", f"test server {server_id}")
+    return sync.server_to_test(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
 
 def refresh_server(caller: Caller, server_id: int) -> None:

@@ -135,6 +135,8 @@ class Connection:
         self.bound: Bound | None = None
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
+        self.on_opened: Callable[[], None] = lambda: None
+        """Called when the process of a command has been started, before it is spoken to."""
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self.forgotten = False
@@ -272,9 +274,9 @@ class Connection:
 
     def _server(self) -> Any:
         if self.target.transport == "python":
-            return _imported(self.target.target)
+            return imported(self.target.target)
         # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
-        return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare)
+        return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare, self.on_opened)
 
     def _cannot_send(self, problem: str) -> None:
         self.unconnected = problem
@@ -308,7 +310,8 @@ def _said(logger: str | None, data: Any) -> str:
     return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
 
 
-def _imported(target: str) -> Any:
+def imported(target: str) -> Any:
+    """The object of a `python:` server. Raises `Unavailable`, or what its module raises."""
     module, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -323,6 +326,7 @@ async def _transport(
     on_forgotten: Callable[[str], None],
     on_unconnected: Callable[[str], None],
     declare: Callable[[Any], None],
+    on_opened: Callable[[], None],
 ) -> AsyncIterator[tuple[Any, Any]]:
     refusals = HttpRefusals(target.secrets())
     async with AsyncExitStack() as stack:
@@ -350,6 +354,7 @@ async def _transport(
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
+        on_opened()
         sieve, waiting = Sieve(), Waiting()
         yield _Read(read, sieve, waiting, on_end, refusals), _Written(write, sieve, waiting, declare)
 

@@ -95,8 +95,7 @@ class Servers:
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
     def _connect(self, row: SyncedServer) -> _Held:
-        headers = (("Authorization", f"Bearer {row.token}"),) if row.token else ()
-        target = Target(row.transport, row.target, headers, row.name, row.unusable)
+        target = Target(row.transport, row.target, row.headers, row.name, row.unusable)
         pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 

@@ -123,3 +123,15 @@ def test_a_server_with_live_calls_is_removed_only_if_told_so() -> None:
     assert "No server" in run("server", "list")[1]
     make_server(default_tenant(), "files")
     assert run("server", "remove", "files")[1] == "files is removed.\n"
+
+
+def test_the_connection_is_tested_step_by_step_and_that_is_on_record() -> None:
+    run("server", "add", "demo=python:taskhub.demo.server:server")
+    out = run("server", "test", "demo")[1]
+    assert [line.split()[:2] for line in out.splitlines()] == [["ok", "Import"], ["ok", "MCP"], ["ok", "Tools"]]
+    steps = json.loads(run("server", "test", "demo", "--json")[1])
+    assert [(step["name"], step["ok"]) for step in steps] == [("Import", True), ("MCP", True), ("Tools", True)]
+    assert Event.objects.filter(action="server.tested", target="demo").count() == 2
+    run("server", "add", "broken=stdio:env KEY=sw0rdfish-sw0rdfish no-such-program")
+    with pytest.raises(CommandError, match=r"^broken cannot be used from here\.$"):
+        run("server", "test", "broken")

@@ -64,6 +64,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
     "server.removed": Shape("A server was removed, and its secrets erased.", "transport target prefix token"),
     "server.refresh.requested": Shape("A person wants a server listed anew."),
+    "server.tested": Shape("A person tested the connection to a server."),
     "server.ready": Shape("A server was reached and listed.", "state", "state"),
     "server.unreachable": Shape("A server cannot be reached.", "state", "problem"),
     "server.breaker.opened": Shape(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from taskhub.core.errors import Refused
+from taskhub.core.errors import NotFound, Refused
 from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
@@ -78,10 +78,25 @@ class SyncedServer:
     unusable: str = ""
     """Text for people: why workers must not connect to the server; empty if they may."""
 
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers for every request to an HTTP server."""
+        return (("Authorization", f"Bearer {self.token}"),) if self.token else ()
+
 
 def enabled_servers() -> list[SyncedServer]:
     """All enabled servers of all tenants."""
     return [_row(server) for server in Server.objects.filter(enabled=True).order_by("id")]
+
+
+def server_to_test(*, tenant_id: int, server_id: int, actor: Actor) -> SyncedServer:
+    """The server with its secrets, also if it is disabled, for a test of its connection; on record. Raises
+    `NotFound`."""
+    server = Server.objects.filter(tenant_id=tenant_id, pk=server_id, removed_at=None).first()
+    if server is None:
+        raise NotFound("No such server.")
+    record_event("server.tested", tenant_id=tenant_id, target=server.name, actor=actor)
+    return _row(server)
 
 
 def _row(server: Server) -> SyncedServer:

@@ -1,10 +1,11 @@
-"""`manage.py server`: list, show, add, set, edit, import, enable, disable, remove."""
+"""`manage.py server`: list, show, add, set, edit, import, test, enable, disable, remove."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from taskhub.domain.catalogue.offer_reads import server_offers
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.lib.signs import spelled, visible_json
+from taskhub.upstream.connection import Target
+from taskhub.upstream.diagnosis import diagnosed
 
 SPEC_HELP = "as for `up --server`; `-` reads it from standard input, for secrets"
 TOKEN_HELP = "file with the token that is sent to a server with a URL; `-` is standard input"  # noqa: S105 - not one
@@ -63,6 +66,8 @@ class Command(BaseCommand):
         )
         read.add_argument("--values", metavar="FILE", help="lines NAME=VALUE for what the file asks for")
         read.add_argument("--dry-run", action="store_true", help="show what would be added, and add nothing")
+        test = verb("test", "connect to a server from here, one step at a time")
+        test.add_argument("--json", action="store_true", help="as JSON")
         verb("enable", "offer a disabled server's tools again")
         disable = verb("disable", "stop offering a server's tools; its calls wait")
         disable.add_argument("--reason", default="", help="shown with its state")
@@ -185,6 +190,19 @@ class Command(BaseCommand):
                 self.stdout.write(spelled(f"Settings of {server.name} that are not kept: {', '.join(server.ignored)}."))
         if file.disabled:
             self.stdout.write(f"Left out, since the file disables them: {', '.join(file.disabled)}.")
+
+    def _test(self, caller: Caller, options: dict[str, Any]) -> None:
+        row = servers.server_to_test(caller, servers.find_server(caller, options["name"]).id)
+        steps = []
+        for step in diagnosed(Target(row.transport, row.target, row.headers, row.name, row.unusable)):
+            steps.append(step)
+            if not options["json"]:
+                mark, time = "ok  " if step.ok else "FAIL", f"{step.seconds * 1000:,.0f} ms"
+                self.stdout.write(spelled(f"{mark}  {step.name:<8}{time:>10}  {step.says}"))
+        if options["json"]:
+            self._print([asdict(step) for step in steps])
+        if not steps or not steps[-1].ok:
+            raise CommandError(f"{row.name} cannot be used from here.")
 
     def _enable(self, caller: Caller, options: dict[str, Any]) -> None:
         row = servers.find_server(caller, options["name"])

@@ -62,6 +62,7 @@ urlpatterns = [
     path("servers/<int:pk>/", servers.server_detail, name="server-detail"),
     path("servers/<int:pk>/edit", servers.server_edit, name="server-edit"),
     path("servers/<int:pk>/remove", servers.server_remove, name="server-remove"),
+    path("servers/<int:pk>/test", servers.server_test, name="server-test"),
     path("servers/<int:pk>/refresh", servers.server_refresh, name="server-refresh"),
     path("servers/<int:pk>/token", servers.server_token, name="server-token"),
     path("servers/<int:pk>/try", servers.server_try, name="server-try"),

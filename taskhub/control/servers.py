@@ -9,7 +9,7 @@ from django.db import transaction
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
-from taskhub.domain.catalogue import breakers, reads, sync, writes
+from taskhub.domain.catalogue import breakers, connection_tests, reads, sync, writes
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.mcp_json import FileServer
 from taskhub.domain.catalogue.reads import ServerRow
@@ -93,6 +93,13 @@ def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) ->
             raise Refused(f"The server has calls that have not ended: {live.waiting} wait and {live.running} run.")
         end_calls_of_removed(server_id, actor=caller.actor)
     return live
+
+
+def request_test(caller: Caller, server_id: int) -> None:
+    """Have a worker test the connection to a server. Raises `Forbidden`, `NotFound`, or `Refused` for a disabled
+    server."""
+    caller.require("server.manage", f"test server {server_id}")
+    connection_tests.request_test(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 
 
 def server_to_test(caller: Caller, server_id: int) -> SyncedServer:

@@ -37,6 +37,8 @@ HUNG_SECONDS: Final = 50.0
 """After so long without news the steps are given up, even if a `python:` server holds up their event loop."""
 MAX_WORDS: Final = 300
 
+HUNG: Final = "it holds up the thread that it runs in"
+
 T = TypeVar("T")
 
 
@@ -61,7 +63,7 @@ def diagnosed(target: Target) -> Iterator[Step]:
 
     def run() -> None:
         try:
-            asyncio.run(_Diagnosis(target, news.put).run())
+            asyncio.run(Diagnosis(target, news.put).run())
         finally:
             news.put(None)
 
@@ -71,7 +73,7 @@ def diagnosed(target: Target) -> Iterator[Step]:
         try:
             found = news.get(timeout=HUNG_SECONDS)
         except queue.Empty:
-            yield Step(name, False, HUNG_SECONDS, "it holds up the thread that it runs in")
+            yield Step(name, False, HUNG_SECONDS, HUNG)
             return
         if found is None:
             return
@@ -81,12 +83,16 @@ def diagnosed(target: Target) -> Iterator[Step]:
             name = found
 
 
-class _Diagnosis:
+class Diagnosis:
+    """The steps to one server. `tell` is called with the name of each step when it begins, and with the step when it
+    has ended, in the thread of `run`."""
+
     def __init__(self, target: Target, tell: Callable[[Step | str], None]) -> None:
         self.target = target
         self.tell = tell
 
     async def run(self) -> None:
+        """Do the steps, up to the first that fails, and close the connection."""
         connection = Connection(self.target, Profile())
         try:
             if self.target.unusable:

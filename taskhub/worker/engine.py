@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from django.conf import settings
 from django.db import connection
@@ -35,6 +36,7 @@ from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.audit import seal
 from taskhub.domain.audit.seal import seal_events
+from taskhub.domain.catalogue.connection_tests import take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.relays.interests import followed_resources
 from taskhub.domain.relays.writes import sweep_relays
@@ -50,6 +52,7 @@ from taskhub.worker import jobs
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
+from taskhub.worker.connection_tests import make_test
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
@@ -186,6 +189,9 @@ class Engine:
         await self.servers.refresh(await self.lanes.run(enabled_servers))
         for server_id in await self.breakers.refresh():
             self.servers.look_again(server_id)  # if this worker reaches it, the breaker is closed for all workers
+        for test in await self.lanes.run(take_tests, self.name):
+            pool = self.servers.pool(test.server.id)
+            self.chores.soon("connection test", partial(make_test, self.lanes, test, pool))
         self.relays.wake()
         self.slots.wake_for_all()  # calls may have been queued for a server while it was disabled
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from django.test import Client
 
 from taskhub.core.states import Role
+from taskhub.domain.catalogue.connection_tests import store_steps, take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
-from taskhub.store.models import Event, Server, Tenant
+from taskhub.store.models import ConnectionTest, Event, Server, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login
 from tests.factories import claim_task, make_context, make_person, make_server, make_task, make_tool
@@ -95,9 +98,28 @@ def test_removing_asks_and_says_what_becomes_of_its_calls(admin: Client, tenant:
         assert f'href="{page}"' not in html
 
 
+def test_its_connection_is_tested_and_each_step_is_shown(admin: Client, tenant: Tenant, page: str) -> None:
+    server = Server.objects.get(tenant=tenant)
+    assert "Test of the connection" not in words(admin.get(page).content.decode())
+    assert admin.post(f"{page}test").headers["Location"] == f"{page}#server-test"
+    assert "Waiting for a worker." in words(admin.get(page).content.decode())
+    (taken,) = take_tests("worker-7")
+    assert taken.server.target == "env KEY=sw0rdfish paid-server"
+    step = {"name": "Program", "ok": False, "seconds": 0.25, "says": "there is no program paid-server here"}
+    store_steps(taken, [step], ended=True)
+    shown = words(admin.get(page).content.decode())
+    assert "Program Failed 0.250 s there is no program paid-server here" in shown
+    assert "by worker-7" in shown
+    admin.post(f"{page}test")
+    ConnectionTest.objects.filter(server=server).update(requested_at=datetime.now(UTC) - timedelta(hours=1))
+    assert "No worker made it in time." in words(admin.get(page).content.decode())
+    admin.post(f"{page}toggle", {"enabled": "0"})
+    assert admin.post(f"{page}test").status_code == 409
+
+
 def test_who_may_not_manage_servers_is_not_offered_it(sign_in: Login, tenant: Tenant) -> None:
     viewer = sign_in(make_person(Role.VIEWER, tenant))
     page = f"/servers/{make_server(tenant).pk}/"
-    for asked in ("edit", "remove", "toggle"):
+    for asked in ("edit", "remove", "toggle", "test"):
         assert f"{page}{asked}" not in viewer.get(f"{page}?{asked}").content.decode()
         assert viewer.post(f"{page}{asked}").status_code == 403

@@ -61,6 +61,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     ),
     "servers.edit_server": (ADMINS, lambda by, on: servers.edit_server(by, on.server, ServerEdit(prefix="a_"))),
     "servers.remove_server": (ADMINS, lambda by, on: servers.remove_server(by, on.server, confirmed=True)),
+    "servers.request_test": (ADMINS, lambda by, on: servers.request_test(by, on.server)),
     "servers.server_to_test": (ADMINS, lambda by, on: servers.server_to_test(by, on.server)),
     "servers.refresh_server": (ADMINS, lambda by, on: servers.refresh_server(by, on.server)),
     "servers.try_server": (ADMINS, lambda by, on: servers.try_server(by, on.server)),

@@ -30,6 +30,7 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy, check_policy
 from taskhub.core.states import OfferKind, Role
 from taskhub.domain.catalogue import reads as servers
+from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 from taskhub.domain.tasks.removed import live_calls
 
@@ -92,6 +93,14 @@ def server_edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, "Saved.")
     return redirect("server-detail", pk)
+
+
+@page("server.manage")
+@require_POST
+def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Have a worker test the connection."""
+    control.request_test(request.caller, _id(pk))
+    return redirect(f"{resolve_url('server-detail', pk)}#server-test")
 
 
 @page("server.manage")
@@ -282,6 +291,7 @@ def _detail(
             "toggling": can_manage and ("toggle" in request.GET or disable_form),
             "disable_form": disable_form or ServerDisableForm(),
             "removing": live_calls(server.id) if can_manage and "remove" in request.GET else None,
+            "test": latest_test(server.id) if can_manage else None,
             "editing": can_manage and ("edit" in request.GET or edit_form),
             "edit_form": edit_form or _edit_form(server),
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),

@@ -86,7 +86,7 @@ class SyncedServer:
 
 def enabled_servers() -> list[SyncedServer]:
     """All enabled servers of all tenants."""
-    return [_row(server) for server in Server.objects.filter(enabled=True).order_by("id")]
+    return [synced(server) for server in Server.objects.filter(enabled=True).order_by("id")]
 
 
 def server_to_test(*, tenant_id: int, server_id: int, actor: Actor) -> SyncedServer:
@@ -96,10 +96,11 @@ def server_to_test(*, tenant_id: int, server_id: int, actor: Actor) -> SyncedSer
     if server is None:
         raise NotFound("No such server.")
     record_event("server.tested", tenant_id=tenant_id, target=server.name, actor=actor)
-    return _row(server)
+    return synced(server)
 
 
-def _row(server: Server) -> SyncedServer:
+def synced(server: Server) -> SyncedServer:
+    """The server with its secrets, as workers need it."""
     unusable = lost(server)
     token = b"" if unusable or server.credentials is None else bytes(server.credentials)
     return SyncedServer(

@@ -26,7 +26,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.catalogue.sync import is_target, new_server, set_target
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
-from taskhub.store.models import Interest, Offer, Server, Timing, Tool
+from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
@@ -159,7 +159,7 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
     now = datetime.now(UTC)
     close_breaker(server, actor)
     Tool.objects.filter(server=server, gone_at=None).update(gone_at=now)
-    for rows in (Offer.objects, Interest.objects, Timing.objects):
+    for rows in (Offer.objects, Interest.objects, Timing.objects, ConnectionTest.objects):
         rows.filter(server=server).delete()
     before = {
         "transport": server.transport,

@@ -732,6 +732,38 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ConnectionTest",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("requested_at", models.DateTimeField()),
+                ("taken_at", models.DateTimeField(null=True)),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("worker", models.CharField(blank=True, db_default="", max_length=128)),
+                ("steps", models.JSONField(db_default=[], default=list)),
+                (
+                    "server",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.server"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "connection_test",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("ended_at__isnull", True), ("steps", []), ("taken_at__isnull", True), ("worker", "")
+                            ),
+                            models.Q(models.Q(("worker", ""), _negated=True), ("taken_at__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="connection_test_worker_iff_taken",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Interest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

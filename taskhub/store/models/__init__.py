@@ -4,7 +4,7 @@ from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
-from taskhub.store.models.servers import Server, Tool
+from taskhub.store.models.servers import ConnectionTest, Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Question, ResultRead, Task, TaskLog
 from taskhub.store.models.workers import Timing, Worker
@@ -14,6 +14,7 @@ __all__ = [
     "Application",
     "Attempt",
     "AuthContext",
+    "ConnectionTest",
     "Consent",
     "Decision",
     "Event",

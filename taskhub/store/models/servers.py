@@ -135,3 +135,27 @@ class Tool(models.Model):
 
     def __str__(self) -> str:
         return self.exposed_name
+
+
+class ConnectionTest(models.Model):
+    """The latest test of the connection to a server, which a worker makes for people: requested, taken, ended."""
+
+    server = models.OneToOneField(Server, models.CASCADE, related_name="+")
+    requested_at = models.DateTimeField()
+    taken_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    worker = models.CharField(max_length=128, db_default="", blank=True)
+    steps = models.JSONField(default=list, db_default=[])
+
+    class Meta:
+        db_table = "connection_test"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(worker="", taken_at__isnull=True, ended_at__isnull=True, steps=[])
+                | (~Q(worker="") & Q(taken_at__isnull=False)),
+                name="connection_test_worker_iff_taken",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"test of {self.server_id}"

@@ -1,0 +1,45 @@
+"""Makes the tests of connections that people ask for in the console."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from dataclasses import asdict
+
+from taskhub.domain.catalogue.connection_tests import TEST_SECONDS, TakenTest, store_steps
+from taskhub.lib.lanes import Lanes
+from taskhub.upstream.connection import Target
+from taskhub.upstream.diagnosis import HUNG, Diagnosis, Step
+from taskhub.upstream.pool import Pool, give_up
+
+LOOK_SECONDS = 0.2
+"""How often the steps that have ended are stored."""
+SPARE_SECONDS = 10.0
+"""Seconds of `TEST_SECONDS` in which the outcome is stored and the connection closed."""
+
+
+async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
+    """Test the connection, and store each step when it has ended. A `python:` server is tested in the thread of its
+    `pool`, where its code runs; if it holds that up, the test ends and the thread is left alone."""
+    row = test.server
+    news: queue.SimpleQueue[Step | str] = queue.SimpleQueue()
+    work = Diagnosis(Target(row.transport, row.target, row.headers, row.name, row.unusable), news.put).run()
+    running = asyncio.ensure_future(work if pool is None or row.transport != "python" else pool.run(work))
+    steps: list[Step] = []
+    name = ""
+    deadline = asyncio.get_running_loop().time() + TEST_SECONDS - SPARE_SECONDS
+    while not running.done() and asyncio.get_running_loop().time() < deadline:
+        await asyncio.wait({running}, timeout=LOOK_SECONDS)
+        count = len(steps)
+        while not news.empty():
+            found = news.get()
+            if isinstance(found, Step):
+                steps.append(found)
+            else:
+                name = found
+        if len(steps) > count and not running.done():
+            await lanes.run(store_steps, test, [asdict(step) for step in steps], ended=False)
+    if not running.done():
+        await give_up(running)
+        steps.append(Step(name, False, TEST_SECONDS - SPARE_SECONDS, HUNG))
+    await lanes.run(store_steps, test, [asdict(step) for step in steps], ended=True)

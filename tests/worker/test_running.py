@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from taskhub.control.caller import Caller, of_shell
+from taskhub.control.servers import remove_server
 from taskhub.core.states import State
 from taskhub.domain.catalogue.writes import set_server_enabled
 from taskhub.domain.questions.answer import answer_question
@@ -509,6 +511,21 @@ def test_a_server_that_is_disabled_is_not_called_any_more(hall: Hall) -> None:
     task = call(tool, text="y")
     assert words(call(hall.tool(elsewhere, "echo"), text="z")) == "z"
     assert (kit.look(task).state, attempts(task)) == (State.QUEUED, [])
+
+
+def test_a_call_that_runs_while_its_server_is_removed_runs_to_its_end_and_one_that_waits_fails(hall: Hall) -> None:
+    server = hall.server(calls_at_once=1)
+    tool = hall.tool(server, "wait_for_gate")
+    hall.start()
+    running = call(tool)
+    wait_until(gates.entered.is_set, "the tool to start")
+    waiting = call(tool)
+    live = remove_server(Caller(server.tenant_id, of_shell().actor), server.pk, confirmed=True)
+    assert (live.waiting, live.running) == (1, 1)
+    assert kit.look(waiting).message == "Not run: its server has been removed"
+    wait_until(lambda: hall.engine is not None and hall.engine.servers.held() == [], "the worker to leave the server")
+    gates.opened.set()
+    assert ended(running).state is State.FINISHED
 
 
 # --- losing a task, and the database

@@ -103,6 +103,7 @@ READS = {
     "clients.find_client",
     "servers.find_server",
     "questions.find_question",
+    "questions.find_question_of_task",
     "questions.closed_to",
     "questions.why_not",
 }

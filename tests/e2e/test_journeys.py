@@ -207,7 +207,7 @@ def test_token_is_shown_once_and_refused_when_revoked(hub: RunningHub, visits: V
     page.get_by_role("button", name="Issue token").click()
     expect(page.get_by_role("heading", name="Token issued")).to_be_visible()
     token = page.locator("#token").inner_text()
-    expect(page.get_by_role("region", name="Configuration for").first).to_contain_text(token)
+    expect(page.get_by_role("region", name="Connect a client")).to_contain_text(token)
     with Client(hub.base, token) as client:
         assert client.tool("echo", {"text": "good morning"}, caps=TASKS).text == "good morning"
         page.reload()

@@ -1,4 +1,4 @@
-"""The log file of `up` and its parts, in the data directory, with a limit of its size."""
+"""The log file of `up` and of the processes that it starts: in the data directory, limited in size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 from taskhub.lib.signs import spelled
 
 MAX_BYTES: Final = 20 * 2**20
-"""The size beyond which the file is moved to `taskhub.log.1`, replacing that, and begun again."""
+"""Above this size the file is copied over `taskhub.log.1` and emptied."""
 TOLD_LINES: Final = 10
 """How many of the last lines of a part are printed when it ends by itself."""
 _TOLD_BYTES: Final = 8_192

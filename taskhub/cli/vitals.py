@@ -1,7 +1,7 @@
-"""Checks whether a part of `up` hangs, which cannot be seen from its process: that has not ended.
+"""Checks whether a part of `up` hangs. Its process does not show it, since it still runs.
 
-A part hangs after a number of checks in a row at which a sign of life was possible but missing. Checks are counted, not
-time, so that a machine that slept, or a database that was away, does not count against the part.
+A part counts as hanging when several checks in a row found no sign of life, though it could have given one. Checks are
+counted, not time, so that a machine that slept, or a database that was away, does not count against the part.
 """
 
 from __future__ import annotations

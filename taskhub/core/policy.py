@@ -1,7 +1,7 @@
 """The policy that an operator sets for a tool: a record whose fields have the names of the tool's columns.
 
 `ToolRecord` and `domain.catalogue.reads.ToolRow` are subclasses of `Policy`, so a new field is added here, in the model
-and in the console's form only.
+(with a migration), and in the console's form and template.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class HintConsumer(AsyncJsonWebsocketConsumer):
             await self.channel_layer.group_discard(group, self.channel_name)
 
     async def standing(self, message: dict[str, Any]) -> None:
-        """Handle the group message that a session of this person ended: close the socket if it was its own session."""
+        """A session of this person has ended: close the socket if that was the socket's own session."""
         await self._person_or_close()
 
     async def _person_or_close(self) -> Person | None:

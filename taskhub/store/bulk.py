@@ -1,4 +1,4 @@
-"""Inserts the generated history of a demo: tasks past their guards, and a vacuum afterwards. For nothing else."""
+"""Inserts the generated history of a demo, bypassing the guards of tasks, and vacuums afterwards. For nothing else."""
 
 from __future__ import annotations
 

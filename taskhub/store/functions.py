@@ -48,8 +48,8 @@ def trigger_names() -> frozenset[str]:
 
 
 def load() -> bool:
-    """Load the files into the database if it has other functions or triggers; returns whether it had. Does nothing
-    while a migration is still to be applied, or if a newer release has migrated the database."""
+    """Load the files into the database unless it has just these functions and triggers. Returns whether anything was
+    loaded. Does nothing while a migration is still to be applied, or if a newer release has migrated the database."""
     if not _fully_migrated():
         return False
     functions, triggers = _digest(_functions()), _digest(_text(_TRIGGERS))

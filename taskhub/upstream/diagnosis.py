@@ -34,7 +34,7 @@ MCP_SECONDS: Final = 40.0
 """Longer than `CONNECT_SECONDS`, because a command may be started twice."""
 TOOLS_SECONDS: Final = 30.0
 HUNG_SECONDS: Final = 50.0
-"""After so long without news the steps are given up, even if a `python:` server holds up their event loop."""
+"""If no step has ended for so many seconds, the test is given up: a `python:` server may block the event loop."""
 MAX_WORDS: Final = 300
 
 HUNG: Final = "it holds up the thread that it runs in"

@@ -16,7 +16,7 @@ MAX_LINE: Final = 2_000
 """The most bytes of a line that are logged."""
 LINES_PER_SECOND: Final = 20
 LINES_SECONDS: Final = 5.0
-"""The largest burst: the lines that `LINES_PER_SECOND` allows in so many seconds. Lines beyond it are only counted."""
+"""Seconds' worth of `LINES_PER_SECOND` that may come in one burst. Lines beyond it are only counted."""
 
 logger = logging.getLogger(__name__)
 

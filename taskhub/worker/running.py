@@ -37,8 +37,8 @@ CONNECTION_SECONDS = 40.0
 and relays. Longer than two tries to connect take. Then the task returns to the queue, which frees its slot."""
 
 WAIT_SECONDS = 2.0
-"""The longest that a task waits in a slot for its server to accept a connection. Only the first that waits for a server
-waits longer, so that a server that accepts none takes up one slot only."""
+"""How long a task may hold a slot while its server accepts no connection. One task of each such server, the first, may
+hold it longer: so the server takes up one slot at most."""
 
 TURN_SECONDS = 2.0
 """The least time in the queue of a task that was released after `WAIT_SECONDS`."""

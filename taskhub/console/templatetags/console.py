@@ -196,7 +196,7 @@ def duration(value: timedelta | float | None) -> str:
 
 @register.filter
 def state_word(state: str) -> str:
-    """The word for a state or an outcome, within a sentence."""
+    """The word for a state or an outcome, as it stands within a sentence."""
     return WORDS_OF_STATES.get(state, str(state))
 
 

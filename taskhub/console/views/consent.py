@@ -66,8 +66,8 @@ class Wish:
 def authorize(request: HttpRequest) -> HttpResponse:
     """The authorization endpoint, to which an application sends a person.
 
-    A person who has to sign in first is asked for consent afterwards, even if they gave it before: the content security
-    policy stops browsers from following redirects from the sign-in form to another site.
+    A person who has to sign in first is asked for consent afterwards, even if they gave it before: without that
+    page the sign-in form would redirect them to the application, which the content security policy forbids.
     """
     if not settings.TASKHUB_OAUTH:
         raise Http404

@@ -219,7 +219,8 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
 
 
 def _tabs(chosen: str) -> dict[str, str]:
-    """The tabs' words by key. A tab that is shown only while selected stands before the tab that it is a part of."""
+    """The words of the tabs to show, by key. A tab of `listing.PARTS` is shown only while it is chosen, beside its
+    main tab."""
     words = {}
     for tab, word in TAB_WORDS.items():
         if listing.PARTS.get(chosen) == tab:

@@ -134,7 +134,8 @@ def _of_command(words: Sequence[str]) -> str:
                 where = value if word in ("--directory", "--project") else where
     if not rest:
         return clean_name(runner)
-    package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", rest[0])  # a version, but not the scope of npm
+    # Without the version. An `@` at the beginning belongs to an npm scope, and stays.
+    package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", rest[0])
     image = re.sub(r":[\w.-]+$", "", package)
     return _told_apart([_base(part) for part in re.split(r"[/\\]", f"{where}/{image}")]) or clean_name(runner)
 

@@ -42,5 +42,5 @@ _DIALECTS = statements.many(
 
 
 def client_dialects(tenant_id: int, context_id: int) -> tuple[ClientDialect, ...]:
-    """The client's dialects, latest first."""
+    """The ways in which the client speaks to the hub (revision, program, capabilities), latest first."""
     return tuple(_DIALECTS(tenant=tenant_id, context=context_id, looked_at=LOOKED_AT, idle_days=IDLE_DAYS, most=MOST))

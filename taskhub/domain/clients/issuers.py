@@ -202,7 +202,7 @@ def verify(token: str) -> Claims | None:
 
 
 _TOLD: Final[defaultdict[str, Throttle]] = defaultdict(lambda: Throttle(REASON_SECONDS))
-"""One throttle for each reason. Reasons quote nothing of a token, so there are few."""
+"""One throttle for each reason. A reason quotes nothing of a token, so that senders cannot make this grow."""
 
 
 def tell_refusal(token: str, why: str, *, called: str = "") -> None:

@@ -93,7 +93,8 @@ class CallerSettings:
 
 @dataclass(frozen=True, slots=True)
 class LearnedRow:
-    """What was learned about one program. It applies once `leaves` has reached `CERTAIN`."""
+    """What was learned about one program. It applies once callers have left early `CERTAIN` times, which `leaves`
+    counts."""
 
     program: str
     patience_ms: int

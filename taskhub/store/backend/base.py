@@ -68,8 +68,8 @@ class Punctual(psycopg.Connection[Any]):
     session: Mapping[str, str] = MappingProxyType({})
     """TaskHub's settings of this session, by name, as Postgres spells their values."""
     own_adapters: AdaptersMap
-    """Django's adapters, with psycopg's own loader of times, in C; they are in the session's zone, which Django sets to
-    UTC. Django's loader replaces the zone of each time in Python."""
+    """Django's adapters, but times are loaded by psycopg's own loader, in C. It returns them in the session's zone,
+    which Django sets to UTC, so that Django's loader is not needed, which replaces the zone of each time in Python."""
     waits_for_disk = True
     """Whether commits wait for the disk (`synchronous_commit`). Only the thread that sends hints turns it off
     (`domain/hints/announce.py`)."""

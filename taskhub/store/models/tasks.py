@@ -292,7 +292,8 @@ class ResultRead(models.Model):
     """How often a client was given the outcome of a task, and when first and last."""
 
     pk = models.CompositePrimaryKey("task_id", "context_id")
-    # The migration adds the foreign key to the task, with ON DELETE CASCADE. The client needs none: its task keeps it.
+    # The migration adds the foreign key of `task`, with ON DELETE CASCADE. `context` needs none: the task's own key
+    # keeps the client from being deleted before it.
     task = models.ForeignKey(Task, models.CASCADE, db_index=False, db_constraint=False)
     context = models.ForeignKey(AuthContext, models.CASCADE, db_index=False, db_constraint=False)
     first_at = models.DateTimeField()

@@ -31,7 +31,7 @@ NAMED: Final = {"tools/call": "name", "tasks/get": "taskId", "tasks/cancel": "ta
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
-    """The request. Raises `WireError` for the first check that fails."""
+    """The checked request of an envelope. Raises `WireError` for the first check that fails."""
     found = checked_request(envelope, incoming, known=KNOWN, named=NAMED, versions=(WIRE,))
     return replace(found, version=VERSION)
 

@@ -97,8 +97,8 @@ def wire_tool(tool: ToolRecord, version: str) -> dict[str, Any]:
 
 
 def plain_tool(tool: ToolRecord | HubTool, version: str) -> dict[str, Any]:
-    """A tool for a client that makes plain calls: a hub tool, or any other as `wire_tool` shows it, with an
-    `outputSchema` that accepts an interim result."""
+    """A tool for a client that makes plain calls. A hub tool is shown as it is; any other as `wire_tool` shows it, but
+    an `outputSchema` accepts an interim result too."""
     if isinstance(tool, HubTool):
         return {key: value for key, value in tool.definition.items() if key in TOOL_MEMBERS[version]}
     return relaxed(wire_tool(tool, version))

@@ -32,7 +32,7 @@ NAMED: Final = {
 
 
 async def check(hub: Hub, incoming: Incoming, envelope: Envelope) -> Request:
-    """The request. Raises `WireError` for the first check that fails."""
+    """The checked request of an envelope. Raises `WireError` for the first check that fails."""
     return checked(envelope, incoming, hub.versions)
 
 

@@ -1,6 +1,6 @@
-"""uvicorn's HTTP protocol with two limits that it lacks: the time in which request line and headers have to arrive, and
-their size before they are complete. `api.guard` sees a request only once its headers are complete: it has finer limits
-for headers, and limits the body."""
+"""uvicorn's HTTP protocol with three limits that it lacks: the time in which request line and headers have to arrive,
+their size before they are complete, and how long a peer may take nothing of a response. `api.guard` sees a request only
+once its headers are complete: it has finer limits for headers, and limits the body."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from taskhub.protocol.envelope import refusal
 
 HEADER_SECONDS = 10.0
+TAKE_SECONDS = 60.0
+"""A connection whose peer takes nothing of a response for this long is closed, because the response stays in memory
+meanwhile."""
 MAX_HEAD: Final = 65_536
 """The most bytes of request line and headers, or of the trailers after a body."""
 
@@ -69,10 +72,13 @@ class _Joined:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes a connection whose request line and headers are not complete in time, or too large."""
+    """Closes a connection whose request line and headers are not complete in time, or too large, or whose peer does not
+    read."""
 
     _deadline: float | None = None
     _watch: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
+    """The next look at whether the peer has taken something of what is written."""
     _head = 0
     """Bytes of the incomplete head: all bytes since the last complete head or piece of a body. Counted per piece that
     arrives, because a call for each header would slow down every request."""
@@ -121,12 +127,36 @@ class BoundedHttp(HttpToolsProtocol):
         self._head = 0
         super().on_headers_complete()
 
+    def pause_writing(self) -> None:
+        """Start to look whether the peer takes anything: so much is written that uvicorn waits with the rest."""
+        super().pause_writing()
+        self._look_at_writing(None)
+
+    def resume_writing(self) -> None:
+        """Look no more: most of what was written is sent."""
+        self._cancel_look_at_writing()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer of the connection."""
+        """Cancel the timers of the connection."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        self._cancel_look_at_writing()
         super().connection_lost(exc)
+
+    def _look_at_writing(self, before: int | None) -> None:
+        """End the connection if as many bytes wait to be sent as `before`; else look again after `TAKE_SECONDS`."""
+        waiting = self._whole.get_write_buffer_size()
+        if before is not None and waiting >= before:
+            self._whole.abort()
+        else:
+            self._stalled = self.loop.call_later(TAKE_SECONDS, self._look_at_writing, waiting)
+
+    def _cancel_look_at_writing(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _start_clock(self) -> None:
         self._deadline = self.loop.time() + HEADER_SECONDS

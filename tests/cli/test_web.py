@@ -11,10 +11,12 @@ import pytest
 import uvicorn
 import uvloop
 
+from taskhub.cli import httpserver
 from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.management.commands.web import Server
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+LENGTH = 32 * 1_048_576
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
@@ -34,9 +36,15 @@ class Owner:
         """Nothing is open here."""
 
 
-async def started() -> Server:
+async def answer_at_length(scope: Any, receive: Any, send: Any) -> None:
+    """Everybody gets more than the buffers of two sockets hold."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LENGTH)]})
+    await send({"type": "http.response.body", "body": b"x" * LENGTH})
+
+
+async def started(app: Any = answer) -> Server:
     config = uvicorn.Config(
-        answer, port=0, http=BoundedHttp, lifespan="off", access_log=False, log_config=None, timeout_graceful_shutdown=4
+        app, port=0, http=BoundedHttp, lifespan="off", access_log=False, log_config=None, timeout_graceful_shutdown=4
     )
     config.load()
     server = Server(config)
@@ -116,3 +124,24 @@ def test_a_connection_that_says_nothing_holds_nothing_up_for_long(loop: str) -> 
         return await status(silent)
 
     assert run(loop, ended) == b""
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_peer_that_takes_nothing_of_its_answer_is_hung_up_on(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(httpserver, "TAKE_SECONDS", 0.2)
+
+    async def served() -> int:
+        server = await started(answer_at_length)
+        idle, reader = connected(server), connected(server)
+        with idle, reader:
+            idle.sendall(REQUEST)
+            await turns(lambda: len(server.server_state.connections) == 2)
+            await turns(lambda: len(server.server_state.connections) == 1)
+            reader.sendall(REQUEST)
+            taken = 0
+            while chunk := await asyncio.to_thread(reader.recv, 1_048_576):
+                taken += len(chunk)
+        await server.shutdown()
+        return taken
+
+    assert run(loop, served) > LENGTH

@@ -175,6 +175,8 @@ class OpenQuestion:
     page: bool = field(default=False, compare=False)
     """Whether the question is for people only, and the client, which can open pages, is asked to open the page where
     they answer it."""
+    by_tool: bool = field(default=False, compare=False)
+    """Whether the client's model is to answer it with the hub's own tool, because the client cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.wire.pages import page_key, pages
-from taskhub.protocol.wire.tasks import for_client
+from taskhub.protocol.wire.tasks import answerable
 
 MAX_CLIENT: Final = 65_536
 """The most bytes of clientInfo and capabilities together, as compact JSON."""
@@ -229,7 +229,7 @@ async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, response
     whether a page was opened is recorded, but answers no question. Raises `Invalid`, with a pointer, before anything is
     stored if an answer does not fit its question."""
     wanted: list[tuple[OpenQuestion, Any]] = [
-        (question, responses[question.key]) for question in for_client(task) if question.key in responses
+        (question, responses[question.key]) for question in answerable(task) if question.key in responses
     ]
     for question, response in wanted:
         try:

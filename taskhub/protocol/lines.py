@@ -13,7 +13,7 @@ from taskhub.domain.tasks.reads import PAGE, lines_after
 from taskhub.protocol.envelope import notification_message
 from taskhub.protocol.errors import INVALID_PARAMS, WireError
 from taskhub.protocol.hub import Hub
-from taskhub.protocol.wire.tasks import for_client
+from taskhub.protocol.wire.tasks import answerable
 
 LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -81,7 +81,7 @@ class Lines:
     def waiting(self, task: TaskRecord) -> list[bytes]:
         """A notification of progress that says whom the call waits for, if that has changed since the last one; empty
         while no person is asked."""
-        asked = task.state is State.INPUT_REQUIRED and not for_client(task)
+        asked = task.state is State.INPUT_REQUIRED and not answerable(task)
         if self._token is None or not asked or not task.message or task.message == self._waited_for:
             return []
         self._waited_for = task.message

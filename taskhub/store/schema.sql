@@ -658,7 +658,7 @@ CREATE VIEW public.task_view AS
                        FROM public.decision d
                       WHERE ((d.question_id = q.id) AND ((d.verdict)::text = 'approve'::text))), 'page', (((q.audience)::text = 'operator'::text) AND ((t.client_capabilities #> '{elicitation,url}'::text[]) IS NOT NULL) AND ((t.session_id IS NOT NULL) OR (COALESCE((t.client_info ->> 'name'::text), ''::text) <> ALL (ARRAY['mcp'::text, 'fastmcp'::text]))) AND (NOT (EXISTS ( SELECT
                        FROM public.outbound o
-                      WHERE ((o.question_id = q.id) AND o.page AND ((o.state)::text <> 'open'::text))))))) ORDER BY q.id) AS json_agg
+                      WHERE ((o.question_id = q.id) AND o.page AND ((o.state)::text <> 'open'::text)))))), 'by_tool', (((q.audience)::text = 'client'::text) AND ((q.kind)::text = 'elicitation'::text) AND (COALESCE((q.params ->> 'mode'::text), ''::text) <> 'url'::text) AND ((t.waiter IS NOT NULL) OR (t.left_at IS NOT NULL)) AND (NOT COALESCE(((jsonb_typeof((t.client_capabilities -> 'elicitation'::text)) = 'object'::text) AND (((t.client_capabilities -> 'elicitation'::text) = '{}'::jsonb) OR ((t.client_capabilities -> 'elicitation'::text) ? 'form'::text))), false)))) ORDER BY q.id) AS json_agg
                FROM public.question q
               WHERE ((q.task_id = t.id) AND ((q.state)::text = 'open'::text)))
             ELSE NULL::json

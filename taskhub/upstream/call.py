@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -71,7 +71,6 @@ class Asked:
 
     questions: tuple[NewQuestion, ...]
     state: str | None
-    message: str
 
 
 CallOutcome = Finished | Faulted | Asked
@@ -321,7 +320,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
     state = body.get("requestState")
     if not questions:
         return _broken("the tool asked for input without a question") if state is None else _Again(state)
-    return Asked(tuple(questions), state, waiting_message(questions))
+    return Asked(tuple(questions), state)
 
 
 def _key(upstream_key: str, claim: Claim) -> str:
@@ -332,7 +331,7 @@ def _key(upstream_key: str, claim: Claim) -> str:
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 
-def waiting_message(questions: list[NewQuestion]) -> str:
+def waiting_message(questions: Sequence[NewQuestion]) -> str:
     """The status message of a task that waits for answers to these questions."""
     if all(question.audience is Audience.OPERATOR for question in questions):
         return words("waiting_operator")

@@ -7,16 +7,16 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from taskhub.core.errors import Unavailable
-from taskhub.core.records import Actor, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion, QuestionKind
 from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
-from taskhub.domain.questions.kinds import audience_for, question_problem
+from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
@@ -189,12 +189,10 @@ class Runner:
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
                 return lambda: self.results.run((claim, result))
-            case Asked(asked, state, message):
+            case Asked(asked, state):
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ASKED)
-                return lambda: self.lanes.run(
-                    lifecycle.ask, claim, asked, upstream_state=state, message=message, live=False, actor=self.actor
-                )
+                return lambda: self._open(claim, asked, state, live=False)
             case Faulted(error, unreached, problem):
                 self._ended(held, TimingKind.FAULTED)
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
@@ -265,6 +263,29 @@ class Runner:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)
 
+    async def _open(self, claim: Claim, asked: Sequence[NewQuestion], state: str | None, *, live: bool) -> bool:
+        """Open questions of the tool, each for whom the policy names; `False` if the lease is lost. What the client
+        alone is to answer and cannot be asked goes to its model, if that can answer with the hub's own tool; else to
+        people."""
+        found = [self._to_model(claim, question) for question in asked]
+        if found != list(asked) and await self.lanes.run(lifecycle.goes_on_by_tools, claim.task_id):
+            asked = found
+        return await self.lanes.run(
+            lifecycle.ask,
+            claim,
+            asked,
+            upstream_state=state,
+            message=waiting_message(asked),
+            live=live,
+            actor=self.actor,
+        )
+
+    @staticmethod
+    def _to_model(claim: Claim, question: NewQuestion) -> NewQuestion:
+        if not model_may_answer(question.kind, question.params, claim.question_audience):
+            return question
+        return replace(question, audience=Audience.CLIENT)
+
     async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
         worker keeps the task's lease; if the worker is lost, the question is closed."""
@@ -280,16 +301,7 @@ class Runner:
             audience=audience_for(claim.client_capabilities, kind, params, claim.question_audience),
         )
         held.answered.clear()
-        asked = await self.lanes.run(
-            lifecycle.ask,
-            claim,
-            [question],
-            upstream_state=None,
-            message=waiting_message([question]),
-            live=True,
-            actor=self.actor,
-        )
-        if not asked:
+        if not await self._open(claim, [question], None, live=True):
             held.lost = True
             raise ConnectionError("the task is no longer ours")
         asked_at = asyncio.get_running_loop().time()

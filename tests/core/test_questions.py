@@ -16,6 +16,7 @@ from taskhub.domain.questions.kinds import (
     audience_for,
     can_answer,
     checked_response,
+    model_may_answer,
     verdict_of,
 )
 
@@ -69,6 +70,24 @@ def test_otherwise_the_policy_has_its_word(policy: Audience) -> None:
 
 def test_without_a_policy_whoever_is_first_answers() -> None:
     assert audience_for({"elicitation": {}}, E, FORM, None) is Audience.EITHER
+
+
+@pytest.mark.parametrize("policy", [None, *Audience])
+@pytest.mark.parametrize(
+    ("kind", "params", "form"),
+    [
+        (E, FORM, True),
+        (E, {**FORM, "mode": "form"}, True),
+        (E, URL, False),
+        (S, {}, False),
+        (R, {}, False),
+        (A, {}, False),
+    ],
+)
+def test_a_model_answers_forms_alone_and_where_the_policy_names_nobody_else(
+    policy: Audience | None, kind: QuestionKind, params: dict[str, Any], form: bool
+) -> None:
+    assert model_may_answer(kind, params, policy) is (form and policy is Audience.CLIENT)
 
 
 def test_the_table_has_every_kind_and_a_method_of_its_own_for_each_that_clients_answer() -> None:

@@ -15,7 +15,8 @@ from tests.protocol.requirements import DEFERRED, FAMILIES, NOTES, REQUIREMENTS
 
 HERE = Path(__file__).parent
 OWN = {"test_manifest.py", "test_schema.py", "test_plain_calls.py", "test_interim.py", "test_silent_leavers.py"} | {
-    "test_what_clients_say.py"
+    "test_what_clients_say.py",
+    "test_answers_of_models.py",
 }
 """Tests of the tests, and of what is ours and no specification's: their functions need no rule."""
 

@@ -17,7 +17,7 @@ from taskhub.domain.relays.outcomes import Failed, RelayClaim
 from taskhub.lib import jsonx
 from taskhub.upstream import call as module
 from taskhub.upstream import connection
-from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished
+from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished, waiting_message
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.relay import run_relay
@@ -424,7 +424,7 @@ async def test_a_question_comes_with_its_key_its_form_and_the_tools_state(worksh
     assert question.params == {"mode": "form", "message": "Which word, after ''?", "requestedSchema": WORD}
     assert question.audience is Audience.OPERATOR
     assert found.state
-    assert found.message == "Waiting for an answer by an operator"
+    assert waiting_message(found.questions) == "Waiting for an answer by an operator"
 
 
 async def test_a_question_asked_again_gets_another_key_and_its_answers_bring_the_tool_on(workshop: Pool) -> None:
@@ -458,7 +458,7 @@ async def test_several_questions_are_each_for_whoever_can_answer_them(workshop: 
         "word": (QuestionKind.ELICITATION, Audience.EITHER),
         "roots": (QuestionKind.ROOTS, Audience.OPERATOR),
     }
-    assert (found.state, found.message) == (None, "Waiting for 2 answers")
+    assert (found.state, waiting_message(found.questions)) == (None, "Waiting for 2 answers")
 
 
 async def test_a_policy_says_who_is_asked_but_never_a_client_that_cannot_answer(workshop: Pool) -> None:

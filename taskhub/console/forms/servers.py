@@ -189,7 +189,9 @@ class PolicyForm(ConsoleForm):
     enabled = forms.BooleanField(required=False, label="Offered to clients")
     policy_mode = picked((), label="Task mode")
     question_audience = picked(
-        (("", "Automatic: client if it can, or people"), *AUDIENCES), label="Who answers its questions"
+        (("", "Automatic: client if it can, or people"), *AUDIENCES),
+        label="Who answers its questions",
+        help_text="Where a client’s program can show no form, people answer. With “The calling client” its model does.",
     )
     people_after_program = forms.BooleanField(
         required=False,

@@ -132,6 +132,13 @@ def audience_for(capabilities: Object, kind: QuestionKind, params: Object, polic
     return policy or Audience.EITHER
 
 
+def model_may_answer(kind: QuestionKind, params: Object, policy: Audience | None) -> bool:
+    """Whether a question that the client cannot be asked may go to its model, to be answered with the hub's own tool:
+    a form, where the policy leaves it to the client alone. With any other policy a person is asked, who knows more than
+    a model guesses."""
+    return policy is Audience.CLIENT and kind is QuestionKind.ELICITATION and params.get("mode") != "url"
+
+
 def question_problem(kind: QuestionKind, params: Object) -> str:
     """Why this question cannot be asked, as text for people; empty when it can."""
     if why := unfit(params):

@@ -131,10 +131,10 @@ DELETE FROM stream WHERE id = any(array(
 
 -- read: asked_of(outbound bigint, session bigint) -> OutboundRequest | None
 -- Two columns are named `id` and two `page`, one of the request and one of its question: columns are matched by
--- position, not by name.
+-- position, not by name. What is sent as a request is not answered by a tool.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
        q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id, -- as above -- noqa: AL08
-       false AS page, o.page -- as above -- noqa: AL08
+       false AS page, false AS by_tool, o.page -- as above -- noqa: AL08
 FROM outbound AS o
 JOIN question AS q ON q.id = o.question_id
 JOIN stream AS s ON s.id = o.stream_id

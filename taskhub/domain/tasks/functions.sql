@@ -47,6 +47,8 @@ END $$;
 -- as it has not answered that request. Outside of sessions this is not asked of a program with the default name of the
 -- Python SDK or FastMCP: the SDK declares url mode for every program that answers forms, and a program that fails at a
 -- page would lose its call. On a session it would lose nothing.
+-- `by_tool`: whether a form for the client alone is answered with the hub's own tool, since it comes from a plain call
+-- whose client takes no forms (`can_answer` in domain/questions/kinds.py).
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
@@ -67,7 +69,13 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
                               AND (t.session_id IS NOT NULL
                                    OR coalesce(t.client_info ->> 'name', '') NOT IN ('mcp', 'fastmcp'))
                               AND NOT EXISTS (SELECT FROM outbound o
-                                              WHERE o.question_id = q.id AND o.page AND o.state <> 'open'))
+                                              WHERE o.question_id = q.id AND o.page AND o.state <> 'open'),
+                      'by_tool', q.audience = 'client' AND q.kind = 'elicitation'
+                                 AND coalesce(q.params ->> 'mode', '') <> 'url'
+                                 AND (t.waiter IS NOT NULL OR t.left_at IS NOT NULL)
+                                 AND NOT coalesce(jsonb_typeof(t.client_capabilities -> 'elicitation') = 'object'
+                                                  AND (t.client_capabilities -> 'elicitation' = '{}'
+                                                       OR t.client_capabilities -> 'elicitation' ? 'form'), false))
                   ORDER BY q.id)
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;

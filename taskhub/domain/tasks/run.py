@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
+from django.conf import settings
 
 from taskhub.core.errors import Invalid, Refused
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
@@ -56,6 +57,7 @@ class _Taken(NamedTuple):
 _CLAIM = statements.many("claim_tasks", _Taken)
 _RENEW = statements.many("renew_leases", tuple[int, bool])
 _NOTE = statements.one("note", bool)
+_GOES_ON_BY_TOOLS = statements.one("goes_on_by_tools", bool)
 _ASK = statements.one("ask", bool)
 _FINISH = statements.many("finish_tasks", int)
 _FAULT = statements.one("fault", bool)
@@ -176,6 +178,11 @@ def note(claim: Claim, lines: Sequence[LogLine]) -> bool:
         lines=jsonx.encode(body).decode(),
         most=LINES_KEPT,
     )
+
+
+def goes_on_by_tools(task_id: int) -> bool:
+    """Whether the task is of a plain call whose client is listed the hub's own tools."""
+    return _GOES_ON_BY_TOOLS(task=task_id, listed=settings.TASKHUB_HUB_TOOLS)
 
 
 def ask(

@@ -361,6 +361,12 @@ SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_s
 -- write: note(task bigint, epoch int, lines jsonb, most int) -> bool
 SELECT note(:task, :epoch, :lines, :most);
 
+-- read: goes_on_by_tools(task bigint, listed boolean) -> bool
+SELECT (t.waiter IS NOT NULL OR t.left_at IS NOT NULL) AND coalesce(a.hub_tools, :listed)
+FROM task AS t
+JOIN auth_context AS a ON a.id = t.context_id
+WHERE t.id = :task;
+
 -- write: ask(task bigint, epoch int, asked json, upstream_state text, message text, live boolean, given json, who text)
 --     -> bool
 SELECT ask(:task, :epoch, :asked, :upstream_state, :message, :live, :given, :who);

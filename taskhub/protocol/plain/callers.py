@@ -61,10 +61,17 @@ class Caller:
             "join_session": session_id if anonymous else None,
         }
 
+    def told_at_once(self, task: TaskRecord) -> bool:
+        """Whether the caller gets its interim result now, whatever its patience: the task waits for an answer that
+        nobody gives but its model, with the hub's own tool."""
+        return self.settings.tools and any(question.by_tool for question in task.questions)
+
     def seconds_left(self, task: TaskRecord) -> float | None:
         """Seconds until the caller's patience is over; `None` if it waits until the task ends. It does so, whatever its
         patience, if it could do nothing with an interim result: it is not listed the hub's own tools, and its call
         cannot be joined."""
+        if self.told_at_once(task):
+            return 0.0
         patience = self.settings.patience(self.client_info).seconds
         goes_on = self.settings.tools or (task.join_seconds is not None and not self.incoming.principal.anonymous)
         if patience is None or not goes_on:

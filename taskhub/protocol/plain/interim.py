@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, TaskRecord
 from taskhub.core.states import QuestionKind, State
+from taskhub.domain.questions.kinds import METHODS
 from taskhub.protocol.wire.pages import question_path
-from taskhub.protocol.wire.tasks import for_client, timestamp
+from taskhub.protocol.wire.tasks import timestamp
 
 MEMBER: Final = "taskhub"
 WAIT_TOOL: Final = "taskhub_wait_for_task"
@@ -35,7 +36,7 @@ def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools
     """The interim result of a call, as a `CallToolResult`. `base` is the address of the console. `patience` is for how
     many seconds `taskhub_wait_for_task` may block (`None`: no limit). `tools` says whether the caller is listed the
     hub's own tools; otherwise it is told to make the same call again."""
-    about = standing(task, base=base)
+    about = standing(task, base=base, tools=tools)
     about["next"] = _next(task, patience=patience, tools=tools)
     return {
         "content": [{"type": "text", "text": _text(task, about)}],
@@ -43,9 +44,9 @@ def interim_result(task: TaskRecord, *, base: str, patience: float | None, tools
     }
 
 
-def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
+def standing(task: TaskRecord, *, base: str, tools: bool = True) -> dict[str, Any]:
     """The present state of a task, for a model: its id and tool, its state in words, who is waited for, and its page in
-    the console at `base`."""
+    the console at `base`. `tools`: whether the caller is listed the hub's own tools, with which it can answer."""
     ended = task.ended_at is not None
     about: dict[str, Any] = {
         "task_id": task.public_id,
@@ -61,13 +62,14 @@ def standing(task: TaskRecord, *, base: str) -> dict[str, Any]:
         if task.total is not None:
             about["total"] = task.total
     if task.state is State.INPUT_REQUIRED:
-        about["waits_for"] = [_waited_for(question) for question in task.questions]
+        about["waits_for"] = [_waited_for(task, question, tools=tools) for question in task.questions]
     about["page"] = f"{base}{_page(task)}"
     return about
 
 
-def _waited_for(question: OpenQuestion) -> dict[str, Any]:
-    """An open question, as the client may see it: with key and params only if the client may answer it."""
+def _waited_for(task: TaskRecord, question: OpenQuestion, *, tools: bool) -> dict[str, Any]:
+    """An open question, as the client may see it: with key, params and the call that answers it only if the client may
+    answer it."""
     people = question.kind is QuestionKind.APPROVAL or question.audience == "operator"
     asked: dict[str, Any] = {
         "kind": str(question.kind),
@@ -78,7 +80,19 @@ def _waited_for(question: OpenQuestion) -> dict[str, Any]:
     if not people:
         asked["key"] = question.key
         asked["question"] = question.params
+        if tools:
+            arguments = {"task_id": task.public_id, "key": question.key}
+            asked["answer"] = {"call": ANSWER_TOOL, "arguments": arguments, "answer": _answer(question)}
     return asked
+
+
+def _answer(question: OpenQuestion) -> str:
+    """What the argument `answer` of `ANSWER_TOOL` has to be for this question."""
+    if question.kind is not QuestionKind.ELICITATION:
+        return f"the result that MCP has for {METHODS[question.kind]}"
+    if question.params.get("mode") == "url":
+        return '{"action": "accept"} once your user has opened the url, else {"action": "decline"}'
+    return '{"action": "accept", "content": {...}} with content that fits requestedSchema, or {"action": "decline"}'
 
 
 def _page(task: TaskRecord) -> str:
@@ -138,16 +152,21 @@ def _text(task: TaskRecord, about: Mapping[str, Any]) -> str:
     ]
     if (progress := about.get("progress")) is not None:
         lines.append(f"Progress: {progress:g}" + (f" of {about['total']:g}." if "total" in about else "."))
-    people = [asked for asked in about.get("waits_for", ()) if asked["from"] != "you"]
-    if people:
+    asked = about.get("waits_for", ())
+    if any(question["from"] != "you" for question in asked):
         lines.append(f"A person is waited for. Tell your user; it is done at {about['page']}")
     else:
         lines.append(f"A person can look at it at {about['page']}")
-    lines += [
-        f"It asks ({question.kind}, key {question.key}): {json.dumps(question.params, ensure_ascii=False)}"
-        f" Answer with {ANSWER_TOOL}."
-        for question in for_client(task)
-    ]
+    for question in asked:
+        if "key" not in question:
+            continue
+        params = json.dumps(question["question"], ensure_ascii=False)
+        lines.append(f"It asks {question['from']} ({question['kind']}, key {question['key']}): {params}")
+        if way := question.get("answer"):
+            arguments = json.dumps(way["arguments"])
+            lines.append(f"To answer, call {way['call']} with {arguments} and as answer {way['answer']}.")
+            if question["from"] == "you":
+                lines.append("Ask your user what you do not know, and answer before you wait for the result.")
     after = about["next"]
     if after["call"] == WAIT_TOOL:
         seconds = after.get("blocks_for_seconds")

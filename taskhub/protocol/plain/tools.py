@@ -24,7 +24,7 @@ from taskhub.protocol.errors import WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
 from taskhub.protocol.plain.interim import ANSWER_TOOL, WAIT_TOOL, standing
-from taskhub.protocol.wire.tasks import for_client
+from taskhub.protocol.wire.tasks import answerable
 
 LISTED: Final = 50
 """Most tasks in one result of `taskhub_list_tasks`."""
@@ -196,7 +196,7 @@ async def _answer(hub: Hub, incoming: Incoming, arguments: dict[str, Any], base:
     key, answer = arguments.get("key"), arguments.get("answer")
     if not isinstance(answer, dict):
         raise ToolError("answer must be an object.")
-    asked = [question.key for question in for_client(task)]
+    asked = [question.key for question in answerable(task)]
     if key not in asked:
         known = f"It asks you {', '.join(asked)}." if asked else "It asks you nothing now."
         raise ToolError(f"Task {task.public_id} does not ask you {json.dumps(key)[:80]}. {known}")

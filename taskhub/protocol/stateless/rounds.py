@@ -40,7 +40,7 @@ from taskhub.protocol.stateless.request import (
 from taskhub.protocol.stateless.shapes import complete_result, head, input_requests, page_requests, reply
 from taskhub.protocol.stateless.subscription import KEEP_ALIVE_SECONDS
 from taskhub.protocol.wire import pages
-from taskhub.protocol.wire.tasks import for_client
+from taskhub.protocol.wire.tasks import answerable, for_client
 
 STATE_SECONDS = 86_400
 
@@ -134,7 +134,8 @@ async def _waited(
     gone = partial(_left, hub, request, task, caller, cancels=cancels)
 
     def settled(now: TaskRecord) -> bool:
-        return _asks(request, now) or (talks and now.progress is not None)
+        told = caller is not None and caller.told_at_once(now)
+        return _asks(request, now) or told or (talks and now.progress is not None)
 
     with hub.hints.watch(task.public_id) as bell:
         seconds = 0.05 if talks else hub.inline_wait_seconds
@@ -230,7 +231,7 @@ async def _resumed(hub: Hub, request: Request, state: Any, responses: dict[str, 
     task = await hub.lanes.run(owned_task, request.principal.context_id, signed[0])
     if task is None or task.revision != revision:
         raise WireError(INVALID_PARAMS, "Invalid requestState: the call it belongs to is gone")
-    if any(question.key in responses for question in for_client(task)):
+    if any(question.key in responses for question in answerable(task)):
         calls.need_scope(request.principal, "tasks:answer")
     await calls.store_answers(hub, request.incoming, task, responses)
     return await calls.fresh(hub, task)

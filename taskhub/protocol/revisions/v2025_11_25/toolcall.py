@@ -21,7 +21,7 @@ from taskhub.protocol.plain.callers import Caller, caller_of
 from taskhub.protocol.plain.interim import WAIT_TOOL
 from taskhub.protocol.revisions.v2025_11_25 import mapping, sep_1686, shown, streams
 from taskhub.protocol.revisions.v2025_11_25.wire import IMMEDIATE, Request, status_of
-from taskhub.protocol.wire.tasks import for_client
+from taskhub.protocol.wire.tasks import answerable
 
 PATIENCE_SECONDS = 0.1
 """A call that ends within so many seconds is answered in one piece; a longer one gets a stream."""
@@ -133,7 +133,9 @@ async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, ki
     # Only a stream that this process serves: one of a process that was killed is on record as open, too.
     if earlier is not None and earlier.served and hub.serves(task.id):
         return await caller.again(earlier.seconds)
-    if earlier is not None and earlier.answered and earlier.kind == kind == "call" and task.state not in TERMINAL:
+    told = caller.told_at_once(task)  # that interim result did not come too late: its question was not answered
+    called = earlier is not None and earlier.answered and earlier.kind == kind == "call"
+    if called and not told and task.state not in TERMINAL:
         return await caller.unheard()
     return caller
 
@@ -146,7 +148,7 @@ async def _answered(
         task = await calls.wait_for(
             hub,
             await calls.fresh(hub, task),
-            lambda now: bool(for_client(now)) or now.progress is not None,
+            lambda now: bool(answerable(now)) or now.progress is not None,
             bell=bell,
             seconds=PATIENCE_SECONDS,
         )

@@ -1,0 +1,87 @@
+"""Who is asked what a tool asks, where its policy leaves that to the client alone and the client cannot be asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from taskhub.core.records import TaskRecord
+from taskhub.core.states import State
+from taskhub.domain.questions.answer import answer_question
+from taskhub.domain.questions.kinds import can_answer
+from taskhub.store.models import Tool
+from taskhub.upstream.connection import Target
+from tests.domain import kit
+from tests.domain.kit import World
+from tests.upstream import kit as upstream
+from tests.worker.kit import Hall, ended, in_state
+
+PLAIN: dict[str, Any] = {"join_seconds": 300, "waiter": "w"}
+
+
+def asking(hall: Hall, policy: str | None, *, target: Target = upstream.WORKSHOP, tool: str = "ask") -> World:
+    """A tool with this policy, on a server that a worker is connected to."""
+    server = hall.server(target)
+    hall.start()
+    Tool.objects.filter(server=server, name=tool).update(question_audience=policy)
+    return hall.tool(server, tool)
+
+
+def asked(world: World, **fields: Any) -> TaskRecord:
+    return in_state(kit.create(world, arguments={}, **fields).id, State.INPUT_REQUIRED)
+
+
+@pytest.mark.parametrize("target", [upstream.WORKSHOP, upstream.OLD], ids=["asks and ends", "asks and waits"])
+def test_the_model_of_a_plain_call_is_asked_and_no_person(hall: Hall, target: Target) -> None:
+    task = asked(asking(hall, "client", target=target), **PLAIN)
+    (question,) = task.questions
+    assert (question.audience, question.by_tool) == ("client", True)
+    assert task.message.startswith("Which word?" if target == upstream.OLD else "Which word, after ''?")
+    answer_question(task.id, question, {"action": "accept", "content": {"word": "done"}}, actor=kit.WORKER)
+    assert "done" in (ended(task.id).result_json or "")
+
+
+@pytest.mark.parametrize("policy", [None, "operator", "either"])
+def test_where_the_policy_has_people_too_they_are_asked(hall: Hall, policy: str | None) -> None:
+    (question,) = asked(asking(hall, policy), **PLAIN).questions
+    assert (question.audience, question.by_tool) == ("operator", False)
+
+
+@pytest.mark.parametrize("listed", [True, False, None])
+@pytest.mark.parametrize("by_default", [True, False])
+def test_a_client_without_the_hubs_tools_has_nothing_to_answer_with(
+    hall: Hall, settings: Settings, listed: bool | None, by_default: bool
+) -> None:
+    settings.TASKHUB_HUB_TOOLS = by_default
+    hall.context.hub_tools = listed
+    hall.context.save()
+    (question,) = asked(asking(hall, "client"), **PLAIN).questions
+    assert question.by_tool is (by_default if listed is None else listed)
+    assert question.audience == ("client" if question.by_tool else "operator")
+
+
+def test_of_a_call_that_is_no_plain_call_people_are_asked(hall: Hall) -> None:
+    (question,) = asked(asking(hall, "client")).questions
+    assert (question.audience, question.by_tool) == ("operator", False)
+
+
+def test_only_forms_are_for_a_model(hall: Hall) -> None:
+    form, roots = asked(asking(hall, "client", tool="ask_two"), **PLAIN).questions
+    assert (form.kind, form.audience, form.by_tool) == ("elicitation", "client", True)
+    assert (roots.kind, roots.audience, roots.by_tool) == ("roots", "operator", False)
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {}, {"sampling": {}}, {"elicitation": {}}, {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}},
+        {"elicitation": {"form": {}, "url": {}}}, {"elicitation": None}, {"elicitation": True}, {"elicitation": "form"},
+        {"elicitation": ["form"]}, {"elicitation": []}, {"elicitation": {"other": {}}},
+    ],
+)  # fmt: skip
+def test_a_client_that_can_be_asked_is_asked(hall: Hall, capabilities: dict[str, Any]) -> None:
+    (question,) = asked(asking(hall, "client"), client_capabilities=capabilities, **PLAIN).questions
+    assert question.audience == "client"
+    assert question.by_tool is not can_answer(capabilities, question.kind, question.params)

@@ -60,6 +60,12 @@ def pick(ctx: Ctx) -> str | InputRequiredResult:
     return str((answer.content or {}).get("color")) if answer.action == "accept" else answer.action
 
 
+@server.tool(annotations=READ_ONLY, structured_output=False)
+def paint(ctx: Ctx) -> str | InputRequiredResult:
+    """Ask for a colour, too. Where agents are tried, a policy has the client alone answer it."""
+    return pick(ctx)
+
+
 @server.tool(annotations=READ_ONLY, structured_output=False, meta={"taskhub/task": "required"})
 def task_only() -> str:
     """Listed and run only where there are tasks."""

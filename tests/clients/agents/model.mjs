@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { expectTrue, run, sleep } from "./expect.mjs";
 
+const ANSWERS = { color: "red", confirm: true };
 const MOST_CALLS = 60;
 const THINKS_MS = 5_000;
 const LOST = /time[ds]?[ _-]?out|timeout|terminated|closed|abort/i;
@@ -23,13 +24,17 @@ function nextOf(text) {
   return [after.call, typeof after.arguments === "object" ? after.arguments : undefined];
 }
 
+/** What the text asks the model: the tool to answer with, its arguments but for the answer, and the form's schema. */
 function askedIn(text) {
-  return /It asks \(elicitation, key (\w+)\)/.exec(text)?.[1];
+  const asks = /It asks you \(elicitation, key \w+\): (\{.*\})\nTo answer, call (\w+) with (\{.*?\}) and as answer /;
+  const found = asks.exec(text);
+  return found ? [found[2], JSON.parse(found[3]), JSON.parse(found[1]).requestedSchema] : undefined;
 }
 
 class Model {
   givenUp = 0;
   interim = 0;
+  answers = 0;
   longest = 0;
 
   constructor(call) {
@@ -64,10 +69,12 @@ class Model {
       const after = nextOf(text);
       if (until(text) || after === undefined) return text;
       this.interim += 1;
-      const key = askedIn(text);
-      if (key) {
-        const answer = { action: "accept", content: { confirm: true } };
-        await this.once("taskhub_answer_task", { task_id: after[1].task_id, key, answer });
+      const asked = askedIn(text);
+      if (asked) {
+        const [answering, given, form] = asked;
+        const content = Object.fromEntries(Object.keys(form.properties).map((name) => [name, ANSWERS[name]]));
+        await this.once(answering, { ...given, answer: { action: "accept", content } });
+        this.answers += 1;
       }
       calling = [after[0], after[1] ?? args];
     }
@@ -104,8 +111,12 @@ export async function steps(name, names, call, { seconds, elicits = false }) {
   expectTrue(`what came of it: ${over}`, over.toLowerCase().includes("cancelled"));
 
   expectTrue("pick", (await model.result("pick", {})).includes("red"));
+  expectTrue("a model is not asked what a person can be", model.answers === 0);
+  expectTrue("paint", (await model.result("paint", {})).includes("red"));
+  expectTrue(`the model answered ${model.answers} questions`, model.answers === (elicits ? 0 : 1));
   const later = `later ${model.givenUp - givenUp}`;
-  const answered = `the question answered by ${elicits ? "its program" : "a person"}`;
+  const others = "a person, and for the client alone by its model";
+  const answered = `questions answered by ${elicits ? "its program" : others}`;
   console.log(`${counting}, ${later}; longest answered call ${model.longest.toFixed(1)} s; ${answered}`);
 }
 

@@ -2,7 +2,8 @@
 it says; and the steps that it takes.
 
 It knows nothing of tasks. What it goes by is the text of results and errors alone: a result that says "call X with Y"
-is followed, and after an error that is not the tool's it makes the same call again, as models do.
+is followed, what one asks the model is answered with the tool that it names, and after an error that is not the tool's
+it makes the same call again, as models do.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ Call = Callable[[str, Arguments], Awaitable[str]]
 """Calls a tool by the framework's own means. Returns what a model is shown; raises where the framework does."""
 
 ANSWERS: Arguments = {"color": "red", "confirm": True}
-"""What a person at the program answers where it has means to ask one: the tools' forms each take what is theirs."""
+"""What is answered, by a person at the program where it has means to ask one, else by the model: the tools' forms each
+take what is theirs."""
 MOST_CALLS = 60
 THINKS_SECONDS = 5.0
 """How long it thinks after a call that was given up."""
 CALL = re.compile(r"For the result call (\w+) with (\{.*?\})\.", re.DOTALL)
-ASKS = re.compile(r"It asks \(elicitation, key (\w+)\)")
+ASKS = re.compile(
+    r"It asks you \(elicitation, key \w+\): (\{.*\})\nTo answer, call (\w+) with (\{.*?\}) and as answer "
+)
 SAME = re.compile(r"For the result call (\w+) again with exactly the same arguments")
 LOST = re.compile(r"time[ds]?[ _-]?out|timeout|terminated|closed", re.IGNORECASE)
 """What frameworks say when they have given a call up."""
@@ -45,6 +49,8 @@ class Model:
     """Calls that the framework gave up."""
     interim: int = 0
     """Results that said how to go on."""
+    answers: int = 0
+    """Questions that it answered."""
     longest: float = 0.0
     """Seconds of the longest call that was answered."""
     said: list[str] = field(default_factory=list)
@@ -79,10 +85,11 @@ class Model:
             if after is None:
                 return text
             self.interim += 1
-            if (key := asked_in(text)) is not None:
-                answer = {"action": "accept", "content": {"confirm": True}}
-                task_id = after[1]["task_id"]
-                await self.once("taskhub_answer_task", {"task_id": task_id, "key": key, "answer": answer})
+            if (asked := asked_in(text)) is not None:
+                answering, given, form = asked
+                answer = {"action": "accept", "content": {name: ANSWERS[name] for name in form["properties"]}}
+                await self.once(answering, {**given, "answer": answer})
+                self.answers += 1
             calling = after[0], after[1] or arguments
         raise AssertionError(f"{tool} has no result after {MOST_CALLS} calls")
 
@@ -105,12 +112,20 @@ def next_of(text: str) -> tuple[str, Arguments] | None:
     return after["call"], after["arguments"] if isinstance(after["arguments"], dict) else {}
 
 
-def asked_in(text: str) -> str | None:
-    """The key of the question that the text asks the model."""
+def asked_in(text: str) -> tuple[str, Arguments, Arguments] | None:
+    """What the text asks the model: the tool to answer with, its arguments but for the answer, and the form."""
     if found := ASKS.search(text):
-        return found[1]
-    found = re.search(r'"from": "you[^"]*", (?:"group": "[^"]*", )?"key": "(\w+)"', text)
-    return found[1] if found else None
+        return found[2], json.loads(found[3]), json.loads(found[1])["requestedSchema"]
+    try:
+        about = json.loads(text)
+    except ValueError:
+        return None
+    about = about.get("taskhub", about) if isinstance(about, dict) else {}
+    for asked in about.get("waits_for", ()):
+        if asked["from"] == "you" and asked["kind"] == "elicitation":
+            answer = asked["answer"]
+            return answer["call"], answer["arguments"], asked["question"]["requestedSchema"]
+    return None
 
 
 async def steps(name: str, names: Iterable[str], call: Call, *, seconds: float, elicits: bool = False) -> None:
@@ -148,14 +163,21 @@ async def steps(name: str, names: Iterable[str], call: Call, *, seconds: float, 
     over = await model.result("taskhub_wait_for_task", {"task_id": task_id})
     expect_true(f"what came of it: {over!r}", "cancelled" in over.lower())
 
-    expect_true("pick", "red" in await model.result("pick", {}))  # where the program does not ask, a person is (run.py)
+    # Where the program has no means to ask, the hub asks a person (run.py); but for a question that is for the client
+    # alone, the model.
+    expect_true("pick", "red" in await model.result("pick", {}))
+    expect_true("a model is not asked what a person can be", model.answers == 0)
+    expect_true("paint", "red" in await model.result("paint", {}))
+    expect_true(f"the model answered {model.answers} questions", model.answers == (0 if elicits else 1))
     later = f"later {model.given_up - given_up}"
     print(f"{counting}, {later}; longest answered call {model.longest:.1f} s; {answered_by(elicits)}")
 
 
 def answered_by(elicits: bool) -> str:
-    """Who answers what a tool asks; compared with what is on record (run.py)."""
-    return f"the question answered by {'its program' if elicits else 'a person'}"
+    """Who answers what tools ask; compared with what is on record (run.py)."""
+    if elicits:
+        return "questions answered by its program"
+    return "questions answered by a person, and for the client alone by its model"
 
 
 async def task_steps(
@@ -201,7 +223,8 @@ async def task_steps(
         over = str(error)
     expect_true(f"what came of it: {over!r}", "cancelled" in over.lower())
 
-    expect_true("pick", "red" in await once("pick", {}))
+    for tool in ("pick", "paint"):
+        expect_true(tool, "red" in await once(tool, {}))
     print(f"{counting}; {answered_by(True)}")
 
 

@@ -179,13 +179,14 @@ async def tried(name: str, command: list[str], hub: Hub, client: str, options: a
     wanted = [(*run, tasks) for run in runs]
     if ran != wanted:
         return [*lines[-25:], f"ran: {ran}, expected {wanted}"]
-    ((door,),) = hub.sql(
-        "SELECT e.door FROM event e JOIN task t ON t.id = e.task_id JOIN auth_context a ON a.id = t.context_id"
-        " WHERE a.name = %s AND t.tool_name = 'pick' AND e.action = 'question.accept'",
+    answered = hub.sql(
+        "SELECT t.tool_name, e.door FROM event e JOIN task t ON t.id = e.task_id"
+        " JOIN auth_context a ON a.id = t.context_id"
+        " WHERE a.name = %s AND t.tool_name IN ('pick', 'paint') AND e.action = 'question.accept' ORDER BY t.id",
         [client],
     )
-    if lines[-2].endswith("by its program") is not (door == "client"):
-        return [*lines[-25:], f"its question was answered at the door {door}"]
+    if answered != [("pick", "client" if lines[-2].endswith("by its program") else "web"), ("paint", "client")]:
+        return [*lines[-25:], f"its questions were answered at the doors {answered}"]
     print(f"{name}: all as expected in {time.monotonic() - began:.0f} s ({lines[-2]})", flush=True)
     return []
 
@@ -193,6 +194,7 @@ async def tried(name: str, command: list[str], hub: Hub, client: str, options: a
 async def main(options: argparse.Namespace) -> int:
     commands = {name: installed(name) for name in options.names or NAMES}
     hub = Hub(options.url, Path(os.environ["HUB_DATA"]))
+    hub.sql("UPDATE tool SET question_audience = 'client' WHERE name = 'paint'")
     mark = f"agents-{secrets.token_hex(3)}"
     person = asyncio.create_task(deciding(hub, mark))
     trying = asyncio.gather(

@@ -13,6 +13,7 @@ Modes
   get         tasks/get of tasks completed beforehand (must answer `completed`)
   e2e         create, then poll tasks/get until `completed`; N tasks in flight
   list-tools  tools/list that must name the tool
+  call        tools/call without tasks that must answer with the result
 
 Polling ignores the interval a server advertises: the first poll comes after
 --poll-first, and the delay grows 1.5x up to --poll-max, whoever answers.
@@ -59,15 +60,20 @@ with suppress(ImportError):
 
 VERSION = "2026-07-28"
 TASKS = "io.modelcontextprotocol/tasks"
-META = json.dumps(
-    {
+
+
+def _meta(capabilities: dict[str, object]) -> str:
+    told = {
         "io.modelcontextprotocol/protocolVersion": VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}},
-    },
-    separators=(",", ":"),
-)
-MODES = ("create", "get", "e2e", "list-tools")
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+    return json.dumps(told, separators=(",", ":"))
+
+
+WITH_TASKS = _meta({"extensions": {TASKS: {}}})
+WITHOUT_TASKS = _meta({})
+MODES = ("create", "get", "e2e", "list-tools", "call")
 COMPLETION_S = 60.0  # longest that one task may take before it counts as an error
 SPARE_S = 30.0  # a run that takes this much longer than planned is given up
 READY_PER_CONNECTION = 4  # completed tasks that `get` makes first
@@ -144,12 +150,13 @@ class Client:
             f"MCP-Protocol-Version: {VERSION}",
         ]
         self.head = "\r\n".join(lines)
+        self.meta = WITHOUT_TASKS if options.mode == "call" else WITH_TASKS
 
     async def call(self, method: str, name: str | None, params: str) -> Mapping[str, object]:
         """One JSON-RPC request; `params` is empty or JSON text ending in a comma."""
         self.serial += 1
         body = (
-            f'{{"jsonrpc":"2.0","id":{self.serial},"method":"{method}","params":{{{params}"_meta":{META}}}}}'
+            f'{{"jsonrpc":"2.0","id":{self.serial},"method":"{method}","params":{{{params}"_meta":{self.meta}}}}}'
         ).encode()
         naming = f"\r\nMcp-Name: {name}" if name else ""
         head = f"{self.head}\r\nMcp-Method: {method}{naming}\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -185,15 +192,22 @@ class Client:
                 return message
         raise AnswerError("no response event in the stream")
 
-    async def create(self) -> Made:
+    async def call_tool(self) -> tuple[Mapping[str, object], str | None]:
+        """The result of `tools/call`, and the text that it must carry."""
         options = self.options
         text = None if options.args else f"{random.getrandbits(64):016x}"
         arguments = options.args or f'{{"text":"{text}"}}'
-        result = await self.call(
-            "tools/call",
-            options.tool,
-            f'"name":"{options.tool}","arguments":{arguments},',
-        )
+        params = f'"name":"{options.tool}","arguments":{arguments},'
+        return await self.call("tools/call", options.tool, params), text
+
+    async def call_to_its_end(self) -> None:
+        result, text = await self.call_tool()
+        if result.get("resultType", "complete") != "complete":
+            raise AnswerError(f"not a result: {str(result)[:200]}")
+        _check_result(result, text)
+
+    async def create(self) -> Made:
+        result, text = await self.call_tool()
         task = result.get("taskId")
         if result.get("resultType") != "task" or not isinstance(task, str) or not task:
             raise AnswerError(f"not a CreateTaskResult: {str(result)[:200]}")
@@ -211,12 +225,7 @@ class Client:
             return False
         if status != "completed":
             raise AnswerError(f"the task is {status}: {str(result)[:300]}")
-        inner = result.get("result")
-        if not isinstance(inner, dict) or inner.get("isError"):
-            raise AnswerError(f"completed without a result: {str(result)[:200]}")
-        content = inner.get("content")
-        if made.text is not None and (not content or content[0].get("text") != made.text):
-            raise AnswerError(f"wrong text in the result: {str(content)[:200]}")
+        _check_result(result.get("result"), made.text)
         return True
 
     async def wait(self, made: Made, seconds: float) -> int:
@@ -238,6 +247,15 @@ class Client:
         tools = result.get("tools")
         if not isinstance(tools, list) or self.options.tool not in [t.get("name") for t in tools]:
             raise AnswerError(f"{self.options.tool} is not listed")
+
+
+def _check_result(result: object, text: str | None) -> None:
+    """Raises `AnswerError` unless `result` is a tool's result, of no error, with this text."""
+    if not isinstance(result, dict) or result.get("isError"):
+        raise AnswerError(f"completed without a result: {str(result)[:200]}")
+    content = result.get("content")
+    if text is not None and (not content or content[0].get("text") != text):
+        raise AnswerError(f"wrong text in the result: {str(content)[:200]}")
 
 
 def _decode(data: bytes) -> Mapping[str, object]:
@@ -369,7 +387,11 @@ def _step(client: Client, ready: list[Made], tally: Tally) -> Callable[[], Await
         await client.list_tools()
         return 0
 
-    return {"create": create, "get": get, "e2e": e2e, "list-tools": list_tools}[client.options.mode]
+    async def call() -> int:
+        await client.call_to_its_end()
+        return 0
+
+    return {"create": create, "get": get, "e2e": e2e, "list-tools": list_tools, "call": call}[client.options.mode]
 
 
 async def _check_created(options: Options, clients: list[Client], tally: Tally) -> None:

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -42,6 +42,7 @@ REQUIREMENTS = BENCH / "peer-requirements.txt"
 READY_S = 90.0
 COMMAND_S = 60.0
 HTTP_OK = 200
+OWN_SERVERS = ("python:bench.hub_tools:server",)
 
 
 @dataclass(frozen=True)
@@ -182,11 +183,11 @@ def _status(port: int, path: str) -> int | None:
 
 
 @contextmanager
-def hub(work: Path, python: Path) -> Iterator[Side]:
-    """TaskHub as its users start it, on its embedded Postgres."""
+def hub(work: Path, python: Path, servers: Sequence[str] = OWN_SERVERS) -> Iterator[Side]:
+    """TaskHub as its users start it, on its embedded Postgres, before these servers."""
     with ExitStack() as stack:
         stack.callback(_stop_postgres, hub_data(work))
-        yield stack.enter_context(_hub("hub", work, python, hub_data(work), hub_environment()))
+        yield stack.enter_context(_hub("hub", work, python, hub_data(work), hub_environment(), servers))
 
 
 @contextmanager
@@ -201,9 +202,16 @@ def hub_on(url: str, work: Path, python: Path) -> Iterator[Side]:
 
 
 @contextmanager
-def _hub(name: str, work: Path, python: Path, data: Path, environment: dict[str, str]) -> Iterator[Side]:
+def _hub(
+    name: str,
+    work: Path,
+    python: Path,
+    data: Path,
+    environment: dict[str, str],
+    servers: Sequence[str] = OWN_SERVERS,
+) -> Iterator[Side]:
     port = free_port()
-    with Program(name, hub_command(python, data, port), work / f"{name}.log", environment) as program:
+    with Program(name, hub_command(python, data, port, servers), work / f"{name}.log", environment) as program:
         for _ in attempts(program, "200 of /readyz", READY_S):
             if _status(port, "/readyz?full") == HTTP_OK:
                 break
@@ -235,10 +243,11 @@ def hub_data(work: Path) -> Path:
     return work / "hub"
 
 
-def hub_command(python: Path, data: Path, port: int) -> Command:
+def hub_command(python: Path, data: Path, port: int, servers: Sequence[str] = OWN_SERVERS) -> Command:
     """How TaskHub is started; the only place that knows the options of `up`."""
-    command: Command = [python, ROOT / "manage.py", "up", "--no-demo", "--verbose"]
-    command += ["--workers", "1", "--server", "python:bench.hub_tools:server"]
+    command: Command = [python, ROOT / "manage.py", "up", "--no-demo", "--verbose", "--workers", "1"]
+    for server in servers:
+        command += ["--server", server]
     return [*command, "--host", HOST, "--port", str(port), "--data-dir", data]
 
 

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -15,7 +16,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from taskhub.core.errors import TaskHubError
+from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
@@ -25,6 +26,7 @@ from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Ask, Bound, Connection, Profile, Target, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
+from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
 from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import misfit
 
@@ -75,6 +77,7 @@ class Asked:
 
 CallOutcome = Finished | Faulted | Asked
 Mirrored = frozenset[tuple[str, str]]
+Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +118,13 @@ async def call_tool(
 async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> CallOutcome | _Again:
+    profile = Profile.of(claim.client_capabilities)
     reached, refused, unconnected = False, False, ""
     try:
-        async with pool.borrow(Profile.of(claim.client_capabilities)) as connection:
+        if posts := pool.posts_for(profile, claim.tool_name):
+            with contextlib.suppress(RefusedError):
+                return await _posted(pool, posts, profile, claim, given, bound, say)
+        async with pool.borrow(profile) as connection:
             reached = True
             if not bound.begin():
                 return _broken("its call was withdrawn")
@@ -126,6 +133,8 @@ async def _round(
                 return await _answer(pool, connection, claim, given, say)
             finally:
                 refused, unconnected = connection.refused_call, connection.unconnected
+    except UnconnectedError as error:
+        return _unreached(claim, str(error))
     except MCPError as error:
         # A server that was restarted knows no earlier session, so it has refused the call without running it.
         if refused and tries < MAX_TRIES:
@@ -145,6 +154,33 @@ async def _round(
         return _broken(pool.target.reason(error))
 
 
+async def _posted(
+    pool: Pool,
+    posts: Posts,
+    profile: Profile,
+    claim: Claim,
+    given: _Round,
+    bound: Bound,
+    say: Callable[[LogLine], None],
+) -> CallOutcome | _Again:
+    """The outcome of the call by a single request. Raises as `Posts.call`, without `ValidationError`."""
+    params: dict[str, Any] = {"name": claim.tool_name, "arguments": claim.arguments}
+    if given.answers is not None:
+        params["inputResponses"] = given.answers
+    if given.state is not None:
+        params["requestState"] = given.state
+    if claim.trace:
+        params["_meta"] = claim.trace
+    try:
+        async with pool.turn():
+            if not bound.begin():
+                return _broken("its call was withdrawn")
+            body = await posts.call(profile, params, bound, say)
+        return await _translated(pool, lambda: pool.borrow(profile), claim, body, say)
+    except ValidationError as error:
+        return _no_result(error)
+
+
 async def _answer(
     pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None]
 ) -> CallOutcome | _Again:
@@ -155,16 +191,24 @@ async def _answer(
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
         body = await _call(connection, claim, given, say, mirrored)
-        if body.get("resultType") == "input_required":
-            types.InputRequiredResult.model_validate(body, by_name=False)
-            return _asked(claim, body)
-        return await _finished(pool, connection, claim, body, say)
+        return await _translated(pool, lambda: contextlib.nullcontext(connection), claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
         return _passed_on(pool.target, error)
     except ValidationError as error:
-        return _broken(f"the server sent something that is no tool result: {misfit(error)}")
+        return _no_result(error)
+
+
+async def _translated(
+    pool: Pool, lend: Lend, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
+) -> CallOutcome | _Again:
+    """The outcome that the result `body` means. `lend` lends a connection, if the tools must be listed. Raises
+    `ValidationError` if it is no result of a tool."""
+    if body.get("resultType") == "input_required":
+        types.InputRequiredResult.model_validate(body, by_name=False)
+        return _asked(claim, body)
+    return await _finished(pool, lend, claim, body, say)
 
 
 async def _call(
@@ -203,7 +247,7 @@ async def _call(
 
 
 async def _finished(
-    pool: Pool, connection: Connection, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
+    pool: Pool, lend: Lend, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
 ) -> CallOutcome:
     result = types.CallToolResult.model_validate(body, by_name=False)
     body = {name: value for name, value in body.items() if name != "resultType"}
@@ -212,7 +256,7 @@ async def _finished(
         text = f"The tool's result is larger than {MAX_RESULT} bytes and was not kept."
         return Finished({"content": [{"type": "text", "text": text}], "isError": True})
     if not result.is_error:
-        checked = await _misfit_of_output(pool, connection, claim.tool_name, clean)
+        checked = await _misfit_of_output(pool, lend, claim.tool_name, clean)
         if checked.problem:
             return _broken(checked.problem)
         if checked.unchecked:
@@ -221,15 +265,15 @@ async def _finished(
     return Finished(body)
 
 
-async def _misfit_of_output(pool: Pool, connection: Connection, tool: str, body: dict[str, Any]) -> Checked:
+async def _misfit_of_output(pool: Pool, lend: Lend, tool: str, body: dict[str, Any]) -> Checked:
     """Check the result against the tool's output schema. A result that cannot be checked is accepted, because the tool
     has run and must not run twice."""
     known = tool in pool.outputs
     if not known:
-        await _learn_outputs(pool, connection, tool)
+        await _learn_outputs(pool, lend, tool)
     checked = await _checked(pool, tool, body)
     if checked.problem and known:  # the schema may have changed since it was read
-        await _learn_outputs(pool, connection, tool)
+        await _learn_outputs(pool, lend, tool)
         checked = await _checked(pool, tool, body)
     return checked
 
@@ -248,11 +292,12 @@ async def _checked(pool: Pool, tool: str, body: dict[str, Any]) -> Checked:
     return checked
 
 
-async def _learn_outputs(pool: Pool, connection: Connection, tool: str) -> None:
-    assert connection.client is not None
+async def _learn_outputs(pool: Pool, lend: Lend, tool: str) -> None:
     try:
-        tools = await list_tools(connection.client.session, declared=True, modern=connection.modern)
-    except (MCPError, ValidationError) as error:
+        async with lend() as connection:
+            assert connection.client is not None
+            tools = await list_tools(connection.client.session, declared=True, modern=connection.modern)
+    except (MCPError, ValidationError, Unavailable) as error:
         logger.info("output schemas could not be learnt: %s", reason(error))  # the result is kept all the same
         return
     pool.outputs = {tool: None, **outputs(tools)}
@@ -363,6 +408,10 @@ def _unreached(claim: Claim, problem: str) -> Faulted:
 def _lost(claim: Claim) -> Faulted:
     message = words("server_lost", claim.server_name)
     return Faulted({"code": types.INTERNAL_ERROR, "message": message, "data": {"reason": "outcome_unknown"}})
+
+
+def _no_result(error: ValidationError) -> Faulted:
+    return _broken(f"the server sent something that is no tool result: {misfit(error)}")
 
 
 def _broken(why: str) -> Faulted:

@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -30,6 +30,7 @@ from taskhub.core.states import QuestionKind
 from taskhub.core.versions import is_stateless
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.lib import jsonx
+from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.refusals import HttpRefusals, refusal
 from taskhub.upstream.sieve import Sieve
@@ -41,7 +42,7 @@ CLOSE_SECONDS = 5.0
 MAX_LOGGER = 100
 """The most characters of a logger's name that are put in front of its line."""
 
-_GONE = (types.CONNECTION_CLOSED, "Connection closed")
+CLOSED: Final = (types.CONNECTION_CLOSED, "Connection closed")
 """Code and message of the SDK's error for a lost connection. Servers use the same code for errors of their own."""
 
 _STREAM_LOST = "SSE stream "
@@ -55,6 +56,13 @@ _LISTS_CHANGED = (
     types.ToolListChangedNotification,
     types.PromptListChangedNotification,
     types.ResourceListChangedNotification,
+)
+
+_DECLARED = (
+    types.PROTOCOL_VERSION_META_KEY,
+    types.CLIENT_INFO_META_KEY,
+    types.CLIENT_CAPABILITIES_META_KEY,
+    types.LOG_LEVEL_META_KEY,
 )
 
 R = TypeVar("R", bound=BaseModel)
@@ -120,6 +128,15 @@ class Bound:
     roots: bool = False
     """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
 
+    def narrowed(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """The `_meta` of a request, without roots among the capabilities if the caller of the call has none, because a
+        connection that serves all callers declares roots."""
+        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
+        if self.roots or "roots" not in declared:
+            return meta
+        told = {name: value for name, value in declared.items() if name != "roots"}
+        return {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
+
 
 class _Ended(Unavailable):
     """The process of a command ended before the connection was made."""
@@ -147,6 +164,9 @@ class Connection:
         """Why the last HTTP request could not be sent: no connection could be made. Empty if it was sent."""
         self.dismissed = False
         """Whether `stop` ended the connection. One that is neither alive nor dismissed was lost."""
+        self.declared: dict[str, Any] = {}
+        """The part of `_meta` in which the calls of this connection declare version, client and capabilities; empty
+        before the first, and on older revisions."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
         self._task: asyncio.Task[None] | None = None
@@ -264,7 +284,7 @@ class Connection:
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         if self.bound is not None:
-            self.bound.say(str(params.level), _said(params.logger, params.data))
+            self.bound.say(str(params.level), said(params.logger, params.data))
 
     async def _message(self, message: Any) -> None:
         if isinstance(message, _LISTS_CHANGED):
@@ -282,16 +302,16 @@ class Connection:
         self.unconnected = problem
 
     def _declare(self, message: Any) -> None:
-        """Remove roots from the capabilities in a request if the caller of the call has none, because a connection that
-        serves all callers declares roots. Older servers get the capabilities once, at `initialize`, for all calls."""
-        if self.bound is None or self.bound.roots or not isinstance(message, types.JSONRPCRequest):
+        """Note what a request declares, and narrow it to what the caller of the call has. Older servers get the
+        capabilities once, at `initialize`, for all calls."""
+        if not isinstance(message, types.JSONRPCRequest):
             return
         params = message.params or {}
         meta = params.get("_meta") or {}
-        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
-        if "roots" in declared:
-            told = {name: value for name, value in declared.items() if name != "roots"}
-            message.params = {**params, "_meta": {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}}
+        if message.method == "tools/call" and not self.declared:
+            self.declared = {name: meta[name] for name in _DECLARED if name in meta}
+        if self.bound is not None and (told := self.bound.narrowed(meta)) is not meta:
+            message.params = {**params, "_meta": told}
 
     def _forget(self, refused: str) -> None:
         """Note that the server no longer knows the session (B25-06: a new one is needed), and that it refused a message
@@ -304,7 +324,7 @@ def _sampling(profile: Profile) -> types.SamplingCapability:
     return types.SamplingCapability.model_validate({part: {} for part in profile.sampling or ()})
 
 
-def _said(logger: str | None, data: Any) -> str:
+def said(logger: str | None, data: Any) -> str:
     """A log line with the logger's name in front; data that is not text is written as JSON."""
     text = data if isinstance(data, str) else jsonx.encode(jsonx.repaired(data)).decode()
     return f"{logger[:MAX_LOGGER]}: {text}" if logger else text
@@ -364,7 +384,7 @@ class _Sending(httpx2.AsyncHTTPTransport):
     connection is closed."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
-        super().__init__()
+        super().__init__(verify=trusted())
         self._tell = tell
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -485,7 +505,7 @@ def gone(error: BaseException) -> bool:
     if refused := refusal(error):
         return refused.ended
     code, message = error.error.code, error.error.message
-    return (code, message) == _GONE or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
+    return (code, message) == CLOSED or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
 
 
 def lost(error: MCPError) -> bool:

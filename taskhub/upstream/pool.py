@@ -16,6 +16,7 @@ from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target, reason
+from taskhub.upstream.posts import Posts
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,6 +58,8 @@ class Pool:
         self.outputs: dict[str, Any] = {}
         """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
         self.checker = Checker()
+        self.posts = Posts(target, self.most) if target.transport == "http" else None
+        """The calls that need no connection of the SDK; `None` for servers that are not spoken to over HTTP."""
         if target.transport == "python":
             self._own_loop = new_event_loop()
             self._over = Crossing(self._own_loop)
@@ -121,6 +124,19 @@ class Pool:
                 await asyncio.wait({answer})
             raise
 
+    def posts_for(self, profile: Profile, tool: str) -> Posts | None:
+        """How the tool is called without a connection of the SDK; `None` if one is needed: so far, or because the tool
+        wants arguments in headers, or because its output schema is not known."""
+        if self.posts is None or not self.posts.ready(profile) or tool not in self.outputs:
+            return None
+        return None if any(name == tool for name, _ in self.mirrored) else self.posts
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Count one call against the limit of calls at once, and wait until there is room for it."""
+        async with self._room:
+            yield
+
     @asynccontextmanager
     async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
         """Lend a connection for one call. Raises `Unavailable` if the server cannot be reached, or if the code of an
@@ -139,6 +155,8 @@ class Pool:
                 raise Unavailable(f"its code tried to end the process it runs in ({reason(error)})") from None
             finally:
                 connection.bound = None
+                if self.posts is not None:
+                    self.posts.learn(profile, connection)
                 if healthy and connection.alive and not self.closed:
                     self._idle[profile].append(connection)
                 else:
@@ -168,6 +186,8 @@ class Pool:
         """Close every idle connection, and end the thread of an in-process server once its running calls have ended."""
         self.closed = True
         self.checker.close()
+        if self.posts is not None:
+            await self.posts.close()
         if self._own_loop is None:
             await self._close_idle()
             return

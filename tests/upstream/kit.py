@@ -23,6 +23,7 @@ from taskhub.core.states import QuestionKind
 from taskhub.upstream.call import CallOutcome, Finished, call_tool
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool
+from tests.upstream import servers
 
 WORKSHOP: Final = Target("python", "tests.upstream.servers:workshop")
 BARE: Final = Target("python", "tests.upstream.servers:bare")
@@ -214,3 +215,10 @@ class HttpServer:
             return f"{name} by {request.headers.get('mcp-param-region') if request is not None else None}"
 
         return server
+
+
+class WorkshopServer(HttpServer):
+    """The workshop of `tests.upstream.servers` over HTTP."""
+
+    def _tools(self) -> MCPServer[Any]:
+        return servers.workshop

@@ -88,8 +88,8 @@ async def test_credentials_go_along_over_http_and_the_connection_is_closed(monke
     assert left == []
 
 
-async def test_structured_output_is_kept_beside_its_text(workshop: Pool) -> None:
-    outcome = await call(workshop, "point")
+async def test_structured_output_is_kept_beside_its_text(workshops: Pool) -> None:
+    outcome = await call(workshops, "point")
     assert isinstance(outcome, Finished)
     assert outcome.result["structuredContent"] == {"x": 3, "y": 4}
     assert outcome.result["content"][0]["type"] == "text"
@@ -112,39 +112,39 @@ async def test_fields_that_nobody_here_knows_are_kept() -> None:
     ],
 )
 async def test_a_tool_that_fails_has_finished_with_an_error(
-    workshop: Pool, tool: str, arguments: dict[str, Any], words: str
+    workshops: Pool, tool: str, arguments: dict[str, Any], words: str
 ) -> None:
-    outcome = await call(workshop, tool, arguments)
+    outcome = await call(workshops, tool, arguments)
     assert isinstance(outcome, Finished)
     assert outcome.result["isError"] is True
     assert outcome.result["content"] == [{"type": "text", "text": words}]
 
 
 async def test_a_result_as_large_as_allowed_is_kept_and_a_larger_one_is_replaced(
-    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+    workshops: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = await call(workshop, "text_of_size", {"size": 5_000})
+    whole = await call(workshops, "text_of_size", {"size": 5_000})
     assert isinstance(whole, Finished)
     size = len(jsonx.encode(whole.result))
     monkeypatch.setattr(module, "MAX_RESULT", size)
-    assert await call(workshop, "text_of_size", {"size": 5_000}) == whole
-    outcome = await call(workshop, "text_of_size", {"size": 5_001})
+    assert await call(workshops, "text_of_size", {"size": 5_000}) == whole
+    outcome = await call(workshops, "text_of_size", {"size": 5_001})
     assert isinstance(outcome, Finished)
     words = f"The tool's result is larger than {size} bytes and was not kept."
     assert outcome.result == {"content": [{"type": "text", "text": words}], "isError": True}
 
 
-async def test_text_that_no_json_can_carry_does_not_fail_the_call(workshop: Pool) -> None:
-    assert text(await call(workshop, "half_a_character")).startswith("broken: ")
+async def test_text_that_no_json_can_carry_does_not_fail_the_call(workshops: Pool) -> None:
+    assert text(await call(workshops, "half_a_character")).startswith("broken: ")
 
 
 # --- errors
 
 
-async def test_a_json_rpc_error_is_passed_on_as_it_is(workshop: Pool) -> None:
-    plain = await call(workshop, "protocol_error")
+async def test_a_json_rpc_error_is_passed_on_as_it_is(workshops: Pool) -> None:
+    plain = await call(workshops, "protocol_error")
     assert plain == Faulted({"code": -32042, "message": "no such luck"})
-    with_data = await call(workshop, "protocol_error", {"data": True})
+    with_data = await call(workshops, "protocol_error", {"data": True})
     assert with_data == Faulted({"code": -32042, "message": "no such luck", "data": {"why": "weather"}})
 
 
@@ -214,10 +214,10 @@ async def test_a_server_that_dies_during_the_call_was_reached_and_the_next_call_
 
 
 @pytest.mark.parametrize("failure", ["refuse", "crash", "protocol_error", "ask_for_an_object", "missing"])
-async def test_whatever_a_server_answers_its_connection_is_used_again(workshop: Pool, failure: str) -> None:
-    first = text(await call(workshop, "connection_number"))
-    await call(workshop, failure)
-    assert text(await call(workshop, "connection_number")) == first
+async def test_whatever_a_server_answers_its_connection_is_used_again(workshops: Pool, failure: str) -> None:
+    first = text(await call(workshops, "connection_number"))
+    await call(workshops, failure)
+    assert text(await call(workshops, "connection_number")) == first
 
 
 @pytest.mark.parametrize("failure", ["error", "closed", "nonsense"])
@@ -294,12 +294,12 @@ async def test_a_result_is_kept_although_its_server_cannot_list_its_tools(tmp_pa
 # --- what the server is told
 
 
-async def test_a_callers_model_and_roots_are_declared_only_when_it_has_them(workshop: Pool) -> None:
-    assert text(await call(workshop, "declared")) == "elicitation"
+async def test_a_callers_model_and_roots_are_declared_only_when_it_has_them(workshops: Pool) -> None:
+    assert text(await call(workshops, "declared")) == "elicitation"
     able: dict[str, Any] = {"sampling": {}, "roots": {}}
-    assert text(await call(workshop, "declared", client_capabilities=able)) == "elicitation sampling roots"
-    assert text(await call(workshop, "declared", client_capabilities={"sampling": {}})) == "elicitation sampling"
-    assert text(await call(workshop, "declared")) == "elicitation"
+    assert text(await call(workshops, "declared", client_capabilities=able)) == "elicitation sampling roots"
+    assert text(await call(workshops, "declared", client_capabilities={"sampling": {}})) == "elicitation sampling"
+    assert text(await call(workshops, "declared")) == "elicitation"
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ async def test_a_callers_model_and_roots_are_declared_only_when_it_has_them(work
     ],
     ids=str,
 )
-async def test_what_a_callers_model_can_do_is_declared(workshop: Pool, sampling: Any, told: str) -> None:
+async def test_what_a_callers_model_can_do_is_declared(workshops: Pool, sampling: Any, told: str) -> None:
     able = {} if sampling is None else {"sampling": sampling}
-    assert text(await call(workshop, "declared_sampling", client_capabilities=able)) == told
-    assert text(await call(workshop, "declared_sampling")) == "none"
+    assert text(await call(workshops, "declared_sampling", client_capabilities=able)) == told
+    assert text(await call(workshops, "declared_sampling")) == "none"
 
 
 async def test_a_command_may_give_tools_to_a_model_whoever_calls_and_never_counts_on_its_context() -> None:
@@ -370,18 +370,18 @@ async def test_a_command_is_told_with_each_call_whether_its_caller_has_roots() -
         assert text(await call(pool, "declared")) == "elicitation sampling"
 
 
-async def test_the_callers_trace_goes_along(workshop: Pool) -> None:
+async def test_the_callers_trace_goes_along(workshops: Pool) -> None:
     trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
-    assert text(await call(workshop, "trace", trace=trace)) == trace["traceparent"]
-    assert text(await call(workshop, "trace")) == "None"
+    assert text(await call(workshops, "trace", trace=trace)) == trace["traceparent"]
+    assert text(await call(workshops, "trace")) == "None"
 
 
 # --- what is said while it runs
 
 
-async def test_progress_and_log_lines_come_in_order(workshop: Pool) -> None:
+async def test_progress_and_log_lines_come_in_order(workshops: Pool) -> None:
     said: list[LogLine] = []
-    assert text(await call(workshop, "chatter", {"lines": 2}, said=said)) == "said"
+    assert text(await call(workshops, "chatter", {"lines": 2}, said=said)) == "said"
     assert said == [
         LogLine("info", "line 1"),
         LogLine("progress", "step 1", 1, 2),
@@ -390,9 +390,9 @@ async def test_progress_and_log_lines_come_in_order(workshop: Pool) -> None:
     ]
 
 
-async def test_progress_without_an_end_or_words_is_a_number(workshop: Pool) -> None:
+async def test_progress_without_an_end_or_words_is_a_number(workshops: Pool) -> None:
     said: list[LogLine] = []
-    await call(workshop, "progress_without_words", said=said)
+    await call(workshops, "progress_without_words", said=said)
     assert said == [LogLine("progress", "", 7, None)]
 
 
@@ -417,8 +417,8 @@ async def test_an_old_servers_lines_are_heard_and_belong_to_their_call() -> None
 # --- questions
 
 
-async def test_a_question_comes_with_its_key_its_form_and_the_tools_state(workshop: Pool) -> None:
-    found = asked(await call(workshop, "ask"))
+async def test_a_question_comes_with_its_key_its_form_and_the_tools_state(workshops: Pool) -> None:
+    found = asked(await call(workshops, "ask"))
     (question,) = found.questions
     assert (question.key, question.upstream_key, question.kind) == ("word", "word", QuestionKind.ELICITATION)
     assert question.params == {"mode": "form", "message": "Which word, after ''?", "requestedSchema": WORD}
@@ -427,32 +427,32 @@ async def test_a_question_comes_with_its_key_its_form_and_the_tools_state(worksh
     assert waiting_message(found.questions) == "Waiting for an answer by an operator"
 
 
-async def test_a_question_asked_again_gets_another_key_and_its_answers_bring_the_tool_on(workshop: Pool) -> None:
-    first = asked(await call(workshop, "ask"))
-    again = asked(await call(workshop, "ask", answers={"word": accept("more")}, upstream_state=first.state, epoch=4))
+async def test_a_question_asked_again_gets_another_key_and_its_answers_bring_the_tool_on(workshops: Pool) -> None:
+    first = asked(await call(workshops, "ask"))
+    again = asked(await call(workshops, "ask", answers={"word": accept("more")}, upstream_state=first.state, epoch=4))
     (question,) = again.questions
     assert (question.key, question.upstream_key) == ("word~4", "word")
     assert question.params["message"] == "Which word, after 'more'?"
     assert again.state != first.state
-    done = await call(workshop, "ask", answers={"word": accept("done")}, upstream_state=again.state, epoch=5)
+    done = await call(workshops, "ask", answers={"word": accept("done")}, upstream_state=again.state, epoch=5)
     assert text(done) == "heard done in round ++"
 
 
-async def test_a_key_that_is_too_long_is_shortened_and_the_tool_finds_its_own(workshop: Pool) -> None:
+async def test_a_key_that_is_too_long_is_shortened_and_the_tool_finds_its_own(workshops: Pool) -> None:
     kept, long = "k" * 48, "k" * 49
-    assert asked(await call(workshop, "ask", {"key": kept})).questions[0].key == kept
-    found = asked(await call(workshop, "ask", {"key": long}))
+    assert asked(await call(workshops, "ask", {"key": kept})).questions[0].key == kept
+    found = asked(await call(workshops, "ask", {"key": long}))
     (question,) = found.questions
     assert len(question.key) == 32
     assert question.upstream_key == long
-    again = asked(await call(workshop, "ask", {"key": long}, answers={long: accept("x")}, upstream_state=found.state))
+    again = asked(await call(workshops, "ask", {"key": long}, answers={long: accept("x")}, upstream_state=found.state))
     assert again.questions[0].key == f"{question.key}~3"
-    done = await call(workshop, "ask", {"key": long}, answers={long: accept("done")}, upstream_state=found.state)
+    done = await call(workshops, "ask", {"key": long}, answers={long: accept("done")}, upstream_state=found.state)
     assert text(done) == "heard done in round +"
 
 
-async def test_several_questions_are_each_for_whoever_can_answer_them(workshop: Pool) -> None:
-    found = asked(await call(workshop, "ask_two", client_capabilities={"elicitation": {}}))
+async def test_several_questions_are_each_for_whoever_can_answer_them(workshops: Pool) -> None:
+    found = asked(await call(workshops, "ask_two", client_capabilities={"elicitation": {}}))
     audiences = {question.key: (question.kind, question.audience) for question in found.questions}
     assert audiences == {
         "word": (QuestionKind.ELICITATION, Audience.EITHER),
@@ -461,9 +461,9 @@ async def test_several_questions_are_each_for_whoever_can_answer_them(workshop: 
     assert (found.state, waiting_message(found.questions)) == (None, "Waiting for 2 answers")
 
 
-async def test_a_policy_says_who_is_asked_but_never_a_client_that_cannot_answer(workshop: Pool) -> None:
+async def test_a_policy_says_who_is_asked_but_never_a_client_that_cannot_answer(workshops: Pool) -> None:
     found = asked(
-        await call(workshop, "ask_two", client_capabilities={"elicitation": {}}, question_audience=Audience.CLIENT)
+        await call(workshops, "ask_two", client_capabilities={"elicitation": {}}, question_audience=Audience.CLIENT)
     )
     assert {question.key: question.audience for question in found.questions} == {
         "word": Audience.CLIENT,
@@ -471,9 +471,9 @@ async def test_a_policy_says_who_is_asked_but_never_a_client_that_cannot_answer(
     }
 
 
-async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_again(workshop: Pool) -> None:
-    first = asked(await call(workshop, "ask"))
-    again = asked(await call(workshop, "ask", answers={"word": {"sure": 1}}, upstream_state=first.state))
+async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_again(workshops: Pool) -> None:
+    first = asked(await call(workshops, "ask"))
+    again = asked(await call(workshops, "ask", answers={"word": {"sure": 1}}, upstream_state=first.state))
     assert again.questions[0].params["message"] == "Which word, after ''?"
 
 
@@ -507,20 +507,20 @@ async def test_an_answer_without_the_shape_of_one_is_left_out_and_asked_for_agai
     ],
 )
 async def test_what_nobody_could_answer_is_an_error(
-    workshop: Pool, tool: str, arguments: dict[str, Any], why: str
+    workshops: Pool, tool: str, arguments: dict[str, Any], why: str
 ) -> None:
-    assert broken(await call(workshop, tool, arguments)).startswith(why)
+    assert broken(await call(workshops, tool, arguments)).startswith(why)
 
 
 async def test_a_tool_that_wants_only_to_be_called_again_is_called_again(
-    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+    workshops: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.01,) * 3)
-    assert text(await call(workshop, "call_again", {"times": 3})) == "round 3, nothing answered"
-    found = asked(await call(workshop, "call_again", {"times": 2, "ask": True}))
+    assert text(await call(workshops, "call_again", {"times": 3})) == "round 3, nothing answered"
+    found = asked(await call(workshops, "call_again", {"times": 2, "ask": True}))
     assert found.state is not None
     done = await call(
-        workshop,
+        workshops,
         "call_again",
         {"times": 2, "ask": True},
         answers={"word": accept("x")},
@@ -530,18 +530,18 @@ async def test_a_tool_that_wants_only_to_be_called_again_is_called_again(
 
 
 async def test_a_question_asked_again_after_such_a_round_gets_another_key(
-    workshop: Pool, monkeypatch: pytest.MonkeyPatch
+    workshops: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.01,))
     arguments = {"times": 1, "ask": True}
-    again = asked(await call(workshop, "call_again", arguments, answers={"word": accept("x")}, epoch=4))
+    again = asked(await call(workshops, "call_again", arguments, answers={"word": accept("x")}, epoch=4))
     assert [question.key for question in again.questions] == ["word~4"]
 
 
-async def test_a_tool_that_wants_it_for_ever_is_given_up(workshop: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_wants_it_for_ever_is_given_up(workshops: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.01,) * 9)
     words = "the tool asked for nothing but another call, 10 times"
-    assert broken(await call(workshop, "wait_without_question")) == words
+    assert broken(await call(workshops, "wait_without_question")) == words
 
 
 async def test_a_command_serves_others_before_it_is_called_again() -> None:
@@ -553,17 +553,17 @@ async def test_a_command_serves_others_before_it_is_called_again() -> None:
         assert text(await waiting) == "round 1, nothing answered"
 
 
-async def test_questions_have_keys_of_their_own_whatever_the_tool_calls_them(workshop: Pool) -> None:
+async def test_questions_have_keys_of_their_own_whatever_the_tool_calls_them(workshops: Pool) -> None:
     long = "x" * 60
     digest = hashlib.sha256(long.encode()).hexdigest()[:32]
     for keys in ([long, digest, f"{digest}~"], [digest, f"{digest}~", long]):
-        questions = asked(await call(workshop, "ask_under", {"keys": keys})).questions
+        questions = asked(await call(workshops, "ask_under", {"keys": keys})).questions
         assert len({question.key for question in questions}) == 3
         assert [question.upstream_key for question in questions] == keys
 
 
-async def test_as_many_questions_as_allowed_are_asked(workshop: Pool) -> None:
-    assert len(asked(await call(workshop, "ask_many", {"count": 16})).questions) == 16
+async def test_as_many_questions_as_allowed_are_asked(workshops: Pool) -> None:
+    assert len(asked(await call(workshops, "ask_many", {"count": 16})).questions) == 16
 
 
 async def test_an_old_servers_question_is_answered_in_the_middle_of_its_call() -> None:

@@ -1,0 +1,259 @@
+"""Calls tools of an HTTP server of 2026-07-28 by one POST request each, without the SDK's client.
+
+In this revision a call is one request and its response, and the SDK's client costs several times what they cost. All
+else is done through the SDK: connecting, lists, resources, older revisions, and calls of tools that want arguments in
+headers. Errors are those that the SDK raises, so that callers tell them apart in one way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any, Final
+
+import httpx2
+import mcp_types as types
+from mcp import MCPError
+from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, MCP_PROTOCOL_VERSION_HEADER, encode_header_value
+from mcp.shared.message import SessionMessage
+from mcp_types import methods
+from pydantic_core import from_json
+
+from taskhub.core.names import META_VERSION
+from taskhub.core.records import LogLine
+from taskhub.lib import jsonx
+from taskhub.lib.tls import trusted
+from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
+from taskhub.upstream.connection import CLOSED, CONNECT_SECONDS, Bound, Connection, Profile, Target, reason, said
+from taskhub.upstream.refusals import HttpRefusals
+from taskhub.upstream.unreadable import ANOTHERS
+
+_METHOD: Final = "tools/call"
+_REFUSED: Final = frozenset({types.UNSUPPORTED_PROTOCOL_VERSION, types.HEADER_MISMATCH})
+_OTHER_WORDS: Final = "Failed to parse JSON response: 1 validation error"
+"""The beginning of the SDK's message for a response that is no JSON-RPC message (`upstream.refusals`)."""
+
+
+class UnconnectedError(Exception):
+    """No connection could be made, so the request was not sent. The message says why, as text for people."""
+
+
+class RefusedError(Exception):
+    """The server refused the request for its revision, its headers or its address, so the call did not run: it can be
+    made through the SDK's client, which finds out what is right."""
+
+
+class Posts:
+    """The calls of one server, through connections that all callers share: in this revision a connection has no state.
+
+    Ready for a profile once `learn` was called with a connection of it that has made a call: each request then declares
+    the same as those of the SDK.
+    """
+
+    def __init__(self, target: Target, most: int) -> None:
+        """`most`: how many connections are kept when they are not used."""
+        self._target = target
+        self._most = most
+        self._http: httpx2.AsyncClient | None = None
+        self._refusals = HttpRefusals(target.secrets())
+        self._numbers = itertools.count(1)
+        self._declared: dict[Profile, dict[str, Any]] = {}
+
+    def learn(self, profile: Profile, connection: Connection) -> None:
+        """Declare for this profile what the calls of `connection` declare, if it has made any. None are made any more
+        if its server speaks an older revision."""
+        if connection.client is not None and not connection.modern:
+            self._declared.pop(profile, None)
+        elif connection.declared:
+            self._declared[profile] = connection.declared
+
+    def ready(self, profile: Profile) -> bool:
+        """Whether calls for this profile can be made."""
+        return profile in self._declared
+
+    async def close(self) -> None:
+        """Close all connections."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+    async def call(
+        self, profile: Profile, params: dict[str, Any], bound: Bound, note: Callable[[LogLine], None]
+    ) -> dict[str, Any]:
+        """The result of `tools/call` with these params, validated for the revision. `note` gets the call's progress.
+
+        Raises `MCPError` or `ValidationError`, as the SDK's client; `UnconnectedError`; or `RefusedError`, and
+        then calls of the profile cannot be made until `learn` was called again.
+        """
+        number = next(self._numbers)
+        declared = self._declared[profile]
+        version = declared[META_VERSION]
+        meta = {**params.get("_meta", {}), **bound.narrowed(declared), "progressToken": number}
+        body = {"jsonrpc": "2.0", "id": number, "method": _METHOD, "params": {**params, "_meta": meta}}
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "content-type": "application/json",
+            MCP_PROTOCOL_VERSION_HEADER: version,
+            MCP_METHOD_HEADER: _METHOD,
+            MCP_NAME_HEADER: encode_header_value(params["name"]),
+        }
+        answer = _Answer(number, bound, note)
+        try:
+            async with self._posted(jsonx.encode(body), headers) as response:
+                message = await answer.read(response)
+        except MCPError as error:
+            if error.error.code in _REFUSED:
+                self._declared.pop(profile, None)
+                raise RefusedError from None
+            raise self._named(number, error) from None
+        except RefusedError:
+            self._declared.pop(profile, None)
+            raise
+        result: dict[str, Any] = message["result"]
+        methods.validate_server_result(_METHOD, version, result)
+        return result
+
+    @asynccontextmanager
+    async def _posted(self, body: bytes, headers: dict[str, str]) -> AsyncIterator[httpx2.Response]:
+        http = self._http
+        if http is None:
+            http = self._http = self._client()
+        try:
+            async with http.stream("POST", self._target.target, content=body, headers=headers) as response:
+                yield response
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            raise UnconnectedError(reason(error)) from None
+        except httpx2.TransportError:
+            raise MCPError(*CLOSED) from None
+
+    def _client(self) -> httpx2.AsyncClient:
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._most)
+        return httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(verify=trusted(), limits=limits),
+            headers={**dict(self._target.headers), **PLAIN},
+            # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
+            timeout=httpx2.Timeout(30.0, connect=CONNECT_SECONDS, read=None),
+            event_hooks={"response": [bounded, self._refusals.look]},
+        )
+
+    def _named(self, number: int, error: MCPError) -> MCPError:
+        """The error; if the response was no answer of an MCP server, one that describes the response."""
+        item = SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error.error))
+        return MCPError.from_jsonrpc_error(self._refusals.named(item).message)
+
+
+class _Answer:
+    """Reads the response to one request."""
+
+    def __init__(self, number: int, bound: Bound, note: Callable[[LogLine], None]) -> None:
+        self._number = number
+        self._bound = bound
+        self._note = note
+
+    async def read(self, response: httpx2.Response) -> dict[str, Any]:
+        """The JSON-RPC response with a `result`, which is an object. Raises `MCPError` for an error of the server, and,
+        with the SDK's codes and messages, if there is no response."""
+        message = await self._message(response)
+        if "error" in message:
+            error = message["error"]
+            raise MCPError(error["code"], error["message"], error.get("data"))
+        return message
+
+    async def _message(self, response: httpx2.Response) -> dict[str, Any]:
+        status, kind = response.status_code, response.headers.get("content-type", "").lower()
+        if status == HTTPStatus.ACCEPTED:
+            raise MCPError(types.INVALID_REQUEST, "server answered a request with 202 Accepted")
+        if response.is_redirect:
+            raise RefusedError
+        if status >= HTTPStatus.BAD_REQUEST:
+            return await self._error(response, kind)
+        if kind.startswith("application/json"):
+            return await self._json(response)
+        if kind.startswith("text/event-stream"):
+            return await self._events(response)
+        raise MCPError(types.INVALID_REQUEST, f"Unexpected content type: {kind}")
+
+    async def _error(self, response: httpx2.Response, kind: str) -> dict[str, Any]:
+        if kind.startswith("application/json"):
+            try:
+                found = _decoded(await response.aread())
+            except (httpx2.StreamError, ValueError):
+                found = None
+            if (message := _response(found)) and "error" in message:
+                return message
+        if response.status_code == HTTPStatus.NOT_FOUND:
+            raise MCPError(types.METHOD_NOT_FOUND, "Not Found")
+        raise MCPError(types.INTERNAL_ERROR, "Server returned an error response")
+
+    async def _json(self, response: httpx2.Response) -> dict[str, Any]:
+        try:
+            message = _response(_decoded(await response.aread()))
+        except httpx2.StreamError as error:
+            raise MCPError(types.PARSE_ERROR, f"Failed to parse JSON response: {error}") from None
+        except ValueError as error:
+            raise MCPError(types.PARSE_ERROR, f"{_OTHER_WORDS}: {error}") from None
+        if message is None:
+            raise MCPError(types.PARSE_ERROR, _OTHER_WORDS)
+        number = message.get("id")
+        if number != self._number and not (number is None and "error" in message):
+            raise MCPError(types.INTERNAL_ERROR, ANOTHERS)
+        return message
+
+    async def _events(self, response: httpx2.Response) -> dict[str, Any]:
+        try:
+            async for event in httpx2.EventSource(response, max_event_size=MAX_ANSWER):
+                if event.event != "message" or not event.data:
+                    continue
+                try:
+                    found = _decoded(event.data)
+                except ValueError as error:
+                    raise MCPError(types.PARSE_ERROR, f"Failed to parse SSE message: {error}") from None
+                if message := _response(found):
+                    return message
+                self._notified(found)
+        except httpx2.SSEError as error:
+            raise MCPError(types.CONNECTION_CLOSED, f"SSE stream failed: {error}") from None
+        except httpx2.TransportError:
+            pass
+        raise MCPError(types.CONNECTION_CLOSED, "SSE stream ended without a response")
+
+    def _notified(self, message: Any) -> None:
+        """Pass on progress and log lines of the call. Other messages are not defined on the response to a call."""
+        try:
+            if message["method"] == "notifications/progress":
+                told = types.ProgressNotificationParams.model_validate(message["params"])
+                if told.progress_token == self._number:
+                    self._note(
+                        LogLine("progress", told.message or "", progress=told.progress, total=told.total),
+                    )
+            elif message["method"] == "notifications/message":
+                line = types.LoggingMessageNotificationParams.model_validate(message["params"])
+                self._bound.say(str(line.level), said(line.logger, line.data))
+        except (KeyError, TypeError, ValueError):
+            pass  # as the SDK does with a notification that it cannot read
+
+
+def _decoded(text: str | bytes) -> Any:
+    """The JSON value. Raises `ValueError`. Half of a surrogate pair is accepted, since the tool has run; it is repaired
+    when the result is stored."""
+    try:
+        return from_json(text)
+    except ValueError:
+        try:
+            return json.loads(text)
+        except RecursionError as error:
+            raise ValueError("it is nested too deep") from error
+
+
+def _response(found: Any) -> dict[str, Any] | None:
+    """`found` if it is a JSON-RPC response with a result or an error of the right shape."""
+    if not isinstance(found, dict) or found.get("jsonrpc") != "2.0" or "method" in found:
+        return None
+    error = found.get("error")
+    if isinstance(error, dict):
+        whole = isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
+        return found if whole else None
+    return found if "id" in found and isinstance(found.get("result"), dict) else None

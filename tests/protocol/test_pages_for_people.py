@@ -267,6 +267,21 @@ def test_an_offer_that_was_not_answered_moves_to_the_next_stream(
     assert (first["id"], first["params"]) == (second["id"], second["params"])
 
 
+@pytest.mark.req("B25-15", "B25-21")
+def test_a_call_in_a_second_session_is_offered_the_page_while_the_first_listens(
+    hub: RunningHub, token: str, session: SessionClient, approved: None
+) -> None:
+    with session.listen() as own, SessionClient(hub.base, token, caps=OPENS) as second:
+        with session.open("tools/call", SIGNED) as events:
+            first = offer_on(events)
+        assert offer_on(own) == first
+        with second.open("tools/call", SIGNED) as events:
+            assert offer_on(events) == first
+            question = offered(hub, first["params"])
+            assert second.respond(first, OPENED) == 202
+            wait_until(lambda: outbound(hub, question) == "accepted", "the answer to count")
+
+
 @pytest.mark.parametrize("caps", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
 @pytest.mark.req("B25-21", "T25-39")
 def test_a_session_that_opens_no_pages_is_offered_none(

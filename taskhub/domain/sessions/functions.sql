@@ -30,9 +30,10 @@ $$;
 -- whose process was killed still looks served for a while. With p_first, a request does not move if the session's own
 -- stream is served and has sent it: a client that then asks for the result would be asked twice.
 -- Of the requests that this stream has sent before it was resumed, only those with ids above p_after are sent again.
--- Another session of the same caller gets a request if no stream of the first session is served, or if it asks for the
--- task's result, since the first may only look alive. It gets only requests whose th_way is in p_methods, because its
--- client can answer these, and no request about a task that the client of the first session hosts.
+-- Another session of the same caller gets a request if no stream of the first session is served, if it waits for the
+-- task and only the first session's own stream has the request, or if it asks for the task's result, since the first
+-- may only look alive. It gets only requests whose th_way is in p_methods, because its client can answer these, and no
+-- request about a task that the client of the first session hosts.
 -- Returns no row if the stream has ended, or if another process serves it. Otherwise the first row has no id: r_method
 -- is 'active' or 'idle', r_params is in how many seconds a further request is due. Of a session's own streams, and of
 -- those that wait for the result of one task, only the newest is active, so that nothing is sent twice.
@@ -86,7 +87,9 @@ BEGIN
           AND (th_way(o) = ANY (p_methods) OR s.session_id = mine.session_id
                OR EXISTS (SELECT 1 FROM task t WHERE t.id = o.task_id AND t.session_id = mine.session_id))
           AND CASE WHEN o.stream_id = p_stream THEN o.sent_at IS NULL OR p_first AND o.id > p_after
-                   ELSE o.stream_id IS NULL OR NOT th_served(s) END
+                   ELSE o.stream_id IS NULL OR NOT th_served(s)
+                        OR mine.kind <> 'listen' AND s.kind = 'listen' AND s.session_id <> mine.session_id
+                        AND o.method NOT LIKE 'tasks/%' END
         ORDER BY o.id
     LOOP
         -- If another stream has taken the request meanwhile, no row is found here.

@@ -117,6 +117,30 @@ def test_a_stream_that_looks_served_but_is_not_loses_its_questions(session: Sess
     assert sent(waiting, first=False) == [request.pk]
 
 
+def test_a_call_in_another_session_is_asked_before_the_own_stream_of_the_first(session: Session) -> None:
+    task, request = asking(session)
+    own = sessions.open_stream(session.pk, "listen")
+    assert sent(own) == [request.pk]
+    other = start(session.context)
+    waiting = sessions.open_stream(other.pk, "call", task_id=task.pk, request_id="1")
+    assert sent(waiting, methods=["roots/list"]) == [], "its client cannot answer"
+    assert sent(waiting) == [request.pk]
+    assert sent(own, first=False) == []
+    sessions.leave_stream(waiting, closed=False)
+    assert sent(own, first=False) == [request.pk], "that stream is gone"
+    later = sessions.open_stream(other.pk, "wait", task_id=task.pk, request_id="2")
+    assert sent(later, first=False) == [request.pk], "the own stream was quicker than the first look"
+
+
+def test_a_hosted_question_stays_with_the_session_of_its_host(session: Session) -> None:
+    task, request = asking(session)
+    own = sessions.open_stream(session.pk, "listen")
+    assert sent(own) == [request.pk]
+    sessions.ask_further(request.pk, "tasks/get", {"taskId": "C"}, seconds=0)
+    waiting = sessions.open_stream(start(session.context).pk, "call", task_id=task.pk, request_id="1")
+    assert sent(waiting, methods=[*METHODS, "tasks/get"]) == []
+
+
 def test_a_step_that_is_due_later_says_when(session: Session) -> None:
     task, request = asking(session)
     place = sessions.open_stream(session.pk, "result", task_id=task.pk, request_id="1")

@@ -179,6 +179,20 @@ def test_a_session_that_only_looks_alive_keeps_no_question_from_the_next(session
             assert waiting.until("response")["result"]["content"][0]["text"] == "Deleted half-dead"
 
 
+@pytest.mark.req("B25-15")
+def test_a_call_in_the_next_session_is_asked_while_the_first_only_listens(session: SessionClient, start: Start) -> None:
+    call = {"name": "test_elicitation", "arguments": {"message": "Left and joined?"}}
+    successor = start(caps=EVERYTHING)
+    with session.listen() as own:
+        with session.open("tools/call", call) as left:
+            request = left.until("elicitation/create")
+        assert own.until("elicitation/create") == request
+        with successor.open("tools/call", call) as waiting:
+            assert waiting.until("elicitation/create") == request
+            successor.respond(request, {"action": "decline"})
+            assert waiting.until("response")["result"]["content"][0]["text"].startswith("User response: action=decline")
+
+
 @pytest.mark.req("B25-07", "T25-38")
 def test_what_a_session_that_ends_was_asked_is_asked_of_its_successor_at_once(
     session: SessionClient, start: Start

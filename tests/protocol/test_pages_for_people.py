@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from taskhub.core.records import Audience, OpenQuestion, QuestionKind, State
+from taskhub.protocol.wire.pages import page_params
+from tests.protocol.sep_2557.test_words import make_record
 from tests.support.client import TASKS, Client
 from tests.support.hub import RunningHub, wait_until
 from tests.support.person import Person, question_at
@@ -23,7 +26,7 @@ COMPLETE = "notifications/elicitation/complete"
 
 @pytest.fixture
 def approved(hub: RunningHub) -> Iterator[None]:
-    """Calls of `signed` wait for two people of the group ops."""
+    """Calls of `signed` wait for somebody of the group ops."""
     with approval_wanted(hub, "signed", {}, group="ops"):
         yield
 
@@ -93,6 +96,22 @@ def retry(client: Client, asked: dict[str, Any], answer: dict[str, Any]) -> dict
     """The next round, with this answer to all that was asked."""
     given = {"inputResponses": dict.fromkeys(asked["inputRequests"], answer), "requestState": asked["requestState"]}
     return client.tool("signed", {}, caps=OPENS, params=given).result
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "quorum", "message"),
+    [
+        ("approval", "", 1, "t needs an approval before it runs. Somebody with the permission can give or refuse it"),
+        ("approval", "", 2, "t needs 2 approvals before it runs. People with the permission can give or refuse them"),
+        ("approval", "ops", 3, "t needs 3 approvals before it runs. People of the group ops can give or refuse them"),
+        ("elicitation", "", 1, "t asks something that only people answer. Somebody with the permission can answer it"),
+        ("elicitation", "ops", 1, "t asks something that only people answer. Somebody of the group ops can answer it"),
+    ],
+)
+def test_the_message_says_what_is_asked_and_who_can_decide_it(kind: str, group: str, quorum: int, message: str) -> None:
+    question = OpenQuestion("q", QuestionKind(kind), {}, Audience.OPERATOR, group, quorum, 0)
+    params = page_params(make_record(State.INPUT_REQUIRED), question, "http://hub")
+    assert params["message"] == f"{message} on this page, signed in there. Opening it decides nothing."
 
 
 # 2026-07-28 -----------------------------------------------------------------------------------

@@ -37,12 +37,14 @@ def page_params(task: TaskRecord, question: OpenQuestion, base: str) -> dict[str
 
 
 def _message(task: TaskRecord, question: OpenQuestion) -> str:
+    several = question.kind is QuestionKind.APPROVAL and question.quorum > 1
     if question.kind is QuestionKind.APPROVAL:
-        asked = f"{task.tool_name} needs an approval before it runs"
-        does = "give or refuse it"
+        needs = f"{question.quorum} approvals" if several else "an approval"
+        asked = f"{task.tool_name} needs {needs} before it runs"
+        does = "give or refuse them" if several else "give or refuse it"
     else:
         asked = f"{task.tool_name} asks something that only people answer"
         does = "answer it"
-    group = f" of the group {question.group}" if question.group else " who may"
-    people = f"{question.quorum} people{group}" if question.quorum > 1 else f"Somebody{group}"
+    group = f"of the group {question.group}" if question.group else "with the permission"
+    people = f"{'People' if several else 'Somebody'} {group}"
     return f"{asked}. {people} can {does} on this page, signed in there. Opening it decides nothing."

@@ -10,19 +10,20 @@ from pathlib import Path
 from django.core.management.base import CommandError
 
 from taskhub.core.errors import TaskHubError
-from taskhub.domain.catalogue.mcp_json import McpJson, Placeholder, read_mcp_json
+from taskhub.domain.catalogue.mcp_json import read_mcp_json
+from taskhub.domain.catalogue.server_files import Placeholder, ServersFile
 from taskhub.lib.signs import spelled
 
 
-def read_file(path: str) -> McpJson:
+def read_file(path: str) -> ServersFile:
     """The file's servers. Raises `CommandError`."""
     try:
-        return read_mcp_json(_text(path))
+        return read_mcp_json(text_of(path))
     except TaskHubError as error:
         raise CommandError(f"{path}: {error.message}") from None
 
 
-def values_for(file: McpJson, path: str | None) -> dict[str, str]:
+def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
     """A value for each placeholder of the file: from the file of lines `NAME=VALUE` at `path`, else as it is typed at a
     terminal. Never from the environment, where a program's own secrets may be. Raises `CommandError`, which names those
     that have none."""
@@ -50,14 +51,15 @@ def _asked(placeholder: Placeholder) -> str:
 
 
 def _lines(path: str) -> Mapping[str, str]:
-    lines = [line.strip() for line in _text(path).splitlines()]
+    lines = [line.strip() for line in text_of(path).splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     if any(not equals for _, equals, _ in pairs):
         raise CommandError(f"{path}: expected lines NAME=VALUE.")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """The text of a file, or of standard input if it is `-`. Raises `CommandError`."""
     try:
         return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

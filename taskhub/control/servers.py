@@ -11,18 +11,41 @@ from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
 from taskhub.domain.catalogue import breakers, connection_tests, reads, sync, writes
 from taskhub.domain.catalogue.edits import ServerEdit
-from taskhub.domain.catalogue.mcp_json import FileServer
+from taskhub.domain.catalogue.given import Pairs
 from taskhub.domain.catalogue.reads import ServerRow
+from taskhub.domain.catalogue.server_files import FileServer
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.domain.tasks.removed import LiveCalls, end_calls_of_removed, live_calls
 
 
-def add_server(caller: Caller, *, name: str, spec: str, prefix: str = "", token: str = "") -> int:
+def add_server(
+    caller: Caller,
+    *,
+    name: str,
+    spec: str,
+    prefix: str = "",
+    token: str = "",
+    headers: Pairs = writes.NOTHING,
+    environment: Pairs = writes.NOTHING,
+    directory: str = "",
+    connect_seconds: int | None = None,
+    calls_at_once: int | None = None,
+) -> int:
     """Connect a new server; returns its id. Raises `Forbidden`, and what `writes.add_server` raises."""
     caller.require("server.manage", f"add server {name}")
     return writes.add_server(
-        tenant_id=caller.tenant_id, name=name, spec=spec, prefix=prefix, token=token, actor=caller.actor
+        tenant_id=caller.tenant_id,
+        name=name,
+        spec=spec,
+        prefix=prefix,
+        token=token,
+        headers=headers,
+        environment=environment,
+        directory=directory,
+        connect_seconds=connect_seconds,
+        calls_at_once=calls_at_once,
+        actor=caller.actor,
     )
 
 
@@ -42,7 +65,7 @@ def set_server(caller: Caller, spec: ServerSpec) -> int:
 
 def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool = False) -> tuple[int, ...]:
     """Connect all the servers of an `mcp.json`, or none if one is refused; returns their ids. `again`: a server that
-    has the name already gets the address or command and the token of the file; otherwise it is refused. Raises
+    has the name already gets the address or command, and what it is given, of the file; otherwise it is refused. Raises
     `Forbidden`, `Refused` for a name that is taken, or `Invalid`, both naming the server."""
     names = ", ".join(server.name for server in given)
     caller.require("server.manage", f"import servers {names}"[:200])
@@ -58,10 +81,22 @@ def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool =
 
 def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
     if not again:
-        return add_server(caller, name=server.name, spec=server.spec, token=server.token)
+        return add_server(
+            caller,
+            name=server.name,
+            spec=server.spec,
+            token=server.token,
+            headers=server.headers,
+            environment=server.environment,
+            directory=server.directory,
+        )
     pk = set_server(caller, parse_spec(f"{server.name}={server.spec}"))
     if server.token:
         writes.keep_server_token(tenant_id=caller.tenant_id, server_id=pk, token=server.token, actor=caller.actor)
+    edit = ServerEdit(
+        headers=server.headers or None, environment=server.environment or None, directory=server.directory or None
+    )
+    edit_server(caller, pk, edit)
     return pk
 
 
@@ -75,7 +110,7 @@ def find_server(caller: Caller, name: str) -> ServerRow:
 
 
 def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
-    """Change the address or command, the prefix, the calls at once or the token of a server: all of it or nothing.
+    """Change how a server is reached and used, and what it is given: all of the edit or nothing.
     Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"edit server {server_id}")
     writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)

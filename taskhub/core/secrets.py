@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
@@ -41,12 +42,37 @@ def without_secrets(message: str, transport: str, target: str) -> str:
     shown = redacted(transport, target)
     if shown == target:
         return message
-    message = message.replace(target, shown)
-    for secret in sorted(_secrets(transport, target), key=len, reverse=True):
-        # A shorter secret could be part of any word. Where the message quotes the whole target, it is hidden already.
-        if len(secret) >= 4:
-            message = message.replace(secret, HIDDEN)
+    # Where the message quotes the whole target, shorter secrets are hidden already.
+    return without_values(message.replace(target, shown), _secrets(transport, target))
+
+
+def without_values(message: str, values: Iterable[str]) -> str:
+    """`message` with `HIDDEN` in place of these values, but for those of fewer than 4 characters, which could be part
+    of any word."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= 4:
+            message = message.replace(value, HIDDEN)
     return message
+
+
+def secrets_of(transport: str, target: str) -> frozenset[str]:
+    """The secrets in a target, each as a message may quote it."""
+    return frozenset() if redacted(transport, target) == target else frozenset(_secrets(transport, target))
+
+
+def given_secrets(headers: Iterable[tuple[str, str]], environment: Iterable[tuple[str, str]] = ()) -> frozenset[str]:
+    """What a message must not repeat of the headers and variables that a server is given: the values of all headers,
+    of Authorization without the scheme; of variables those that are long, or whose name sounds secret, each line of
+    them, and the passwords of addresses in them."""
+    found: set[str] = set()
+    for name, value in headers:
+        credentials = value.partition(" ")[2].strip() if name.lower().endswith("authorization") else ""
+        found.add(credentials or value)
+    for name, value in environment:
+        found |= _secrets_of_word(f"{name}={value}")
+        if "\n" in value:  # such as a key in PEM, which a message repeats line by line
+            found |= {line.strip() for line in value.splitlines() if len(line.strip()) >= _SHORT}
+    return frozenset(found - {""})
 
 
 def masked(name: str, text: str) -> str:

@@ -1,4 +1,4 @@
-"""How many calls a server gets at once, by transport."""
+"""How many calls a server gets at once, by transport, and how long it has to connect."""
 
 from __future__ import annotations
 
@@ -10,4 +10,10 @@ CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 1, "http": 20})
 A command (`stdio`) is one process with its own state, so it gets one call after the other."""
 
 MOST_AT_ONCE: Final = 1_000
+"""The highest number that can be set for a server."""
+
+CONNECT_SECONDS: Final = 15
+"""Seconds in which a connection has to be made and agreed on, where the server has no number of its own."""
+
+MOST_CONNECT_SECONDS: Final = 120
 """The highest number that can be set for a server."""

@@ -476,6 +476,10 @@ CREATE TABLE public.server (
     target text NOT NULL,
     sealed_target bytea,
     credentials bytea,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    environment jsonb DEFAULT '{}'::jsonb NOT NULL,
+    directory text DEFAULT ''::text NOT NULL,
+    connect_seconds integer,
     prefix character varying(64) DEFAULT ''::character varying NOT NULL,
     calls_at_once integer,
     enabled boolean DEFAULT true NOT NULL,
@@ -497,8 +501,11 @@ CREATE TABLE public.server (
     tenant_id bigint NOT NULL,
     CONSTRAINT server_breaker_whole CHECK ((((failures >= 0) AND (open_since IS NULL) AND (probe_until IS NULL) AND (retry_at IS NULL)) OR ((failures > 0) AND (open_since IS NOT NULL) AND (retry_at IS NOT NULL)))),
     CONSTRAINT server_calls_at_once_range CHECK (((calls_at_once IS NULL) OR (((calls_at_once >= 1) AND (calls_at_once <= 1000)) AND (NOT ((transport)::text = 'stdio'::text))))),
+    CONSTRAINT server_connect_seconds_range CHECK (((connect_seconds IS NULL) OR ((connect_seconds >= 1) AND (connect_seconds <= 120)))),
+    CONSTRAINT server_environment_for_commands CHECK ((((directory = ''::text) AND (environment = '{}'::jsonb)) OR ((transport)::text = 'stdio'::text))),
+    CONSTRAINT server_headers_for_addresses CHECK (((headers = '{}'::jsonb) OR (NOT ((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying])::text[]))))),
     CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
-    CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
+    CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (environment = '{}'::jsonb) AND (headers = '{}'::jsonb) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),
     CONSTRAINT server_transport_known CHECK (((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying, 'http'::character varying])::text[])))
 );

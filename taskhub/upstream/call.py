@@ -215,7 +215,7 @@ async def _call(
     connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
 ) -> dict[str, Any]:
     async def note(progress: float, total: float | None, message: str | None) -> None:
-        say(LogLine("progress", message or "", progress=progress, total=total))
+        say(LogLine("progress", connection.hide(message or ""), progress=progress, total=total))
 
     assert connection.client is not None
     # `Any`, because the SDK's types for both are narrower than the protocol's. It validates the request that it builds.

@@ -25,10 +25,12 @@ from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
-from taskhub.core.secrets import HIDDEN, without_secrets
+from taskhub.core.secrets import given_secrets, secrets_of, without_secrets, without_values
 from taskhub.core.states import QuestionKind
+from taskhub.core.transports import CONNECT_SECONDS
 from taskhub.core.versions import is_stateless
 from taskhub.domain.catalogue.spec import command_of
+from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
@@ -37,7 +39,6 @@ from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.stderr import logged
 from taskhub.upstream.unreadable import Waiting
 
-CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
 MAX_LOGGER = 100
 """The most characters of a logger's name that are put in front of its line."""
@@ -84,20 +85,38 @@ class Target:
     """The server's name, for the log."""
     unusable: str = ""
     """The reason why the server must not be connected, as text for people; empty if it may be."""
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """Variables for a command, besides those that `target` sets."""
+    directory: str = ""
+    """The working directory of a command; empty for that of this process."""
+    connect_seconds: int = 0
+    """Seconds in which a connection has to be made; 0 for `CONNECT_SECONDS`."""
+
+    @classmethod
+    def of(cls, server: SyncedServer) -> Target:
+        """The target of a server."""
+        return cls(
+            server.transport,
+            server.target,
+            server.headers,
+            server.name,
+            server.unusable,
+            server.environment,
+            server.directory,
+            server.connect_seconds,
+        )
 
     def reason(self, error: BaseException) -> str:
         """The error in one line, without the server's secrets."""
         return self.shown(reason(error))
 
-    def secrets(self) -> list[str]:
-        """The secrets in `headers`: each value, without a scheme such as `Bearer` in front."""
-        return [value.partition(" ")[2] or value for _, value in self.headers]
+    def secrets(self) -> frozenset[str]:
+        """The server's secrets, each as a message may quote it."""
+        return given_secrets(self.headers, self.environment) | secrets_of(self.transport, self.target)
 
     def shown(self, text: str) -> str:
-        """`text`, which may quote the server's address or headers, without secrets."""
-        for secret in filter(None, self.secrets()):
-            text = text.replace(secret, HIDDEN)
-        return without_secrets(text, self.transport, self.target)
+        """`text`, which may quote the server's address or command, or what it is given, without secrets."""
+        return without_secrets(without_values(text, self.secrets()), self.transport, self.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +188,12 @@ class Connection:
         before the first, and on older revisions."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
+        self._secrets = target.secrets()
         self._task: asyncio.Task[None] | None = None
+
+    def hide(self, text: str) -> str:
+        """A line that a tool says, without the server's secrets."""
+        return without_values(text, self._secrets) if self._secrets else text
 
     async def start(self) -> None:
         """Connect and negotiate. Raises `Unavailable` with the reason as text for people."""
@@ -184,14 +208,15 @@ class Connection:
             await self._open("legacy")
 
     async def _open(self, mode: Mode) -> None:
+        seconds = self.target.connect_seconds or CONNECT_SECONDS
         self._opened = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._hold(mode))
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
+            async with asyncio.timeout(seconds):
                 await asyncio.shield(self._opened)
         except TimeoutError:
             await self._break_off(self._task)
-            raise Unavailable(f"no answer within {CONNECT_SECONDS:.0f} s") from None
+            raise Unavailable(f"no answer within {seconds:.0f} s") from None
         except asyncio.CancelledError:
             # No pool knows the connection yet, so nobody else would end the command.
             await self._break_off(self._task)
@@ -284,7 +309,7 @@ class Connection:
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
         if self.bound is not None:
-            self.bound.say(str(params.level), said(params.logger, params.data))
+            self.bound.say(str(params.level), self.hide(said(params.logger, params.data)))
 
     async def _message(self, message: Any) -> None:
         if isinstance(message, _LISTS_CHANGED):
@@ -356,7 +381,8 @@ async def _transport(
                 given = StdioServerParameters(
                     command=command,
                     args=arguments,
-                    env=environment,
+                    env={**environment, **dict(target.environment)},
+                    cwd=target.directory or None,
                     # With "strict", one byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
                     encoding_error_handler="replace",
                 )
@@ -366,7 +392,7 @@ async def _transport(
                 http = httpx2.AsyncClient(
                     transport=_Sending(on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
-                    timeout=httpx2.Timeout(30.0, read=None),
+                    timeout=httpx2.Timeout(30.0, read=None, connect=max(30.0, target.connect_seconds)),
                     event_hooks={"response": [bounded, refusals.look, _on_forgotten(on_forgotten)]},
                 )
                 await stack.enter_async_context(http)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -34,7 +35,8 @@ MCP_SECONDS: Final = 40.0
 """Longer than `CONNECT_SECONDS`, because a command may be started twice."""
 TOOLS_SECONDS: Final = 30.0
 HUNG_SECONDS: Final = 50.0
-"""If no step has ended for so many seconds, the test is given up: a `python:` server may block the event loop."""
+"""If no step has ended for so many seconds, or for as long as agreeing on a revision may take, the test is given up: a
+`python:` server may block the event loop."""
 MAX_WORDS: Final = 300
 
 HUNG: Final = "it holds up the thread that it runs in"
@@ -68,12 +70,12 @@ def diagnosed(target: Target) -> Iterator[Step]:
             news.put(None)
 
     threading.Thread(target=run, name="diagnosis", daemon=True).start()
-    name = ""
+    name, seconds = "", max(HUNG_SECONDS, mcp_seconds(target) + 10)
     while True:
         try:
-            found = news.get(timeout=HUNG_SECONDS)
+            found = news.get(timeout=seconds)
         except queue.Empty:
-            yield Step(name, False, HUNG_SECONDS, HUNG)
+            yield Step(name, False, seconds, HUNG)
             return
         if found is None:
             return
@@ -81,6 +83,11 @@ def diagnosed(target: Target) -> Iterator[Step]:
             yield found
         else:
             name = found
+
+
+def mcp_seconds(target: Target) -> float:
+    """The time for agreeing on a revision: `MCP_SECONDS`, or more where the server has more time to connect."""
+    return max(MCP_SECONDS, 2 * target.connect_seconds + 10) if target.connect_seconds else MCP_SECONDS
 
 
 class Diagnosis:
@@ -99,12 +106,12 @@ class Diagnosis:
                 self._end("Secrets", False, 0.0, self.target.unusable)
             elif self.target.transport == "http":
                 await self._http()
-                await self._step("MCP", MCP_SECONDS, connection.start(), lambda _: _greeted(connection))
+                await self._step("MCP", mcp_seconds(self.target), connection.start(), lambda _: _greeted(connection))
             elif self.target.transport == "stdio":
                 await self._command(connection)
             else:
                 await self._step("Import", IMPORT_SECONDS, asyncio.to_thread(imported, self.target.target), _is_a)
-                await self._step("MCP", MCP_SECONDS, connection.start(), lambda _: _greeted(connection))
+                await self._step("MCP", mcp_seconds(self.target), connection.start(), lambda _: _greeted(connection))
             if connection.alive:
                 await self._step("Tools", TOOLS_SECONDS, _listed(connection), _counted)
         except _Failed:
@@ -156,11 +163,15 @@ class Diagnosis:
                 await starting
 
         await self._step("Start", START_SECONDS, started(), lambda _: "it runs")
-        await self._step("MCP", MCP_SECONDS, starting, lambda _: _greeted(connection))
+        await self._step("MCP", mcp_seconds(self.target), starting, lambda _: _greeted(connection))
 
     def _program(self) -> str:
         environment, words = command_of(self.target.target)
-        found = shutil.which(words[0], path=environment.get("PATH"))
+        directory = self.target.directory
+        if directory and not Path(directory).is_dir():
+            raise _Failed(f"there is no directory {directory} here, or it may not be read")
+        program = str(Path(directory, words[0])) if "/" in words[0] else words[0]
+        found = shutil.which(program, path=dict(self.target.environment).get("PATH", environment.get("PATH")))
         if found is None:
             raise _Failed(f"there is no program {words[0]} here, or it may not be run")
         return found

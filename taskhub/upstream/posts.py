@@ -24,10 +24,12 @@ from pydantic_core import from_json
 
 from taskhub.core.names import META_VERSION
 from taskhub.core.records import LogLine
+from taskhub.core.secrets import without_values
+from taskhub.core.transports import CONNECT_SECONDS
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
-from taskhub.upstream.connection import CLOSED, CONNECT_SECONDS, Bound, Connection, Profile, Target, reason, said
+from taskhub.upstream.connection import CLOSED, Bound, Connection, Profile, Target, reason, said
 from taskhub.upstream.refusals import HttpRefusals
 from taskhub.upstream.unreadable import ANOTHERS
 
@@ -58,7 +60,8 @@ class Posts:
         self._target = target
         self._most = most
         self._http: httpx2.AsyncClient | None = None
-        self._refusals = HttpRefusals(target.secrets())
+        self._secrets = target.secrets()
+        self._refusals = HttpRefusals(self._secrets)
         self._numbers = itertools.count(1)
         self._declared: dict[Profile, dict[str, Any]] = {}
 
@@ -100,7 +103,7 @@ class Posts:
             MCP_METHOD_HEADER: _METHOD,
             MCP_NAME_HEADER: encode_header_value(params["name"]),
         }
-        answer = _Answer(number, bound, note)
+        answer = _Answer(number, bound, note, self._secrets)
         try:
             async with self._posted(jsonx.encode(body), headers) as response:
                 message = await answer.read(response)
@@ -135,7 +138,7 @@ class Posts:
             transport=httpx2.AsyncHTTPTransport(verify=trusted(), limits=limits),
             headers={**dict(self._target.headers), **PLAIN},
             # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
-            timeout=httpx2.Timeout(30.0, connect=CONNECT_SECONDS, read=None),
+            timeout=httpx2.Timeout(30.0, connect=self._target.connect_seconds or CONNECT_SECONDS, read=None),
             event_hooks={"response": [bounded, self._refusals.look]},
         )
 
@@ -148,10 +151,14 @@ class Posts:
 class _Answer:
     """Reads the response to one request."""
 
-    def __init__(self, number: int, bound: Bound, note: Callable[[LogLine], None]) -> None:
+    def __init__(
+        self, number: int, bound: Bound, note: Callable[[LogLine], None], secrets: frozenset[str]
+    ) -> None:
+        """`secrets` are hidden in the lines that the tool says."""
         self._number = number
         self._bound = bound
         self._note = note
+        self._secrets = secrets
 
     async def read(self, response: httpx2.Response) -> dict[str, Any]:
         """The JSON-RPC response with a `result`, which is an object. Raises `MCPError` for an error of the server, and,
@@ -226,12 +233,11 @@ class _Answer:
             if message["method"] == "notifications/progress":
                 told = types.ProgressNotificationParams.model_validate(message["params"])
                 if told.progress_token == self._number:
-                    self._note(
-                        LogLine("progress", told.message or "", progress=told.progress, total=told.total),
-                    )
+                    text = without_values(told.message or "", self._secrets)
+                    self._note(LogLine("progress", text, progress=told.progress, total=told.total))
             elif message["method"] == "notifications/message":
                 line = types.LoggingMessageNotificationParams.model_validate(message["params"])
-                self._bound.say(str(line.level), said(line.logger, line.data))
+                self._bound.say(str(line.level), without_values(said(line.logger, line.data), self._secrets))
         except (KeyError, TypeError, ValueError):
             pass  # as the SDK does with a notification that it cannot read
 

@@ -19,12 +19,12 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
 
+from taskhub.core.secrets import without_values
 from taskhub.lib.signs import spelled
 
 MAX_FOREIGN: Final = 200
 """The most characters of a challenge, a content type or an error that are quoted."""
 
-_HIDDEN: Final = "•••"
 _MOST_NOTED: Final = 100
 _OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """Statuses that are always a refusal by the HTTP server: a JSON-RPC error in the body is only quoted. With any other
@@ -77,7 +77,7 @@ class HttpRefusals:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """`secrets` are removed from quoted text, because some servers repeat the token that they refuse."""
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._secrets = frozenset(secrets)
         self._noted: dict[types.RequestId, HttpRefusal] = {}
 
     async def look(self, response: httpx2.Response) -> None:
@@ -134,9 +134,7 @@ class HttpRefusals:
         return told
 
     def _bounded(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
-        text = spelled(text.strip())
+        text = spelled(without_values(text, self._secrets).strip())
         return text if len(text) <= MAX_FOREIGN else f"{text[:MAX_FOREIGN]}…"
 
 

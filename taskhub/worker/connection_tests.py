@@ -23,7 +23,7 @@ async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
     `pool`, where its code runs; if it holds that up, the test ends and the thread is left alone."""
     row = test.server
     news: queue.SimpleQueue[Step | str] = queue.SimpleQueue()
-    work = Diagnosis(Target(row.transport, row.target, row.headers, row.name, row.unusable), news.put).run()
+    work = Diagnosis(Target.of(row), news.put).run()
     running = asyncio.ensure_future(work if pool is None or row.transport != "python" else pool.run(work))
     steps: list[Step] = []
     name = ""

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from taskhub.core.errors import TaskHubError
-from taskhub.core.secrets import without_secrets
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.lib.lanes import Lanes
@@ -95,7 +94,7 @@ class Servers:
         await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
 
     def _connect(self, row: SyncedServer) -> _Held:
-        target = Target(row.transport, row.target, row.headers, row.name, row.unusable)
+        target = Target.of(row)
         pool = Pool(row.name, target, most=row.calls_at_once)
         loop = asyncio.get_running_loop()
 
@@ -151,7 +150,7 @@ class Servers:
             return
         held.problem = problem
         if problem:
-            logger.warning("server %s: %s", row.name, without_secrets(problem, row.transport, row.target))
+            logger.warning("server %s: %s", row.name, held.pool.target.shown(problem))
         else:
             logger.info("server %s: reached again", row.name)
 

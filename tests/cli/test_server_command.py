@@ -80,7 +80,7 @@ def test_a_server_is_edited_and_its_token_belongs_to_its_address(acme: Server, m
     (row,) = enabled_servers()
     assert (row.token, row.calls_at_once, row.prefix) == ("t0ken", 3, "a_")
     out = run("server", "edit", "acme", "--spec", "stdio:env KEY=sw0rdfish acme-server", "--prefix", "")[1]
-    assert "Its token was for the address of before" in out
+    assert "What was for the address or command of before is dropped: its token." in out
     (row,) = enabled_servers()
     assert (row.target, row.calls_at_once, row.prefix) == ("env KEY=sw0rdfish acme-server", 1, "")
     before = Event.objects.count()
@@ -135,3 +135,36 @@ def test_the_connection_is_tested_step_by_step_and_that_is_on_record() -> None:
     run("server", "add", "broken=stdio:env KEY=sw0rdfish-sw0rdfish no-such-program")
     with pytest.raises(CommandError, match=r"^broken cannot be used from here\.$"):
         run("server", "test", "broken")
+
+
+def test_headers_variables_directory_and_time_come_from_files_and_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "headers").write_text("# mine\n\nX-Api-Key: sw0rdfish\nX-Org: a:b\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("API_KEY=sw0rdfish\nLEVEL=x=y\n"))
+    run("server", "add", "web=https://web.example/mcp", "--headers", str(tmp_path / "headers"), "--calls", "7")
+    run("server", "add", "tool=stdio:tool@1.0", "--env", "-", "--cwd", "/srv", "--connect-seconds", "40")
+    web, tool = enabled_servers()
+    assert (dict(web.headers), web.calls_at_once) == ({"X-Api-Key": "sw0rdfish", "X-Org": "a:b"}, 7)
+    assert dict(tool.environment) == {"API_KEY": "sw0rdfish", "LEVEL": "x=y"}
+    assert (tool.directory, tool.connect_seconds) == ("/srv", 40)
+    shown = run("server", "show", "tool")[1] + run("server", "show", "web", "--json")[1]
+    assert "environment: API_KEY, LEVEL\ndirectory: /srv\n" in shown
+    assert "X-Api-Key" in shown
+    assert "sw0rdfish" not in shown
+    (tmp_path / "env").write_text("API_KEY\nLEVEL=debug\n")
+    run("server", "edit", "tool", "--env", str(tmp_path / "env"), "--spec", "stdio:tool@1.1", "--cwd", "")
+    run("server", "edit", "tool", "--connect-seconds", "default")
+    tool = enabled_servers()[1]
+    assert dict(tool.environment) == {"API_KEY": "sw0rdfish", "LEVEL": "debug"}
+    assert (tool.directory, tool.connect_seconds) == ("", 15)
+    out = run("server", "edit", "tool", "--spec", "stdio:other")[1]
+    assert "of before is dropped: variable API_KEY, variable LEVEL.\n" in out
+    (tmp_path / "env").write_text("=b\n")
+    for words, why in (
+        (("--env", str(tmp_path / "env")), "expected variables as lines NAME=VALUE"),
+        (("--env", "-", "--headers", "-"), "cannot both be read from standard input"),
+        (("--connect-seconds", "no"), "--connect-seconds is a number from 1 on"),
+    ):
+        with pytest.raises(CommandError, match=why):
+            run("server", "edit", "tool", *words)

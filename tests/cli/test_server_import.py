@@ -12,7 +12,7 @@ from django.core.management.base import CommandError
 
 from taskhub.control.caller import of_shell
 from taskhub.control.servers import import_servers
-from taskhub.domain.catalogue.mcp_json import FileServer
+from taskhub.domain.catalogue.server_files import FileServer
 from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.store.models import Event, Server
 from tests.cli.shell import run
@@ -38,18 +38,18 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def found() -> list[tuple[str, str, str]]:
-    return [(row.name, row.target, row.token) for row in enabled_servers()]
+def found() -> list[tuple[str, str, object]]:
+    return [(row.name, row.target, row.token or dict(row.environment)) for row in enabled_servers()]
 
 
-FILLED = [("files", "env KEY=sw0rdfish files-server /srv", ""), ("remote", "https://example.com/mcp", "t0ken")]
+FILLED = [("files", "files-server /srv", {"KEY": "sw0rdfish"}), ("remote", "https://example.com/mcp", "t0ken")]
 
 
 def test_what_would_be_added_is_shown_and_nothing_is_asked_or_added(file: Path) -> None:
     run("server", "add", "remote=https://other.example/mcp")
     out = run("server", "import", str(file), "--dry-run")[1]
     assert out.splitlines() == [
-        "files: stdio:env KEY=••• files-server /srv",
+        "files: stdio:files-server /srv, variables KEY",
         "remote: https://example.com/mcp, with a token (there is a server of this name: refused)",
         "Asks for: KEY, TOKEN.",
         "Settings of files that are not kept: timeout.",

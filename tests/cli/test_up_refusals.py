@@ -97,7 +97,7 @@ def test_a_file_of_servers_that_cannot_be_taken_is_refused_before_anything_start
     path = tmp_path / "mcp.json"
     for text, said in (
         ("{", "The file is no JSON"),
-        ('{"mcpServers": {"a": {"command": "x", "cwd": "/"}}}', "--mcp-json: a: a working directory"),
+        ('{"mcpServers": {"a": {"command": "x", "envFile": "/"}}}', "mcp.json: a: a file of variables"),
         ('{"mcpServers": {"a": {"command": "${X}"}}}', "Values are needed for X"),
         ('{"mcpServers": {"a": {"command": "x"}}}', "--server and --mcp-json both name a server a"),
     ):

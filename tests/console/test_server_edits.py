@@ -40,6 +40,53 @@ def test_it_is_edited_and_a_hidden_secret_stays_as_it_is(admin: Client, page: st
     assert (row.transport, row.target, row.calls_at_once) == ("http", "https://paid.example/mcp", 7)
 
 
+def test_what_a_server_is_given_is_typed_in_pairs_and_values_are_never_sent_back(admin: Client, page: str) -> None:
+    form = {
+        "spec": "stdio:env KEY=••• paid-server",
+        "prefix": "p_",
+        "environment_name": ["TOKEN", "LEVEL", ""],
+        "environment_value": ["s3cret", "debug", ""],
+        "directory": "/srv/notes",
+        "connect_seconds": "30",
+    }
+    assert admin.post(f"{page}edit", form).status_code == 302
+    (row,) = enabled_servers()
+    assert dict(row.environment) == {"TOKEN": "s3cret", "LEVEL": "debug"}
+    assert (row.directory, row.connect_seconds) == ("/srv/notes", 30)
+    html = admin.get(f"{page}?edit").content.decode()
+    assert "Variables LEVEL, TOKEN Working directory /srv/notes Time to connect 30 s" in words(html)
+    assert "s3cret" not in html
+    assert html.count('placeholder="as it is stored"') == 2
+    form |= {"environment_name": ["LEVEL", "TOKEN", "NEW"], "environment_value": ["", "an0ther", ""]}
+    refused = admin.post(f"{page}edit", form).content.decode()
+    assert "Give a value for NEW." in words(refused)
+    assert "an0ther" not in refused
+    assert 'placeholder="type it again" required' in refused, "it would be lost otherwise"
+    assert dict(enabled_servers()[0].environment)["TOKEN"] == "s3cret"
+    form |= {"environment_name": ["LEVEL"], "environment_value": [""]}
+    admin.post(f"{page}edit", form)
+    assert dict(enabled_servers()[0].environment) == {"LEVEL": "debug"}, "what has no name any more is removed"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"environment_name": ["A", "A"], "environment_value": ["b", "c"]}, "A is given twice."),
+        ({"environment_name": [""], "environment_value": ["b"]}, "Name the variable that has this value."),
+        ({"headers_name": ["A"], "headers_value": ["b"]}, "Only a server with a URL is sent headers."),
+        ({"directory": "srv"}, "A working directory is a full path"),
+        ({"connect_seconds": "500"}, "From 1 to 120."),
+    ],
+)
+def test_what_cannot_be_given_is_refused_beside_its_field(
+    admin: Client, page: str, typed: dict[str, str | list[str]], said: str
+) -> None:
+    answer = admin.post(f"{page}edit", {"spec": "stdio:env KEY=••• paid-server", "prefix": "", **typed})
+    html = answer.content.decode()
+    assert (answer.status_code, said in words(html)) == (400, True)
+    assert '<details class="further" open>' in html
+
+
 @pytest.mark.parametrize(
     ("typed", "said"),
     [

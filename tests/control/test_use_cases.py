@@ -20,7 +20,7 @@ from taskhub.core.policy import Policy
 from taskhub.core.records import Person
 from taskhub.core.states import Door, QuestionKind, Role, State
 from taskhub.domain.catalogue.edits import ServerEdit
-from taskhub.domain.catalogue.mcp_json import FileServer
+from taskhub.domain.catalogue.server_files import FileServer
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.clients.tokens import issue_token
 from taskhub.domain.oauth.applications import add_application

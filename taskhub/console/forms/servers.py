@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.template.loader import render_to_string
@@ -11,12 +11,14 @@ from django.utils.safestring import SafeString, mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
-from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.core.transports import CONNECT_SECONDS, MOST_AT_ONCE, MOST_CONNECT_SECONDS
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
-from taskhub.domain.catalogue.reads import ToolRow
+from taskhub.domain.catalogue.given import MAX_DIRECTORY, MAX_PAIRS
+from taskhub.domain.catalogue.reads import ServerRow, ToolRow
 from taskhub.lib import jsonx
 
 SPARE_CONDITIONS: Final = 2
+SPARE_PAIRS: Final = 2
 MODES: Final = (
     ("auto", "Auto: a short wait, then a task handle"),
     ("always", "Always: a task handle at once; clients without task support wait"),
@@ -38,19 +40,56 @@ _JSON_TYPES: Final = {"integer": (int,), "number": (int, float), "boolean": (boo
 SECRET: Final = {"spellcheck": "false"}
 
 
-class ServerForm(ConsoleForm):
-    """Adds a server."""
+class Pairs(forms.Widget):
+    """A widget of names with secret values: the stored ones, whose values are not shown, then `SPARE_PAIRS` empty
+    ones. Values are never sent back: one that was typed has to be typed again where the form is refused."""
 
-    first = "name"
-    name = Typed(
-        label="Name",
-        longest=64,
-        demanded=True,
-        help_text=(
-            "Letters, digits, dots, dashes and underscores. It is put before a tool's name where two servers have the "
-            "same tool."
-        ),
-    )
+    use_fieldset = True
+
+    def __init__(self, one: str) -> None:
+        super().__init__()
+        self.one = one
+        self.stored: tuple[str, ...] = ()
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        """Render two inputs for each pair."""
+        pairs = [
+            (given, bool(typed), "type it again" if typed else "as it is stored" if given in self.stored else "value")
+            for given, typed in value or ()
+        ]
+        context = {"name": name, "one": self.one, "pairs": pairs, "blank": range(SPARE_PAIRS)}
+        return render_to_string("parts/pairs.html", context)
+
+    def value_from_datadict(self, data: Any, files: Any, name: str) -> list[tuple[str, str]]:
+        """The posted pairs of which at least one input was filled in."""
+        if not hasattr(data, "getlist"):
+            return []
+        pairs = zip(data.getlist(f"{name}_name"), data.getlist(f"{name}_value"), strict=False)
+        return [(given.strip()[:200], value) for given, value in pairs if given.strip() or value][: MAX_PAIRS + 10]
+
+
+class Secrets(forms.Field):
+    """Names with secret values. Cleaned: the values by name, `None` for the stored one."""
+
+    def __init__(self, one: str, **options: Any) -> None:
+        super().__init__(required=False, widget=Pairs(one), **options)
+        self.one = one
+
+    def clean(self, value: Any) -> dict[str, str | None]:
+        """The values by name."""
+        found: dict[str, str | None] = {}
+        for name, text in value or ():
+            if not name:
+                raise forms.ValidationError(f"Name the {self.one} that has this value.")
+            if name in found:
+                raise forms.ValidationError(f"{name} is given twice.")
+            found[name] = text or None
+        return found
+
+
+class ServerFields(ConsoleForm):
+    """How a server is reached and used: what adding and editing one have in common."""
+
     spec = Typed(
         label="Address or command",
         longest=2_000,
@@ -61,8 +100,7 @@ class ServerForm(ConsoleForm):
             "A URL such as <code>https://example.com/mcp</code>, a command such as "
             "<code>stdio:npx -y @acme/server@1.2.3</code>, or a Python object such as "
             "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
-            "with the workers' rights. A command's secrets, as in "
-            "<code>stdio:env API_TOKEN=… npx -y @acme/server@1.2.3</code>, are stored encrypted and never shown again."
+            "with the workers' rights."
         ),
     )
     prefix = Typed(  # type: ignore[assignment]  # not an override: Django removes fields from the class
@@ -71,7 +109,69 @@ class ServerForm(ConsoleForm):
         look="mono",
         help_text=mark_safe(
             "Put before the name of each of its tools as is: <code>gh_</code> turns <code>search</code> into "
-            "<code>gh_search</code>."
+            "<code>gh_search</code>. Names that clients know already stay."
+        ),
+    )
+    headers = Secrets(
+        "header",
+        label="Headers, for a server with a URL",
+        help_text="Sent with every request. The values are stored encrypted and never shown again.",
+    )
+    environment = Secrets(
+        "variable",
+        label="Variables, for a command",
+        help_text="Its environment. The values are stored encrypted and never shown again.",
+    )
+    directory = Typed(
+        label="Working directory, for a command",
+        longest=MAX_DIRECTORY,
+        look="mono",
+        attrs={"spellcheck": "false"},
+        help_text="A full path on the workers’ machines. Empty: the workers’ own.",
+    )
+    connect_seconds = Whole(
+        label="Time to connect (seconds)",
+        low=1,
+        high=MOST_CONNECT_SECONDS,
+        optional=True,
+        help_text=f"Empty: {CONNECT_SECONDS}. How long a call may take is set for each tool.",
+    )
+    calls_at_once = Whole(
+        label="Concurrent calls per worker",
+        low=1,
+        high=MOST_AT_ONCE,
+        optional=True,
+        help_text="Empty: the default for this kind of server. A command takes one.",
+    )
+    further: ClassVar[tuple[str, ...]] = ("headers", "environment", "directory", "connect_seconds", "calls_at_once")
+    """The fields that are folded away until one of them is needed."""
+
+    def usual_fields(self) -> list[forms.BoundField]:
+        """The fields that are always shown."""
+        return [self[name] for name in self.fields if name not in self.further]
+
+    def further_fields(self) -> list[forms.BoundField]:
+        """The other fields."""
+        return [self[name] for name in self.further]
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether the other fields are shown at once: one of them has a value or an error."""
+        return any(name in self.errors or self[name].value() for name in self.further)
+
+
+class ServerForm(ServerFields):
+    """Adds a server."""
+
+    first = "name"
+    field_order = ("name", "spec", "token", "prefix")
+    name = Typed(
+        label="Name",
+        longest=64,
+        demanded=True,
+        help_text=(
+            "Letters, digits, dots, dashes and underscores. It is put before a tool's name where two servers have the "
+            "same tool."
         ),
     )
     token = Typed(
@@ -87,39 +187,42 @@ class ServerForm(ConsoleForm):
     )
 
 
-class ServerEditForm(ConsoleForm):
-    """How a server is reached and used; as it is, unless something else is typed."""
+class ServerEditForm(ServerFields):
+    """Changes a server; what is not typed stays as it is."""
 
     first = "spec"
-    spec = Typed(
-        label="Address or command",
-        longest=2_000,
-        demanded=True,
-        look="mono",
-        attrs={"spellcheck": "false"},
-        help_text=mark_safe(
+
+    def __init__(self, server: ServerRow, data: Any = None) -> None:
+        initial = {
+            "spec": server.spec,
+            "prefix": server.prefix,
+            "headers": [(name, "") for name in server.header_names],
+            "environment": [(name, "") for name in server.variable_names],
+            "directory": server.directory,
+            "connect_seconds": server.connect_seconds if server.connect_said else None,
+            "calls_at_once": server.calls_at_once if server.calls_said else None,
+        }
+        super().__init__(data, initial=initial)
+        self.fields["headers"].widget.stored = server.header_names
+        self.fields["environment"].widget.stored = server.variable_names
+        self.fields["spec"].help_text = mark_safe(
             "Secrets are not shown: <code>•••</code> stands for one. To change anything here, give the whole of it "
-            "again. A token is dropped with the address that it was for."
-        ),
-    )
-    prefix = Typed(  # type: ignore[assignment]  # Django makes no attribute of a field
-        label=mark_safe('Prefix <span class="soft">(optional)</span>'),
-        longest=63,
-        look="mono",
-        help_text="For tools and prompts that are listed for the first time from now on. Names that clients know stay.",
-    )
-    calls_at_once = Whole(
-        label="Concurrent calls per worker",
-        low=1,
-        high=MOST_AT_ONCE,
-        optional=True,
-        help_text="Empty: the default for this kind of server. A command takes one.",
-    )
+            "again. A token and headers belong to their address, variables to their command: with another one they "
+            "are dropped. Another version of the same package keeps them."
+        )
 
     def edit(self) -> ServerEdit:
         """What was typed."""
         typed = self.cleaned_data
-        return ServerEdit(spec=typed["spec"], prefix=typed["prefix"], calls_at_once=typed["calls_at_once"] or 0)
+        return ServerEdit(
+            spec=typed["spec"],
+            prefix=typed["prefix"],
+            headers=typed["headers"],
+            environment=typed["environment"],
+            directory=typed["directory"],
+            connect_seconds=typed["connect_seconds"] or 0,
+            calls_at_once=typed["calls_at_once"] or 0,
+        )
 
 
 class ServerDisableForm(ConsoleForm):

@@ -75,18 +75,21 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
 @page("server.manage")
 @require_POST
 def server_edit(request: ConsoleRequest, pk: int) -> HttpResponse:
-    """Change the address or command, the prefix, or the calls at once."""
-    form = ServerEditForm(request.POST)
+    """Change how the server is reached and used."""
+    before = servers.server_detail(request.person.tenant_id, _id(pk))
+    if before is None:
+        raise NotFound("There is no such server.")
+    form = ServerEditForm(before, request.POST)
     if not form.is_valid():
         return _detail(request, pk, edit_form=form, status=400)
-    before = servers.server_detail(request.person.tenant_id, _id(pk))
+    edit = form.edit()
     try:
-        control.edit_server(request.caller, pk, form.edit())
+        control.edit_server(request.caller, pk, edit)
     except Invalid as error:
         form.refuse(error)
         return _detail(request, pk, edit_form=form, status=400)
     after = servers.server_detail(request.person.tenant_id, pk)
-    if before and after and before.has_token and not after.has_token:
+    if after and edit.dropped(before, after):
         messages.warning(
             request, "Saved. The token was for the address of before and is dropped: set one if it is needed."
         )
@@ -293,7 +296,7 @@ def _detail(
             "removing": live_calls(server.id) if can_manage and "remove" in request.GET else None,
             "test": latest_test(server.id) if can_manage else None,
             "editing": can_manage and ("edit" in request.GET or edit_form),
-            "edit_form": edit_form or _edit_form(server),
+            "edit_form": edit_form or ServerEditForm(server),
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
             "setting_calls": can_manage and server.transport != "stdio" and ("calls" in request.GET or calls_form),
@@ -304,11 +307,6 @@ def _detail(
         },
         status=status,
     )
-
-
-def _edit_form(server: servers.ServerRow) -> ServerEditForm:
-    calls = server.calls_at_once if server.calls_said else None
-    return ServerEditForm(initial={"spec": server.spec, "prefix": server.prefix, "calls_at_once": calls})
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:

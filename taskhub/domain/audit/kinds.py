@@ -19,6 +19,7 @@ class Shape(NamedTuple):
 
 _TASK: Final = "state message epoch"
 _VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
+_GIVEN: Final = "headers? environment? directory? connect_seconds? calls_at_once?"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
@@ -54,15 +55,25 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "question.refused": Shape("The client answered a question with an error.", after="key kind"),
     # servers and what they offer
-    "server.added": Shape("A server was connected.", after="transport target prefix token"),
+    "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(
-        "A server has another address or prefix.", "transport? target? prefix?", "transport? target? prefix?"
+        "A server has another address, prefix, directory or time to connect.",
+        f"transport? target? prefix? {_GIVEN}",
+        f"transport? target? prefix? {_GIVEN}",
+    ),
+    "server.headers.changed": Shape(
+        "Headers for a server were set or dropped. `given`: those with a new value.", "headers", "headers given"
+    ),
+    "server.environment.changed": Shape(
+        "Variables of a command were set or dropped. `given`: those with a new value.",
+        "environment",
+        "environment given",
     ),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
     "server.calls.changed": Shape("A server takes more or fewer calls at once.", "calls_at_once", "calls_at_once"),
     "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),
     "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
-    "server.removed": Shape("A server was removed, and its secrets erased.", "transport target prefix token"),
+    "server.removed": Shape("A server was removed, and its secrets erased.", f"transport target prefix token {_GIVEN}"),
     "server.refresh.requested": Shape("A person wants a server listed anew."),
     "server.tested": Shape("A person tested the connection to a server."),
     "server.ready": Shape("A server was reached and listed.", "state", "state"),

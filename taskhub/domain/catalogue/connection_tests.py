@@ -20,7 +20,7 @@ from taskhub.store.models import ConnectionTest, Server
 WAITS_SECONDS: Final = 60
 """Seconds after which a test that no worker took is not made any more."""
 
-TEST_SECONDS: Final = 150
+TEST_SECONDS: Final = 330
 """The longest that a test may take."""
 
 

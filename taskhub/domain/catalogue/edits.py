@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from taskhub.domain.catalogue.given import Pairs
+from taskhub.domain.catalogue.reads import ServerRow
 
 MAX_REASON: Final = 200
 """Characters of the reason why a server is disabled."""
@@ -14,10 +17,25 @@ class ServerEdit:
     """What is to change about a server; `None` leaves it as it is.
 
     `spec` may be the one that people are shown, with hidden secrets: then the address or command stays. `calls_at_once`
-    is 0 for the default of the transport, `token` empty for none.
+    and `connect_seconds` are 0 for the default, `token` is empty for none. `headers` and `environment` are all that the
+    server is to have; those that are left out are removed.
     """
 
     spec: str | None = None
     prefix: str | None = None
     calls_at_once: int | None = None
-    token: str | None = None
+    connect_seconds: int | None = None
+    directory: str | None = None
+    headers: Pairs | None = field(default=None, repr=False)
+    environment: Pairs | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+    def dropped(self, before: ServerRow, after: ServerRow) -> tuple[str, ...]:
+        """What the server was given before this edit, which does not speak of it, and has no more: that was for another
+        address or command."""
+        found = ["its token"] if self.token is None and before.has_token and not after.has_token else []
+        if self.headers is None:
+            found += [f"header {name}" for name in before.header_names if name not in after.header_names]
+        if self.environment is None:
+            found += [f"variable {name}" for name in before.variable_names if name not in after.variable_names]
+        return tuple(found)

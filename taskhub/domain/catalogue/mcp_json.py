@@ -1,31 +1,24 @@
 """Reads the `mcp.json` in which programs keep the servers that they connect to: Claude Desktop and Code, Cursor, VS
-Code and others that have `mcpServers` or `servers`. What cannot be kept is refused, never dropped in silence.
+Code, Windsurf, Zed and others that have `mcpServers`, `servers` or `context_servers`. What cannot be kept is refused,
+never dropped in silence.
 """
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
-from taskhub.domain.catalogue.spec import MAX_NAME, clean_name, is_name, parse_spec
+from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, Template, document_of, keys_of
+from taskhub.domain.catalogue.spec import clean_name, is_name
 
-MAX_FILE: Final = 1_048_576
-"""Characters."""
-
-_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-"""A string, a comment or a trailing comma: VS Code's file may have the latter two."""
 _KINDS: Final = {"": "", "stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http"}
+_LISTS: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "httpUrl", "serverUrl")
-_KEPT: Final = frozenset({"type", "transport", "command", "args", "env", "headers", "disabled", *_URLS})
+_KEPT: Final = frozenset(
+    {"type", "transport", "source", "command", "args", "env", "cwd", "headers", "disabled", *_URLS}
+)
 _REFUSED: Final = {
-    "cwd": "a working directory cannot be kept: name the program and its files by their full paths",
     "envFile": "a file of variables is not read: write them as `env`",
     "oauth": "signing in to a server is not possible: give it a token, as `Authorization: Bearer …`",
     "auth": "signing in to a server is not possible: give it a token, as `Authorization: Bearer …`",
@@ -33,48 +26,13 @@ _REFUSED: Final = {
 """Settings without which the server would be another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
-    """A `${…}` in a file. `key`: the name of the variable, or `input:` and the id of an input of VS Code."""
-
-    key: str
-    description: str = ""
-    hidden: bool = True
-    """Whether it may be a secret: then it is not shown while it is typed."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileServer:
-    """A server of a file. `ignored`: settings of it that concern the program, and are not kept."""
-
-    name: str
-    spec: str = field(repr=False)
-    token: str = field(default="", repr=False)
-    ignored: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class McpJson:
-    """What a file says: its servers as JSON, by name, and the placeholders in them, in their order. `disabled`: servers
-    that the file disables, which are left out."""
-
-    entries: Mapping[str, Mapping[str, Any]]
-    placeholders: tuple[Placeholder, ...]
-    disabled: tuple[str, ...]
-
-
-def read_mcp_json(text: str) -> McpJson:
+def read_mcp_json(text: str) -> ServersFile:
     """Read a file. Raises `Invalid`, which says what was expected."""
-    if len(text) > MAX_FILE:
-        raise Invalid(f"The file is larger than {MAX_FILE:,} characters.")
-    try:
-        document = json.loads(
-            _COMMENTS.sub(lambda found: found[0] if found[0].startswith('"') else "", text.removeprefix("\ufeff")),
-            object_pairs_hook=_object,
-        )
-    except (json.JSONDecodeError, RecursionError) as error:
-        where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Invalid(f"The file is no JSON{where}.") from None
+    return of_mcp_json(document_of(text))
+
+
+def of_mcp_json(document: Any) -> ServersFile:
+    """What a file says that is JSON already. Raises `Invalid`."""
     inputs = {}
     found: dict[str, Mapping[str, Any]] = {}
     for holder, servers in _lists(document):
@@ -90,52 +48,23 @@ def read_mcp_json(text: str) -> McpJson:
             found[name] = entry
     if not found:
         raise Invalid('The file has no servers: expected {"mcpServers": {…}} or {"servers": {…}} with at least one.')
-    disabled = tuple(name for name, entry in found.items() if entry.get("disabled") is True)
-    entries = {name: entry for name, entry in found.items() if name not in disabled}
-    keys = dict.fromkeys(key for entry in entries.values() for key in _keys(_used(entry)))
-    return McpJson(entries, tuple(_placeholder(key, inputs) for key in keys), disabled)
-
-
-def servers_of(file: McpJson, values: Mapping[str, str] | None) -> tuple[FileServer, ...]:
-    """The servers of a file, with `values` in place of the placeholders, by key; `None` leaves these as they are.
-    Raises `Invalid`, which names the server and what is wrong with it, and never a value."""
-    return tuple(_server(name, entry, values) for name, entry in file.entries.items())
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise Invalid(f"The file has {name[:MAX_NAME]!r} twice in one object. Rename or remove one of them.")
-        found[name] = value
-    return found
+    disabled = tuple(name for name, entry in found.items() if _is_off(entry))
+    templates = tuple(_template(name, entry) for name, entry in found.items() if name not in disabled)
+    keys = dict.fromkeys(key for template in templates for text in template.texts() for key in keys_of(text))
+    return ServersFile(templates, tuple(_placeholder(key, inputs) for key in keys), disabled)
 
 
 def _lists(document: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The objects of servers, each with the object that it is in."""
     for holder in (document, document.get("mcp") if isinstance(document, dict) else None):
         if isinstance(holder, dict):
-            for key in ("mcpServers", "servers"):
+            for key in _LISTS:
                 if isinstance(servers := holder.get(key), dict):
                     yield holder, servers
 
 
-def _used(entry: Mapping[str, Any]) -> list[Any]:
-    return [value for key, value in entry.items() if key in _KEPT]
-
-
-def _keys(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        for inside in _PLACEHOLDER.findall(value):
-            yield _key(inside)
-    elif isinstance(value, list | dict):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _keys(part)
-
-
-def _key(inside: str) -> str:
-    """`env:NAME` and `NAME:-default` are the variable NAME."""
-    return inside.removeprefix("env:").partition(":-")[0].strip()
+def _is_off(entry: Mapping[str, Any]) -> bool:
+    return entry.get("disabled") is True or entry.get("enabled") is False
 
 
 def _placeholder(key: str, inputs: Mapping[str, Mapping[str, Any]]) -> Placeholder:
@@ -145,32 +74,24 @@ def _placeholder(key: str, inputs: Mapping[str, Mapping[str, Any]]) -> Placehold
     return Placeholder(key, str(known.get("description") or "")[:200], hidden=known.get("password") is not False)
 
 
-def _server(name: str, entry: Mapping[str, Any], values: Mapping[str, str] | None) -> FileServer:
-    def fill(text: str) -> str:
-        if values is None:
-            return text
-        return _PLACEHOLDER.sub(lambda found: values[_key(found[1])], text)
-
-    def wrong(why: str) -> Invalid:
-        return Invalid(f"{name}: {why}.")
-
+def _template(name: str, entry: Mapping[str, Any]) -> Template:
     url = next((entry[key] for key in _URLS if entry.get(key)), None)
-    if why := _why_not(entry, url):
-        raise wrong(why)
-    if url is None:
-        made = FileServer(name, _command(entry, fill, wrong))
-    else:
+    command = entry.get("command")
+    if isinstance(command, dict):  # as Zed once wrote it
+        entry = {**entry, **command, "command": command.get("path")}
+        command = entry["command"]
+    ignored = tuple(key for key in entry if key not in _KEPT and key not in ("path", "enabled"))
+    try:
+        if why := _why_not(entry, url):
+            raise Invalid(f"{why}.")
+        if url is None:
+            words, environment, directory = _command(entry)
+            return Template(name, words=words, environment=environment, directory=directory, ignored=ignored)
         if not isinstance(url, str):
-            raise wrong("its url is no text")
-        made = FileServer(name, fill(url), _token(entry.get("headers"), fill, wrong))
-        if not made.spec.startswith(("http://", "https://", "${")):
-            raise wrong("its url begins with http:// or https://")
-    if values is not None:
-        try:
-            parse_spec(f"{name}={made.spec}")
-        except Invalid as error:
-            raise wrong(error.message.rstrip(".")) from None
-    return replace(made, ignored=tuple(key for key in entry if key not in _KEPT))
+            raise Invalid("its url is no text.")
+        return Template(name, url=url, headers=_texts(entry, "headers"), ignored=ignored)
+    except Invalid as error:
+        raise Invalid(f"{name}: {error.message}") from None
 
 
 def _why_not(entry: Mapping[str, Any], url: Any) -> str:
@@ -190,35 +111,19 @@ def _why_not(entry: Mapping[str, Any], url: Any) -> str:
     return ""
 
 
-def _command(entry: Mapping[str, Any], fill: Callable[[str], str], wrong: Callable[[str], Invalid]) -> str:
-    args, env = entry.get("args") or [], entry.get("env") or {}
+def _command(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str], str]:
+    args, directory = entry.get("args") or [], entry.get("cwd") or ""
     if not isinstance(entry["command"], str) or not entry["command"].strip():
-        raise wrong("its command is no text")
+        raise Invalid("its command is no text.")
     if not isinstance(args, list) or not all(isinstance(word, str | int | float) for word in args):
-        raise wrong("its args are no list of texts")
-    if not isinstance(env, dict) or not all(isinstance(value, str | int | float) for value in env.values()):
-        raise wrong("its env is no object of texts")
-    odd = next((variable for variable in env if not _VARIABLE.fullmatch(variable)), None)
-    if odd is not None:
-        raise wrong(f"{odd[:40]!r} is no name of a variable")
-    words = [fill(entry["command"]), *(fill(str(word)) for word in args)]
-    settings = [f"{variable}={fill(str(value))}" for variable, value in env.items()]
-    return "stdio:" + shlex.join(["env", *settings, *words] if settings else words)
+        raise Invalid("its args are no list of texts.")
+    if not isinstance(directory, str):
+        raise Invalid("its cwd is no text.")
+    return (entry["command"], *map(str, args)), _texts(entry, "env"), directory
 
 
-def _token(headers: Any, fill: Callable[[str], str], wrong: Callable[[str], Invalid]) -> str:
-    token = ""
-    if headers is not None and not isinstance(headers, dict):
-        raise wrong("its headers are no object")
-    for header, value in (headers or {}).items():
-        if header.lower() != "authorization":
-            raise wrong(f"the header {header[:40]} cannot be kept: only `Authorization: Bearer …` is sent to a server")
-        text = fill(value).strip() if isinstance(value, str) else ""
-        scheme, _, rest = text.partition(" ")
-        if scheme.lower() == "bearer" and rest.strip():
-            token = rest.strip()
-        elif text.startswith("${"):  # not filled in yet; it may have the scheme
-            token = text
-        else:
-            raise wrong("of `Authorization` only `Bearer` and a token can be kept")
-    return token
+def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
+    found = entry.get(key) or {}
+    if not isinstance(found, dict) or not all(isinstance(value, str | int | float) for value in found.values()):
+        raise Invalid(f"its `{key}` is no object of texts.")
+    return {name: str(value) for name, value in found.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,13 +13,17 @@ from django.db.models import Count, F, Q
 
 from taskhub.core.names import NameRule, refusing_apis, why_named_so
 from taskhub.core.policy import Policy, mark_of, values_of
-from taskhub.core.secrets import without_secrets
-from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.core.secrets import given_secrets, without_secrets, without_values
+from taskhub.core.transports import CALLS_AT_ONCE, CONNECT_SECONDS
 from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
 
 LOST: Final = "Its token was encrypted with another SECRET_KEY and cannot be read: set it again on the server's page."
+LOST_GIVEN: Final = (
+    "A value of its headers or variables was encrypted with another SECRET_KEY and cannot be read: set it again on the"
+    " server's page."
+)
 LOST_TARGET: Final = (
     "A secret in its command or address was encrypted with another SECRET_KEY and cannot be read: give the whole of it"
     " again, by `manage.py server set NAME=SPEC`, or as a server of another name."
@@ -50,6 +54,14 @@ class ServerRow:
     has_token: bool
     token_lost: bool
     """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
+    header_names: tuple[str, ...]
+    """The headers for every request to it; their values are secrets."""
+    variable_names: tuple[str, ...]
+    """The variables that a command is given; their values are secrets."""
+    directory: str
+    connect_seconds: int
+    connect_said: bool
+    """Whether `connect_seconds` was set for this server; else it is the default."""
     calls_at_once: int
     """Most calls at once from one worker."""
     calls_said: bool
@@ -256,12 +268,21 @@ def lost(server: Server) -> str:
     """Text for people: which secret was encrypted under another `SECRET_KEY`, and what to do; empty if none was."""
     if server.sealed_target is not None and not _readable(server.sealed_target):
         return LOST_TARGET
-    return LOST if token_lost(server.credentials) else ""
+    if token_lost(server.credentials):
+        return LOST
+    given = (*server.headers.values(), *server.environment.values())
+    return "" if all(_readable(value.encode()) for value in given) else LOST_GIVEN
+
+
+def opened(stored: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Encrypted values by name, as a column has them, decrypted. Raises `InvalidToken` if one has another key."""
+    return tuple((name, vault().decrypt(value.encode())) for name, value in stored.items())
 
 
 def without_its_secrets(server: Server, text: str) -> str:
-    """A text that may quote the server's address or command, without its secrets."""
+    """A text that may quote the server's address or command, or what it is given, without its secrets."""
     try:
+        text = without_values(text, given_secrets(opened(server.headers), opened(server.environment)))
         return without_secrets(text, server.transport, target_of(server))
     except InvalidToken:
         return text  # this process cannot have read the secrets, so the text has none
@@ -304,6 +325,11 @@ def _server(row: Any) -> ServerRow:
         rejected=row.rejected_count,
         has_token=row.credentials is not None,
         token_lost=token_lost(row.credentials),
+        header_names=tuple(sorted(row.headers)),
+        variable_names=tuple(sorted(row.environment)),
+        directory=row.directory,
+        connect_seconds=row.connect_seconds or CONNECT_SECONDS,
+        connect_said=row.connect_seconds is not None,
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
         incomplete=row.incomplete,

@@ -34,6 +34,7 @@ _VALUED: Final = re.compile(
 )
 """Options of these programs whose value is the next word."""
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_VERSION: Final = re.compile(r"(?<=\w)(@|==|:)(v?\d[\w.+!-]*|latest)$")
 _AFFIXES: Final = frozenset({"mcp", "server", "servers"})
 _GENERIC: Final = frozenset(
     {"", "main", "app", "index", "cli", "dist", "src", "build", "bin", "lib", "run", "start", "__main__", "latest"}
@@ -112,6 +113,13 @@ def command_of(target: str) -> tuple[dict[str, str], list[str]]:
         if rest and not rest[0].startswith("-"):  # a call of `env` with options is left as it is
             return environment, rest
     return {}, words
+
+
+def unversioned(target: str) -> list[str]:
+    """The words of a command without the versions of packages and images (`server@1.2.3`, `server==1.2.3`,
+    `image:1.2.3`). Raises `ValueError` if the command cannot be parsed."""
+    words = shlex.split(target)
+    return [word if "://" in word else _VERSION.sub("", word) for word in words]
 
 
 def _of_module(module: str) -> str:

@@ -16,12 +16,13 @@ from taskhub.core.hints import CatalogueChanged, ServerStale
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import Actor, TaskMode
 from taskhub.core.secrets import redacted
-from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.core.transports import CALLS_AT_ONCE, CONNECT_SECONDS
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker, mark_unreachable
 from taskhub.domain.catalogue.naming import locked_with_names, tool_names
 from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
-from taskhub.domain.catalogue.reads import lost, spec_of, target_of, vault, without_its_secrets
+from taskhub.domain.catalogue.reads import lost, opened, spec_of, target_of, vault, without_its_secrets
+from taskhub.domain.catalogue.spec import unversioned
 from taskhub.domain.hints.announce import notify
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
@@ -43,6 +44,9 @@ SEEN = (
 """The columns of a tool that a listing may change; its policy, in other columns, belongs to the operator."""
 
 MAX_SERVERS: Final = 200
+
+GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once")
+"""The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`)."""
 
 TOOL: Final = "tool"
 """The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""
@@ -77,11 +81,17 @@ class SyncedServer:
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
     unusable: str = ""
     """Text for people: why workers must not connect to the server; empty if they may."""
+    own_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    environment: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    """The variables that a command is given."""
+    directory: str = ""
+    """The working directory of a command; empty for the worker's own."""
+    connect_seconds: int = CONNECT_SECONDS
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers for every request to an HTTP server."""
-        return (("Authorization", f"Bearer {self.token}"),) if self.token else ()
+        """The headers for every request to an HTTP server: its own, and the token."""
+        return (*self.own_headers, *((("Authorization", f"Bearer {self.token}"),) if self.token else ()))
 
 
 def enabled_servers() -> list[SyncedServer]:
@@ -113,6 +123,10 @@ def synced(server: Server) -> SyncedServer:
         server.calls_at_once or CALLS_AT_ONCE[server.transport],
         vault().decrypt(token) if token else "",
         unusable,
+        () if unusable else opened(server.headers),
+        () if unusable else opened(server.environment),
+        server.directory,
+        server.connect_seconds or CONNECT_SECONDS,
     )
 
 
@@ -131,10 +145,11 @@ def new_server(
     target: str,
     prefix: str = "",
     credentials: bytes | None = None,
+    given: Mapping[str, Any] = MappingProxyType({}),
     actor: Actor,
 ) -> Server | None:
-    """Create and record a server, in the caller's transaction. Returns `None` if there is one of that name. Raises
-    `Refused` if the tenant has `MAX_SERVERS` already."""
+    """Create and record a server, in the caller's transaction. `given`: columns of `GIVEN`. Returns `None` if there is
+    one of that name. Raises `Refused` if the tenant has `MAX_SERVERS` already."""
     there = Server.objects.filter(tenant_id=tenant_id, removed_at=None)
     if not there.filter(name=name).exists() and there.count() >= MAX_SERVERS:
         raise Refused(f"There are {MAX_SERVERS} servers already.", field="name")
@@ -142,14 +157,26 @@ def new_server(
         tenant_id=tenant_id,
         name=name,
         removed_at=None,
-        defaults={"transport": transport, **_kept(transport, target), "prefix": prefix, "credentials": credentials},
+        defaults={
+            "transport": transport,
+            **_kept(transport, target),
+            "prefix": prefix,
+            "credentials": credentials,
+            **given,
+        },
     )
     if not made:
         return None
     shown = {"transport": transport, "target": redacted(transport, target), "prefix": prefix}
-    after = {**shown, "token": credentials is not None}
+    after = {**shown, "token": credentials is not None, **shown_given(server)}
     record_event("server.added", tenant_id=tenant_id, target=name, actor=actor, after=after)
     return server
+
+
+def shown_given(server: Server) -> dict[str, Any]:
+    """What a server is given, without its secrets, as far as anything was set: for the audit log."""
+    columns = {name: getattr(server, name) for name in GIVEN}
+    return {name: sorted(value) if isinstance(value, dict) else value for name, value in columns.items() if value}
 
 
 def connect_server(*, tenant_id: int, name: str, transport: str, target: str, actor: Actor, named: bool = True) -> int:
@@ -180,18 +207,33 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
 
 
 def set_target(server: Server, transport: str, target: str, actor: Actor) -> None:
-    """Give a server, whose row is locked, another target, in the caller's transaction. Its token is dropped."""
-    before = {"transport": server.transport, "target": server.target}
+    """Give a server, whose row is locked, another target, in the caller's transaction. What belongs to the one before
+    is dropped: its token, its headers, and its variables unless only the version of the command is another."""
+    before = {"transport": server.transport, "target": server.target, **shown_given(server)}
     kept = _kept(transport, target)
+    if not _is_version_of(server, transport, target):
+        server.environment = {}
+    if transport != "stdio":
+        server.directory = ""
     server.transport, server.state = transport, "unknown" if server.enabled else "disabled"
     server.target, server.sealed_target = kept["target"], kept["sealed_target"]
-    server.credentials = None  # a token belongs to the server that it was given for
+    server.credentials, server.headers = None, {}
     if transport == "stdio":
         server.calls_at_once = None
-    server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", "calls_at_once"])
+    server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", *GIVEN])
     close_breaker(server, actor)
-    _record(server, "server.changed", server.name, before, {"transport": transport, "target": server.target}, actor)
+    after = {"transport": transport, "target": server.target, **shown_given(server)}
+    _record(server, "server.changed", server.name, before, after, actor)
     notify(CatalogueChanged())
+
+
+def _is_version_of(server: Server, transport: str, target: str) -> bool:
+    if (server.transport, transport) != ("stdio", "stdio"):
+        return False
+    try:
+        return unversioned(target_of(server)) == unversioned(target)
+    except (InvalidToken, ValueError):
+        return False
 
 
 def is_target(server: Server, target: str) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
 
 from django.db import transaction
 
@@ -21,13 +23,22 @@ from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
+from taskhub.domain.catalogue.given import (
+    Pairs,
+    checked_connect_seconds,
+    checked_directory,
+    checked_environment,
+    checked_headers,
+    sealed,
+)
 from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import is_target, new_server, set_target
+from taskhub.domain.catalogue.sync import is_target, new_server, set_target, shown_given
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool
 
+NOTHING: Final[Pairs] = MappingProxyType({})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{1,4096}")
 """RFC 6750's b64token."""
@@ -76,9 +87,23 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
     return True
 
 
-def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token: str = "", actor: Actor) -> int:
+def add_server(
+    *,
+    tenant_id: int,
+    name: str,
+    spec: str,
+    prefix: str = "",
+    token: str = "",
+    headers: Pairs = NOTHING,
+    environment: Pairs = NOTHING,
+    directory: str = "",
+    connect_seconds: int | None = None,
+    calls_at_once: int | None = None,
+    actor: Actor,
+) -> int:
     """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
-    server gets as `Authorization: Bearer …`; it is stored encrypted and never shown.
+    server gets as `Authorization: Bearer …`. It, the values of `headers` (for every request to an HTTP server) and
+    those of `environment` (the variables of a command) are stored encrypted and never shown.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -91,6 +116,13 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
     parsed = parse_spec(spec)
     transport, target = parsed.transport, parsed.target
     credentials = _locked_token(transport, token)
+    given = {
+        "headers": sealed(_for_http(transport, headers, token=credentials is not None), {}, field="headers"),
+        "environment": sealed(_for_command(transport, environment), {}, field="environment"),
+        "directory": _checked_directory(transport, directory),
+        "connect_seconds": checked_connect_seconds(connect_seconds),
+        "calls_at_once": _checked_calls(transport, calls_at_once),
+    }
     with transaction.atomic():
         server = new_server(
             tenant_id=tenant_id,
@@ -99,6 +131,7 @@ def add_server(*, tenant_id: int, name: str, spec: str, prefix: str = "", token:
             target=target,
             prefix=prefix,
             credentials=credentials,
+            given=given,
             actor=actor,
         )
         if server is None:
@@ -114,10 +147,37 @@ def _checked_prefix(prefix: str) -> str:
     return prefix
 
 
+def _for_http(transport: str, headers: Pairs, *, token: bool) -> Pairs:
+    if headers and transport in ("python", "stdio"):
+        raise Invalid("Only a server with a URL is sent headers.", field="headers")
+    return checked_headers(headers, token=token)
+
+
+def _for_command(transport: str, environment: Pairs) -> Pairs:
+    if environment and transport != "stdio":
+        raise Invalid("Only a command is given variables.", field="environment")
+    return checked_environment(environment)
+
+
+def _checked_directory(transport: str, directory: str) -> str:
+    if directory.strip() and transport != "stdio":
+        raise Invalid("Only a command has a working directory.", field="directory")
+    return checked_directory(directory)
+
+
+def _checked_calls(transport: str, calls_at_once: int | None) -> int | None:
+    if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
+        raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
+    if calls_at_once is not None and transport == "stdio":
+        raise Invalid("A command takes one call at a time.", field="calls_at_once")
+    return calls_at_once
+
+
 def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Actor) -> None:
-    """Change a server: all of the edit, or nothing. With another address or command its token is dropped, unless the
-    edit has one. Another prefix is for tools and prompts that are listed for the first time after it: whoever has a
-    name keeps it. Raises `NotFound`, or `Invalid` naming the field."""
+    """Change a server: all of the edit, or nothing. With another address its token and its headers are dropped, and
+    with another command its variables (not with another version of the same), unless the edit gives them anew. Another
+    prefix is for tools and prompts that are listed for the first time after it: whoever has a name keeps it. Raises
+    `NotFound`, or `Invalid` naming the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if edit.spec is not None and edit.spec.strip() != spec_of(server.transport, server.target):
@@ -132,23 +192,64 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
             if parsed.transport != server.transport or not is_target(server, parsed.target):
                 set_target(server, parsed.transport, parsed.target, actor)
                 notify(ServerStale(server_id))
-        if edit.prefix is not None and (prefix := _checked_prefix(edit.prefix)) != server.prefix:
-            before, server.prefix = server.prefix, prefix
-            server.save(update_fields=["prefix"])
-            record_event(
-                "server.changed",
-                tenant_id=tenant_id,
-                target=server.name,
-                actor=actor,
-                before={"prefix": before},
-                after={"prefix": prefix},
-            )
-            notify(CatalogueChanged())
+        changed: dict[str, Any] = {}
+        if edit.prefix is not None:
+            changed["prefix"] = _checked_prefix(edit.prefix)
+        if edit.directory is not None:
+            changed["directory"] = _checked_directory(server.transport, edit.directory)
+        if edit.connect_seconds is not None:
+            changed["connect_seconds"] = checked_connect_seconds(edit.connect_seconds or None)
+        _change(server, changed, actor)
         if edit.calls_at_once is not None:
             calls = edit.calls_at_once or None
             set_server_calls(tenant_id=tenant_id, server_id=server_id, calls_at_once=calls, actor=actor)
+        if edit.headers is not None:
+            has_token = server.credentials is not None if edit.token is None else bool(edit.token.strip())
+            _give(server, "headers", _for_http(server.transport, edit.headers, token=has_token), actor)
         if edit.token is not None:
             set_server_token(tenant_id=tenant_id, server_id=server_id, token=edit.token, actor=actor)
+        if edit.environment is not None:
+            _give(server, "environment", _for_command(server.transport, edit.environment), actor)
+
+
+def _change(server: Server, wanted: dict[str, Any], actor: Actor) -> None:
+    """Set columns that are no secrets, on record, as far as they differ."""
+    before = {name: getattr(server, name) for name, value in wanted.items() if getattr(server, name) != value}
+    if not before:
+        return
+    for name in before:
+        setattr(server, name, wanted[name])
+    server.save(update_fields=list(before))
+    record_event(
+        "server.changed",
+        tenant_id=server.tenant_id,
+        target=server.name,
+        actor=actor,
+        before=before,
+        after={name: wanted[name] for name in before},
+    )
+    notify(CatalogueChanged())
+
+
+def _give(server: Server, column: str, wanted: Pairs, actor: Actor) -> None:
+    """Set the headers or the variables, on record, as far as they differ; then the server is connected anew."""
+    stored = getattr(server, column)
+    values = sealed(wanted, stored, field=column)
+    if values == stored:
+        return
+    setattr(server, column, values)
+    server.state, server.problem = "unknown" if server.enabled else "disabled", ""
+    server.save(update_fields=[column, "state", "problem"])
+    close_breaker(server, actor)
+    record_event(
+        "server.headers.changed" if column == "headers" else "server.environment.changed",
+        tenant_id=server.tenant_id,
+        target=server.name,
+        actor=actor,
+        before={column: sorted(stored)},
+        after={column: sorted(values), "given": sorted(name for name in values if values[name] != stored.get(name))},
+    )
+    notify(CatalogueChanged(), ServerStale(server.pk))
 
 
 def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
@@ -166,14 +267,18 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
         "target": server.target,
         "prefix": server.prefix,
         "token": server.credentials is not None,
+        **shown_given(server),
     }
     server.sealed_target = server.credentials = None
+    server.headers, server.environment = {}, {}
     server.enabled, server.state, server.problem, server.disabled_reason = False, "disabled", "", ""
     server.removed_at = now
     server.save(
         update_fields=[
             "sealed_target",
             "credentials",
+            "headers",
+            "environment",
             "enabled",
             "state",
             "problem",
@@ -192,6 +297,7 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
         credentials = _locked_token(server.transport, token)
         if server.credentials is None and credentials is None:
             return
+        checked_headers(dict.fromkeys(server.headers), token=credentials is not None)
         before = {"token": server.credentials is not None}
         server.credentials, server.state, server.problem = credentials, "unknown", ""
         if not server.enabled:
@@ -235,12 +341,9 @@ def _locked_token(transport: str, token: str) -> bytes | None:
 def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | None, actor: Actor) -> None:
     """Set how many calls each worker may send to the server at once; `None`: the default of its transport. Running
     tasks go on. Raises `NotFound`, or `Invalid` naming the field."""
-    if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
-        raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
-        if calls_at_once is not None and server.transport == "stdio":
-            raise Invalid("A command takes one call at a time.", field="calls_at_once")
+        _checked_calls(server.transport, calls_at_once)
         if server.calls_at_once == calls_at_once:
             return
         before, server.calls_at_once = server.calls_at_once, calls_at_once

@@ -411,6 +411,10 @@ class Migration(migrations.Migration):
                 ("target", models.TextField()),
                 ("sealed_target", models.BinaryField(null=True)),
                 ("credentials", models.BinaryField(null=True)),
+                ("headers", models.JSONField(db_default={}, default=dict)),
+                ("environment", models.JSONField(db_default={}, default=dict)),
+                ("directory", models.TextField(blank=True, db_default="")),
+                ("connect_seconds", models.IntegerField(null=True)),
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
                 ("calls_at_once", models.IntegerField(null=True)),
                 ("enabled", models.BooleanField(db_default=True)),
@@ -926,6 +930,33 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="server",
             constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("headers", {}), models.Q(("transport__in", ["python", "stdio"]), _negated=True), _connector="OR"
+                ),
+                name="server_headers_for_addresses",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("directory", ""), ("environment", {})), ("transport", "stdio"), _connector="OR"
+                ),
+                name="server_environment_for_commands",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("connect_seconds__isnull", True), ("connect_seconds__range", (1, 120)), _connector="OR"
+                ),
+                name="server_connect_seconds_range",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
                 condition=models.Q(("disabled_reason", ""), ("enabled", False), _connector="OR"),
                 name="server_reason_while_disabled",
             ),
@@ -938,6 +969,8 @@ class Migration(migrations.Migration):
                     models.Q(
                         ("credentials__isnull", True),
                         ("enabled", False),
+                        ("environment", {}),
+                        ("headers", {}),
                         ("open_since__isnull", True),
                         ("sealed_target__isnull", True),
                         ("state", "disabled"),

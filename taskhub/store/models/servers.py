@@ -4,7 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from taskhub.core.transports import MOST_AT_ONCE
+from taskhub.core.transports import MOST_AT_ONCE, MOST_CONNECT_SECONDS
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import Tenant
 
@@ -23,6 +23,13 @@ class Server(models.Model):
     """The address or command without secrets, for display. If it has any, `sealed_target` has the whole, encrypted."""
     sealed_target = models.BinaryField(null=True)
     credentials = models.BinaryField(null=True)
+    headers = models.JSONField(default=dict, db_default={})
+    """Headers for every request to an HTTP server: by name the encrypted value."""
+    environment = models.JSONField(default=dict, db_default={})
+    """Variables of a command: by name the encrypted value."""
+    directory = models.TextField(db_default="", blank=True)
+    """The working directory of a command; empty for the worker's own."""
+    connect_seconds = models.IntegerField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     calls_at_once = models.IntegerField(null=True)
     enabled = models.BooleanField(db_default=True)
@@ -61,6 +68,17 @@ class Server(models.Model):
                 name="server_calls_at_once_range",
             ),
             models.CheckConstraint(
+                condition=Q(headers={}) | ~Q(transport__in=["python", "stdio"]), name="server_headers_for_addresses"
+            ),
+            models.CheckConstraint(
+                condition=Q(environment={}, directory="") | Q(transport="stdio"),
+                name="server_environment_for_commands",
+            ),
+            models.CheckConstraint(
+                condition=Q(connect_seconds__isnull=True) | Q(connect_seconds__range=(1, MOST_CONNECT_SECONDS)),
+                name="server_connect_seconds_range",
+            ),
+            models.CheckConstraint(
                 condition=Q(open_since__isnull=True, retry_at__isnull=True, probe_until__isnull=True, failures__gte=0)
                 | Q(open_since__isnull=False, retry_at__isnull=False, failures__gt=0),
                 name="server_breaker_whole",
@@ -75,6 +93,8 @@ class Server(models.Model):
                     state="disabled",
                     sealed_target__isnull=True,
                     credentials__isnull=True,
+                    headers={},
+                    environment={},
                     open_since__isnull=True,
                 ),
                 name="server_removed_keeps_no_secret",

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from taskhub.core.errors import Invalid
-from taskhub.domain.catalogue.mcp_json import MAX_FILE, FileServer, Placeholder, read_mcp_json, servers_of
-from taskhub.domain.catalogue.spec import command_of, parse_spec
+from taskhub.domain.catalogue.mcp_json import read_mcp_json
+from taskhub.domain.catalogue.server_files import MAX_FILE, FileServer, Placeholder, servers_of
+from taskhub.domain.catalogue.spec import parse_spec
 
 CLAUDE_DESKTOP = """{
   "mcpServers": {
@@ -53,6 +54,20 @@ CURSOR = """{
   }
 }"""
 GEMINI = '{"mcpServers": {"http": {"httpUrl": "https://example.com/mcp", "timeout": 5000, "trust": false}}}'
+WINDSURF = """{
+  "mcpServers": {
+    "figma": {
+      "serverUrl": "https://mcp.example.com/mcp", "headers": {"X-Figma-Token": "${env:KEY}"}, "disabledTools": ["a"]
+    },
+    "later": {"command": "x", "disabled": true}
+  }
+}"""
+ZED = """{
+  "context_servers": {
+    "old": {"command": {"path": "node", "args": ["index.js"], "env": {"A": "b"}}, "settings": {}},
+    "new": {"source": "custom", "command": "uvx", "args": ["mcp-server-time"], "cwd": "/srv/notes"}
+  }
+}"""
 SETTINGS = '{"mcp": {"servers": {"inside": {"command": "x"}}}, "editor.fontSize": 12}'
 
 
@@ -68,8 +83,8 @@ def test_claude_desktop() -> None:
     files, brave = read(CLAUDE_DESKTOP)
     npx = "stdio:npx -y @modelcontextprotocol/server-filesystem '/home/ada/My Documents'"
     assert files == FileServer("filesystem", npx)
-    spec = parse_spec(f"x={brave.spec}")
-    assert command_of(spec.target) == ({"BRAVE_API_KEY": "sw0rd fish"}, ["npx", "-y", "x"])
+    assert (brave.spec, brave.environment) == ("stdio:npx -y x", {"BRAVE_API_KEY": "sw0rd fish"})
+    assert brave.taken == ("BRAVE_API_KEY",), "what stands in the file itself is told"
     assert "sw0rd" not in repr(brave)
 
 
@@ -101,10 +116,44 @@ def test_cursor() -> None:
     file = read_mcp_json(CURSOR)
     assert file.disabled == ("remote",)
     assert list(servers_of(file, {"MY_KEY": "k", "AUTH": "Bearer t0ken"})) == [
-        FileServer("mine", "stdio:env API_KEY=k python mcp-server.py"),
+        FileServer("mine", "stdio:python mcp-server.py", environment={"API_KEY": "k"}),
         FileServer("other", "http://localhost:3000/mcp", token="t0ken"),
     ]
     assert servers_of(file, None)[1].token == "${env:AUTH}"
+
+
+def test_windsurf() -> None:
+    file = read_mcp_json(WINDSURF)
+    assert file.disabled == ("later",)
+    (figma,) = servers_of(file, {"KEY": "k3y"})
+    assert figma == FileServer(
+        "figma", "https://mcp.example.com/mcp", headers={"X-Figma-Token": "k3y"}, ignored=("disabledTools",)
+    )
+
+
+def test_zed_in_both_of_its_forms() -> None:
+    assert read(ZED) == [
+        FileServer("old", "stdio:node index.js", environment={"A": "b"}, taken=("A",), ignored=("settings",)),
+        FileServer("new", "stdio:uvx mcp-server-time", directory="/srv/notes"),
+    ]
+
+
+def test_headers_are_kept_and_a_bearer_is_the_token() -> None:
+    (server,) = read(one(url="https://x/mcp", headers={"Authorization": "Bearer t0ken", "X-Org": "acme"}))
+    assert (server.token, server.headers, server.taken) == ("t0ken", {"X-Org": "acme"}, ("Authorization", "X-Org"))
+    (server,) = read(one(url="https://x/mcp", headers={"Authorization": "Basic YTpi"}))
+    assert (server.token, server.headers) == ("", {"Authorization": "Basic YTpi"})
+
+
+def test_a_secret_in_an_argument_or_an_address_is_taken_from_the_file_too() -> None:
+    assert read(one(command="x", args=["--api-key", "sw0rdfish"]))[0].taken == ("its command",)
+    assert read(one(url="https://x/mcp?api_key=sw0rdfish"))[0].taken == ("its address",)
+    assert read(one(command="x", args=["--api-key", "${KEY}"]), KEY="k")[0].taken == ()
+
+
+def test_a_variable_may_have_lines() -> None:
+    (server,) = read(one(command="x", env={"PEM": "a\nb"}))
+    assert server.environment == {"PEM": "a\nb"}
 
 
 def test_others() -> None:
@@ -130,21 +179,26 @@ def test_others() -> None:
         (one(type="ws", url="wss://x"), "acme: expected the type"),
         (one(type=["http"], url="https://x"), "acme: expected the type"),
         (one(type="http", command="x"), "acme: its type is http, but it has no url"),
-        (one(command="x", cwd="/srv"), "acme: a working directory cannot be kept"),
+        (one(command="x", cwd="srv"), "acme: A working directory is a full path"),
+        (one(command="x", cwd=5), "acme: its cwd is no text"),
         (one(command="x", envFile=".env"), "acme: a file of variables is not read"),
         (one(command=" "), "acme: its command is no text"),
         (one(command="x", args="y"), "acme: its args are no list"),
         (one(command="x", args=[["y"]]), "acme: its args are no list"),
-        (one(command="x", env=["A=b"]), "acme: its env is no object"),
+        (one(command="x", env=["A=b"]), "acme: its `env` is no object"),
         (one(command="x", env={"A B": "c"}), "acme: 'A B' is no name of a variable"),
-        (one(command="x", env={"A": "b\nc"}), "acme: A server is given as one line"),
+        (one(command="x", env={"A": "b\0"}), "acme: The value of the variable A is text without"),
+        (one(command="x", args=["b\nc"]), "acme: A server is given as one line"),
         (one(url=5), "acme: its url is no text"),
         (one(url="ftp://x"), "acme: its url begins with"),
         (one(url="https://"), "acme: Expected a full URL"),
-        (one(url="https://x", headers={"X-Api-Key": "sw0rdfish"}), "acme: the header X-Api-Key cannot be kept"),
-        (one(url="https://x", headers={"Authorization": "Basic sw0rdfish"}), "acme: of `Authorization` only"),
-        (one(url="https://x", headers={"Authorization": "Bearer "}), "acme: of `Authorization` only"),
-        (one(url="https://x", headers=["a"]), "acme: its headers are no object"),
+        (one(url="https://x", headers={"X-Api-Key": "sw0rd\nfish"}), "acme: The value of the header X-Api-Key has"),
+        (one(url="https://x", headers={"Host": "sw0rdfish"}), "acme: The header Host is set by TaskHub itself"),
+        (one(url="https://x", headers={"Mcp-Session-Id": "x"}), "acme: The header Mcp-Session-Id is set by"),
+        (one(url="https://x", headers={"a b": "x"}), "acme: 'a b' is no name of a header"),
+        (one(url="https://x", headers={"X-a": "x", "x-A": "y"}), "acme: The header x-A is given twice"),
+        (one(url="https://x", headers={"Authorization": "Bearer "}), "acme: after `Bearer` in Authorization"),
+        (one(url="https://x", headers=["a"]), "acme: its `headers` is no object"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(text: str, why: str) -> None:

@@ -12,16 +12,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from taskhub.cli.database import need_database
-from taskhub.cli.mcpjson import read_file, values_for
+from taskhub.cli.mcpjson import read_file, text_of, values_for
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
-from taskhub.core.secrets import redacted
 from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.edits import ServerEdit
-from taskhub.domain.catalogue.mcp_json import FileServer, McpJson, servers_of
 from taskhub.domain.catalogue.offer_reads import server_offers
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
+from taskhub.domain.catalogue.server_files import FileServer, ServersFile, servers_of
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.lib.signs import spelled, visible_json
 from taskhub.upstream.connection import Target
@@ -53,13 +52,14 @@ class Command(BaseCommand):
         add.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
         add.add_argument("--prefix", default="", help="put before the names of its tools and prompts")
         add.add_argument("--token-file", metavar="FILE", help=TOKEN_HELP)
+        _given_arguments(add)
         change = verb("set", "add the server, or change the address or command of the one of this name", named=False)
         change.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
         edit = verb("edit", "change a server")
         edit.add_argument("--spec", help=SPEC_HELP)
         edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
-        edit.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
+        _given_arguments(edit)
         read = verb("import", "add the servers of an mcp.json: all of them, or none", named=False)
         read.add_argument(
             "file", metavar="FILE", help="of Claude, Cursor, VS Code and others; `-` reads it from standard input"
@@ -124,6 +124,7 @@ class Command(BaseCommand):
                 self.stdout.write(spelled(f"{name}: {str(value).lower() if isinstance(value, bool) else value}"))
 
     def _add(self, caller: Caller, options: dict[str, Any]) -> None:
+        _check_inputs(options)
         spec = parse_spec(_line(options["spec"]))
         servers.add_server(
             caller,
@@ -131,6 +132,11 @@ class Command(BaseCommand):
             spec=reads.spec_of(spec.transport, spec.target),
             prefix=options["prefix"],
             token=_token(options["token_file"]) or "",
+            headers=_pairs(options["headers"], ":", "headers") or {},
+            environment=_pairs(options["env"], "=", "variables") or {},
+            directory=options["cwd"] or "",
+            connect_seconds=_number(options, "connect_seconds") or None,
+            calls_at_once=_number(options, "calls") or None,
         )
         self.stdout.write(f"{spec.name} is added; workers connect to it.")
 
@@ -143,22 +149,27 @@ class Command(BaseCommand):
             self.stdout.write(f"That is connected already, as {name}.")
 
     def _edit(self, caller: Caller, options: dict[str, Any]) -> None:
-        calls = options["calls"]
-        if calls is not None and calls != "default" and not (calls.isascii() and calls.isdigit() and int(calls)):
-            raise CommandError(f"--calls is a number from 1 on, or `default`, not {calls}.")
+        _check_inputs(options)
         edit = ServerEdit(
             spec=None if options["spec"] is None else _line(options["spec"]),
             prefix=options["prefix"],
-            calls_at_once=None if calls is None else 0 if calls == "default" else int(calls),
+            calls_at_once=_number(options, "calls"),
+            connect_seconds=_number(options, "connect_seconds"),
+            directory=options["cwd"],
+            headers=_pairs(options["headers"], ":", "headers"),
+            environment=_pairs(options["env"], "=", "variables"),
             token=_token(options["token_file"]),
         )
         if edit == ServerEdit():
-            raise CommandError("Nothing to change: give --spec, --prefix, --calls or --token-file.")
+            raise CommandError(
+                "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds or"
+                " --calls."
+            )
         before = servers.find_server(caller, options["name"])
         servers.edit_server(caller, before.id, edit)
         self.stdout.write(f"{before.name} is changed.")
-        if before.has_token and not servers.find_server(caller, before.name).has_token and edit.token is None:
-            self.stdout.write("Its token was for the address of before and is dropped; give one with --token-file.")
+        if dropped := edit.dropped(before, servers.find_server(caller, before.name)):
+            self.stdout.write(f"What was for the address or command of before is dropped: {', '.join(dropped)}.")
 
     def _import(self, caller: Caller, options: dict[str, Any]) -> None:
         file = read_file(options["file"])
@@ -171,21 +182,27 @@ class Command(BaseCommand):
             self.stdout.write(f"{server.name} is added; workers connect to it.")
         self._left_out(given, file)
 
-    def _would_import(self, caller: Caller, file: McpJson) -> None:
+    def _would_import(self, caller: Caller, file: ServersFile) -> None:
         taken = {row.name for row in reads.server_list(caller.tenant_id)}
         given = servers_of(file, None)
         for server in given:
-            kind = "stdio" if server.spec.startswith("stdio:") else "http"
-            shown = reads.spec_of(kind, redacted(kind, server.spec.removeprefix("stdio:")))
             token = ", with a token" if server.token else ""
+            headers = f", headers {', '.join(server.headers)}" if server.headers else ""
+            variables = f", variables {', '.join(server.environment)}" if server.environment else ""
+            directory = f", in {server.directory}" if server.directory else ""
             note = " (there is a server of this name: refused)" if server.name in taken else ""
-            self.stdout.write(spelled(f"{server.name}: {shown}{token}{note}"))
+            self.stdout.write(spelled(f"{server.name}: {server.shown}{token}{headers}{variables}{directory}{note}"))
         if file.placeholders:
             self.stdout.write(spelled(f"Asks for: {', '.join(asked.key for asked in file.placeholders)}."))
         self._left_out(given, file)
 
-    def _left_out(self, given: Sequence[FileServer], file: McpJson) -> None:
+    def _left_out(self, given: Sequence[FileServer], file: ServersFile) -> None:
         for server in given:
+            if server.taken:
+                names = ", ".join(server.taken)
+                self.stdout.write(
+                    spelled(f"Secrets of {server.name} that stand in the file, and are stored encrypted: {names}.")
+                )
             if server.ignored:
                 self.stdout.write(spelled(f"Settings of {server.name} that are not kept: {', '.join(server.ignored)}."))
         if file.disabled:
@@ -194,7 +211,7 @@ class Command(BaseCommand):
     def _test(self, caller: Caller, options: dict[str, Any]) -> None:
         row = servers.server_to_test(caller, servers.find_server(caller, options["name"]).id)
         steps = []
-        for step in diagnosed(Target(row.transport, row.target, row.headers, row.name, row.unusable)):
+        for step in diagnosed(Target.of(row)):
             steps.append(step)
             if not options["json"]:
                 mark, time = "ok  " if step.ok else "FAIL", f"{step.seconds * 1000:,.0f} ms"
@@ -234,6 +251,49 @@ def _line(spec: str) -> str:
     return sys.stdin.readline().strip() if spec == "-" else spec
 
 
+def _given_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--headers", metavar="FILE", help="lines NAME: VALUE, sent with every request to a server with a URL"
+    )
+    parser.add_argument("--env", metavar="FILE", help="lines NAME=VALUE, the variables of a command")
+    parser.add_argument("--cwd", metavar="DIR", help="working directory of a command")
+    parser.add_argument("--connect-seconds", metavar="N", help="time to connect, or `default`")
+    parser.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
+
+
+def _check_inputs(options: dict[str, Any]) -> None:
+    if options["headers"] == options["env"] == "-":
+        raise CommandError("--headers and --env cannot both be read from standard input.")
+
+
+def _number(options: dict[str, Any], name: str) -> int | None:
+    """The number of an option; 0 for `default`, `None` if the option is not given."""
+    text = options[name]
+    if text is None:
+        return None
+    if text == "default":
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+        raise CommandError(f"--{name.replace('_', '-')} is a number from 1 on, or `default`, not {text[:40]}.")
+    return int(text[:9])
+
+
+def _pairs(path: str | None, sign: str, what: str) -> dict[str, str | None] | None:
+    """The lines of a file: a name with its value, or a name alone, whose value is kept."""
+    if path is None:
+        return None
+    found: dict[str, str | None] = {}
+    for line in map(str.strip, text_of(path).splitlines()):
+        if line and not line.startswith("#"):
+            name, signed, value = line.partition(sign)
+            if (name := name.strip()) in found:
+                raise CommandError(f"{path}: {name[:100]} is given twice.")
+            found[name] = value.strip() if signed else None
+            if not name:
+                raise CommandError(f"{path}: expected {what} as lines NAME{sign}VALUE.")
+    return found
+
+
 def _token(path: str | None) -> str | None:
     if path is None:
         return None
@@ -256,7 +316,11 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "breaker": row.breaker,
         "prefix": row.prefix,
         "calls_at_once": row.calls_at_once,
+        "connect_seconds": row.connect_seconds,
         "token": row.has_token,
+        "headers": list(row.header_names),
+        "environment": list(row.variable_names),
+        "directory": row.directory,
         "reports_as": row.about,
         "protocol": row.protocol,
         "incomplete": row.incomplete,

@@ -32,7 +32,7 @@ from taskhub.cli.vitals import Answers, Beats
 from taskhub.control.caller import of_shell
 from taskhub.control.servers import import_servers, set_server
 from taskhub.core.errors import Invalid, TaskHubError
-from taskhub.domain.catalogue.mcp_json import FileServer, servers_of
+from taskhub.domain.catalogue.server_files import FileServer, servers_of
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
 from taskhub.protocol.registry import check_named
 from taskhub.store.backend.base import unhurried

@@ -1,4 +1,4 @@
-"""Reads an `mcp.json` for a command, and asks for the values of its placeholders."""
+"""Reads a file of servers for a command, and asks for the values of its placeholders."""
 
 from __future__ import annotations
 
@@ -10,44 +10,53 @@ from pathlib import Path
 from django.core.management.base import CommandError
 
 from taskhub.core.errors import TaskHubError
-from taskhub.domain.catalogue.mcp_json import read_mcp_json
+from taskhub.domain.catalogue.importing import read_servers
 from taskhub.domain.catalogue.server_files import Placeholder, ServersFile
 from taskhub.lib.signs import spelled
 
 
-def read_file(path: str) -> ServersFile:
-    """The file's servers. Raises `CommandError`."""
+def read_file(path: str, *, way: str = "", name: str = "") -> ServersFile:
+    """The file's servers; `way` and `name` as for `read_servers`. Raises `CommandError`."""
     try:
-        return read_mcp_json(text_of(path))
+        return read_servers(text_of(path), way=way, name=name)
     except TaskHubError as error:
         raise CommandError(f"{path}: {error.message}") from None
 
 
 def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
     """A value for each placeholder of the file: from the file of lines `NAME=VALUE` at `path`, else as it is typed at a
-    terminal. Never from the environment, where a program's own secrets may be. Raises `CommandError`, which names those
-    that have none."""
+    terminal, else its default. Never from the environment, where a program's own secrets may be. Raises `CommandError`,
+    which names those that need one and have none."""
     values = {} if path is None else _lines(path)
     lacking = [placeholder for placeholder in file.placeholders if placeholder.key not in values]
-    if lacking and not (path != "-" and sys.stdin is not None and sys.stdin.isatty()):
-        names = ", ".join(spelled(placeholder.key) for placeholder in lacking)
+    if path != "-" and sys.stdin is not None and sys.stdin.isatty():
+        return {**values, **{placeholder.key: _asked(placeholder) for placeholder in lacking}}
+    if needed := [placeholder for placeholder in lacking if placeholder.needed and not placeholder.default]:
+        names = ", ".join(f"{spelled(asked.key)}{_about(asked)}" for asked in needed)
         raise CommandError(
             f"Values are needed for {names}. Give them as lines NAME=VALUE in a file with --values FILE, or run this in"
             " a terminal, which asks for them. They are not taken from the environment."
         )
-    return {**values, **{placeholder.key: _asked(placeholder) for placeholder in lacking}}
+    return {**values, **{placeholder.key: placeholder.default for placeholder in lacking}}
 
 
 def _asked(placeholder: Placeholder) -> str:
-    about = f" ({spelled(placeholder.description)})" if placeholder.description else ""
     ask = getpass.getpass if placeholder.hidden else input
+    notes = [f"one of {', '.join(placeholder.choices)}"] if placeholder.choices else []
+    notes += [f"empty: {placeholder.default}"] if placeholder.default else []
+    notes += [] if placeholder.needed or placeholder.default else ["may be empty"]
+    note = f" [{spelled('; '.join(notes))}]" if notes else ""
     try:
-        value = ask(f"{spelled(placeholder.key)}{about}: ").strip()
+        value = ask(f"{spelled(placeholder.key)}{_about(placeholder)}{note}: ").strip() or placeholder.default
     except (EOFError, KeyboardInterrupt):
-        value = ""
-    if not value:
+        raise CommandError(f"There is no value for {spelled(placeholder.key)}.") from None
+    if not value and placeholder.needed:
         raise CommandError(f"There is no value for {spelled(placeholder.key)}.")
     return value
+
+
+def _about(placeholder: Placeholder) -> str:
+    return f" ({spelled(placeholder.description)})" if placeholder.description else ""
 
 
 def _lines(path: str) -> Mapping[str, str]:

@@ -131,3 +131,59 @@ def test_a_file_that_is_given_again_at_each_start_changes_only_what_differs() ->
     assert Event.objects.count() == before
     import_servers(of_shell(), [FileServer("remote", "https://example.com/mcp", token="another")], again=True)
     assert found() == [("remote", "https://example.com/mcp", "another")]
+
+
+ENTRY = Path(__file__).parents[1] / "support" / "server_files" / "weather.server.json"
+
+
+def test_an_entry_of_the_registry_is_pinned_and_asks_for_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    out = run("server", "import", str(ENTRY), "--dry-run")[1]
+    assert out.splitlines() == [
+        "weather: stdio:npx -y @acme/weather-mcp@2.4.1 serve '--units=${units}' '--proxy=${proxy}' '${place}',"
+        " variables WEATHER_API_KEY, WEATHER_LOG, WEATHER_CACHE",
+        "Asks for: WEATHER_API_KEY, place.",
+        "May be given: WEATHER_LOG, WEATHER_CACHE, units, proxy.",
+        "Way in: npm. Others, with --use: pypi.",
+    ]
+    why = r"^Values are needed for WEATHER_API_KEY \(Key of the service\), place \(Places\)\. "
+    with pytest.raises(CommandError, match=why):
+        run("server", "import", str(ENTRY))
+    assert not Server.objects.exists()
+    (tmp_path / "values").write_text("WEATHER_API_KEY=sw0rdfish\nplace=Bern Basel\n")
+    out = run("server", "import", str(ENTRY), "--values", str(tmp_path / "values"), "--name", "sky")[1]
+    (row,) = enabled_servers()
+    assert (row.name, row.target) == ("sky", "npx -y @acme/weather-mcp@2.4.1 serve --units=metric Bern Basel")
+    assert dict(row.environment) == {"WEATHER_API_KEY": "sw0rdfish", "WEATHER_LOG": "info"}
+    with pytest.raises(CommandError, match="There is a server named sky already"):
+        run("server", "import", str(ENTRY), "--values", str(tmp_path / "values"), "--name", "sky", "--use", "pypi")
+
+
+def test_at_a_terminal_secrets_are_not_shown_and_defaults_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret: list[str] = []
+    open_: list[str] = []
+    typed = iter(["", "", "us", "", "Bern"])
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("getpass.getpass", lambda prompt: (secret.append(prompt), "sw0rdfish")[1])
+    monkeypatch.setattr("builtins.input", lambda prompt: (open_.append(prompt), next(typed))[1])
+    run("server", "import", str(ENTRY))
+    assert secret == ["WEATHER_API_KEY (Key of the service): "]
+    assert open_ == [
+        "WEATHER_LOG (Level) [empty: info]: ",
+        "WEATHER_CACHE (A directory) [may be empty]: ",
+        "units (Units) [one of metric, us; empty: metric]: ",
+        "proxy (An HTTP proxy) [may be empty]: ",
+        "place (Places): ",
+    ]
+    assert enabled_servers()[0].target == "npx -y @acme/weather-mcp@2.4.1 serve --units=us Bern"
+
+
+def test_what_stands_in_the_file_is_said_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    servers = {"a": {"command": "x", "args": ["--token", "sw0rdfish"], "env": {"KEY": "sw0rdfish"}}}
+    path.write_text(json.dumps({"mcpServers": servers}))
+    out = run("server", "import", str(path))[1]
+    assert "Secrets of a that stand in the file, and are stored encrypted: its command, KEY.\n" in out
+    assert "sw0rdfish" not in out

@@ -9,10 +9,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
-from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, Template, document_of, keys_of
+from taskhub.domain.catalogue.server_files import (
+    Placeholder,
+    ServersFile,
+    Template,
+    Word,
+    address_of,
+    document_of,
+    keys_of,
+)
 from taskhub.domain.catalogue.spec import clean_name, is_name
 
-_KINDS: Final = {"": "", "stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http"}
+_KINDS: Final = {
+    "": "",
+    "stdio": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "sse": "sse",
+}
 _LISTS: Final = ("mcpServers", "servers", "context_servers")
 _URLS: Final = ("url", "httpUrl", "serverUrl")
 _KEPT: Final = frozenset(
@@ -89,6 +104,7 @@ def _template(name: str, entry: Mapping[str, Any]) -> Template:
             return Template(name, words=words, environment=environment, directory=directory, ignored=ignored)
         if not isinstance(url, str):
             raise Invalid("its url is no text.")
+        url = address_of(url, sse=_kind(entry) == "sse")
         return Template(name, url=url, headers=_texts(entry, "headers"), ignored=ignored)
     except Invalid as error:
         raise Invalid(f"{name}: {error.message}") from None
@@ -99,9 +115,7 @@ def _why_not(entry: Mapping[str, Any], url: Any) -> str:
     for setting, why in _REFUSED.items():
         if entry.get(setting):
             return why
-    kind, command = entry.get("type") or entry.get("transport") or "", entry.get("command")
-    if kind == "sse":
-        return "HTTP with SSE, as of 2024, is not spoken: give its address for Streamable HTTP, if it has one"
+    kind, command = _kind(entry), entry.get("command")
     if not isinstance(kind, str) or kind not in _KINDS:
         return f"expected the type `stdio` or `http`, not {str(kind)[:40]!r}"
     if (command is None) == (url is None):
@@ -111,7 +125,11 @@ def _why_not(entry: Mapping[str, Any], url: Any) -> str:
     return ""
 
 
-def _command(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str], str]:
+def _kind(entry: Mapping[str, Any]) -> Any:
+    return entry.get("type") or entry.get("transport") or ""
+
+
+def _command(entry: Mapping[str, Any]) -> tuple[tuple[Word, ...], dict[str, str], str]:
     args, directory = entry.get("args") or [], entry.get("cwd") or ""
     if not isinstance(entry["command"], str) or not entry["command"].strip():
         raise Invalid("its command is no text.")
@@ -119,7 +137,7 @@ def _command(entry: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str],
         raise Invalid("its args are no list of texts.")
     if not isinstance(directory, str):
         raise Invalid("its cwd is no text.")
-    return (entry["command"], *map(str, args)), _texts(entry, "env"), directory
+    return (Word(entry["command"]), *(Word(str(word)) for word in args)), _texts(entry, "env"), directory
 
 
 def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:

@@ -1,11 +1,13 @@
-"""Servers as a file describes them, with placeholders for what is asked for. `mcp_json` reads such files."""
+"""Servers as a file describes them, with placeholders for what is asked for. `mcp_json` and `registry_entry` read such
+files.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
@@ -23,6 +25,10 @@ _COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]
 """A string, a comment or a trailing comma: VS Code's file may have the latter two."""
 
 
+Fill = Callable[[str], str | None]
+"""Puts values in place of a text's placeholders. `None`: the text is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placeholder:
     """A `${…}` in a file. `key`: the name of the variable, or `input:` and the id of an input of VS Code."""
@@ -30,7 +36,11 @@ class Placeholder:
     key: str
     description: str = ""
     hidden: bool = True
-    """Whether it may be a secret: then it is not shown while it is typed."""
+    """Whether it may be a secret: then it is not shown while it is typed, and has no default."""
+    needed: bool = True
+    """Whether the server cannot do without it. If it can, what has an empty value for it is left out."""
+    default: str = ""
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +72,23 @@ class FileServer:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a command."""
+
+    text: str
+    several: bool = False
+    """Whether its value is several words, as one would type them in a shell."""
+    goes_with: str = ""
+    """Another text, with which it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """A server of a file, with `${…}` in its texts: either `url`, or the `words` of a command."""
 
     name: str
     url: str = ""
-    words: tuple[str, ...] = ()
+    words: tuple[Word, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     directory: str = ""
@@ -75,17 +96,24 @@ class Template:
 
     def texts(self) -> Iterator[str]:
         """All of its texts that may have placeholders, in their order."""
-        yield from (self.url, *self.words, *self.environment.values(), *self.headers.values(), self.directory)
+        yield self.url
+        yield from (word.text for word in self.words)
+        yield from self.environment.values()
+        yield from self.headers.values()
+        yield self.directory
 
 
 @dataclass(frozen=True, slots=True)
 class ServersFile:
     """What a file says: its servers, and the placeholders in them, in their order. `disabled`: servers that the file
-    disables, which are left out."""
+    disables, which are left out. `way` and `other_ways`: how the server of a registry's entry is reached, and how it
+    could be."""
 
     templates: tuple[Template, ...]
     placeholders: tuple[Placeholder, ...]
     disabled: tuple[str, ...] = ()
+    way: str = ""
+    other_ways: tuple[str, ...] = ()
 
 
 def document_of(text: str) -> Any:
@@ -102,15 +130,39 @@ def document_of(text: str) -> Any:
         raise Invalid(f"The file is no JSON{where}.") from None
 
 
+def address_of(url: str, *, sse: bool) -> str:
+    """The spec of a URL. Raises `Invalid`."""
+    if sse:
+        raise Invalid("HTTP with SSE, as of 2024, is not spoken: give its address for Streamable HTTP, if it has one.")
+    return url
+
+
 def keys_of(text: str) -> Iterator[str]:
     """The keys of the placeholders in a text."""
     return map(_key, _PLACEHOLDER.findall(text))
 
 
 def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[FileServer, ...]:
-    """The servers of a file, with `values` in place of the placeholders, by key; `None` leaves these as they are.
-    Raises `Invalid`, which names the server and what is wrong with it, and never a value."""
-    return tuple(_server(template, values) for template in file.templates)
+    """The servers of a file, with `values` in place of the placeholders, by key; `None` leaves these as they are. Where
+    an optional placeholder has no value, the text that it stands in is left out. Raises `Invalid`, which names the
+    server or the placeholder and what is wrong with it, and never a secret."""
+    if values is None:
+        return tuple(_server(template, _as_it_is) for template in file.templates)
+    known = dict(values)
+    for asked in file.placeholders:
+        value = known.setdefault(asked.key, "")
+        if not value and asked.needed and asked.key not in values:
+            raise Invalid(f"There is no value for {asked.key[:100]}.")
+        if value and asked.choices and value not in asked.choices:
+            raise Invalid(f"{asked.key[:100]} is one of {', '.join(asked.choices)[:300]}.")
+    optional = {asked.key for asked in file.placeholders if not asked.needed}
+
+    def fill(text: str) -> str | None:
+        if any(key in optional and not known[key] for key in keys_of(text)):
+            return None
+        return _PLACEHOLDER.sub(lambda found: known[_key(found[1])], text)
+
+    return tuple(_server(template, fill) for template in file.templates)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -127,28 +179,27 @@ def _key(inside: str) -> str:
     return inside.removeprefix("env:").partition(":-")[0].strip()
 
 
-def _server(template: Template, values: Mapping[str, str] | None) -> FileServer:
-    def fill(text: str) -> str:
-        if values is None:
-            return text
-        return _PLACEHOLDER.sub(lambda found: values[_key(found[1])], text)
+def _as_it_is(text: str) -> str | None:
+    return text
 
+
+def _server(template: Template, fill: Fill) -> FileServer:
     try:
-        headers = {name: fill(text) for name, text in template.headers.items()}
+        headers = _filled(template.headers, fill)
         token = _token(headers)
         made = FileServer(
             template.name,
-            fill(template.url) or "stdio:" + shlex.join(map(fill, template.words)),
+            fill(template.url) or "stdio:" + shlex.join(_words(template.words, fill)),
             token,
             headers,
-            {name: fill(text) for name, text in template.environment.items()},
-            fill(template.directory),
+            _filled(template.environment, fill),
+            fill(template.directory) or "",
             tuple(_taken(template)),
             template.ignored,
         )
         checked_headers(made.headers, token=bool(token))
         checked_environment(made.environment)
-        if values is None:
+        if fill is _as_it_is:
             return made
         checked_directory(made.directory)
         if template.url and not made.spec.startswith(("http://", "https://")):
@@ -157,6 +208,24 @@ def _server(template: Template, values: Mapping[str, str] | None) -> FileServer:
     except Invalid as error:
         raise Invalid(f"{template.name}: {error.message}") from None
     return made
+
+
+def _filled(pairs: Mapping[str, str], fill: Fill) -> dict[str, str]:
+    return {name: value for name, text in pairs.items() if (value := fill(text)) is not None}
+
+
+def _words(words: Iterable[Word], fill: Fill) -> Iterator[str]:
+    for word in words:
+        text = fill(word.text)
+        if text is None or fill(word.goes_with) is None:
+            continue
+        if not word.several or fill is _as_it_is:
+            yield text
+            continue
+        try:
+            yield from shlex.split(text)
+        except ValueError:
+            raise Invalid(f"the value of {', '.join(keys_of(word.text))} has a quote that is not closed.") from None
 
 
 def _token(headers: dict[str, str]) -> str:
@@ -175,7 +244,7 @@ def _token(headers: dict[str, str]) -> str:
 def _taken(template: Template) -> Iterator[str]:
     word, secrets = "address", secrets_of("http", template.url)
     if template.words:
-        word, secrets = "command", secrets_of("stdio", shlex.join(template.words))
+        word, secrets = "command", secrets_of("stdio", shlex.join(word.text for word in template.words))
     if any("${" not in unquote(secret) for secret in secrets - {"Bearer"}):
         yield f"its {word}"
     for pairs in (template.headers, template.environment):

@@ -122,6 +122,13 @@ def unversioned(target: str) -> list[str]:
     return [word if "://" in word else _VERSION.sub("", word) for word in words]
 
 
+def name_of_entry(name: str) -> str:
+    """The name for the server of a registry's entry: `io.github.acme/weather-mcp` is `weather`, `com.acme/mcp` is
+    `acme`."""
+    namespace, _, own = name.rpartition("/")
+    return _told_apart([namespace.rpartition(".")[2], own]) or clean_name(own)
+
+
 def _of_module(module: str) -> str:
     """`tests.clients.extra_server` is `extra-server`, `weather.server` is `weather`."""
     parts = [part for part in module.split(".") if part not in _GENERIC | _AFFIXES]

@@ -20,6 +20,7 @@ from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.offer_reads import server_offers
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
+from taskhub.domain.catalogue.registry_entry import WAYS
 from taskhub.domain.catalogue.server_files import FileServer, ServersFile, servers_of
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.lib.signs import spelled, visible_json
@@ -60,10 +61,14 @@ class Command(BaseCommand):
         edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
         _given_arguments(edit)
-        read = verb("import", "add the servers of an mcp.json: all of them, or none", named=False)
+        read = verb("import", "add the servers of an mcp.json, or that of a server.json: all, or none", named=False)
         read.add_argument(
-            "file", metavar="FILE", help="of Claude, Cursor, VS Code and others; `-` reads it from standard input"
+            "file",
+            metavar="FILE",
+            help="of Claude, Cursor, VS Code and others, or of the MCP registry; `-` reads it from standard input",
         )
+        read.add_argument("--name", default="", help="the name for the server of a server.json")
+        read.add_argument("--use", default="", choices=WAYS, help="which of the ways in that a server.json has")
         read.add_argument("--values", metavar="FILE", help="lines NAME=VALUE for what the file asks for")
         read.add_argument("--dry-run", action="store_true", help="show what would be added, and add nothing")
         test = verb("test", "connect to a server from here, one step at a time")
@@ -172,7 +177,7 @@ class Command(BaseCommand):
             self.stdout.write(f"What was for the address or command of before is dropped: {', '.join(dropped)}.")
 
     def _import(self, caller: Caller, options: dict[str, Any]) -> None:
-        file = read_file(options["file"])
+        file = read_file(options["file"], way=options["use"], name=options["name"])
         if options["dry_run"]:
             self._would_import(caller, file)
             return
@@ -192,8 +197,10 @@ class Command(BaseCommand):
             directory = f", in {server.directory}" if server.directory else ""
             note = " (there is a server of this name: refused)" if server.name in taken else ""
             self.stdout.write(spelled(f"{server.name}: {server.shown}{token}{headers}{variables}{directory}{note}"))
-        if file.placeholders:
-            self.stdout.write(spelled(f"Asks for: {', '.join(asked.key for asked in file.placeholders)}."))
+        if needed := [asked.key for asked in file.placeholders if asked.needed]:
+            self.stdout.write(spelled(f"Asks for: {', '.join(needed)}."))
+        if optional := [asked.key for asked in file.placeholders if not asked.needed]:
+            self.stdout.write(spelled(f"May be given: {', '.join(optional)}."))
         self._left_out(given, file)
 
     def _left_out(self, given: Sequence[FileServer], file: ServersFile) -> None:
@@ -205,6 +212,8 @@ class Command(BaseCommand):
                 )
             if server.ignored:
                 self.stdout.write(spelled(f"Settings of {server.name} that are not kept: {', '.join(server.ignored)}."))
+        if file.other_ways:
+            self.stdout.write(f"Way in: {file.way}. Others, with --use: {', '.join(file.other_ways)}.")
         if file.disabled:
             self.stdout.write(f"Left out, since the file disables them: {', '.join(file.disabled)}.")
 

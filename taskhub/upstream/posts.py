@@ -151,9 +151,7 @@ class Posts:
 class _Answer:
     """Reads the response to one request."""
 
-    def __init__(
-        self, number: int, bound: Bound, note: Callable[[LogLine], None], secrets: frozenset[str]
-    ) -> None:
+    def __init__(self, number: int, bound: Bound, note: Callable[[LogLine], None], secrets: frozenset[str]) -> None:
         """`secrets` are hidden in the lines that the tool says."""
         self._number = number
         self._bound = bound

@@ -227,10 +227,7 @@ SELECT cluster() AS cluster,
        (SELECT id FROM farthest) AS farthest_id, coalesce((SELECT xid FROM farthest), 0) AS farthest_xid,
        (SELECT xid FROM waiting) AS waiting_xid, (SELECT at FROM waiting) AS waiting_since,
        coalesce(extract(EPOCH FROM clock_timestamp() - (SELECT at FROM waiting)), 0)::float8 AS waited,
-       (
-           SELECT count(*) FROM worker AS w
-           WHERE w.heartbeat_at > clock_timestamp() - interval '30 seconds' AND w.stopped_at IS NULL
-       ) AS workers;
+       (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS workers;
 
 -- write: first_transaction(from_xid bigint) -> int | None
 SELECT min(e.xid) FROM event AS e WHERE e.xid >= :from_xid;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
@@ -10,23 +10,16 @@ from django.db.models import Count
 
 from taskhub.core.errors import DiskFull
 from taskhub.core.states import TERMINAL, State
-from taskhub.domain.workers.reads import queue
+from taskhub.domain.workers.reads import live_workers, queue
 from taskhub.store import room, session, statements
-from taskhub.store.models import Server, Task, Tenant, Worker
+from taskhub.store.models import Server, Task, Tenant
 
-ALIVE = timedelta(seconds=30)
 _migrated = False
 _FAILED = statements.many("failed_chores", str)
 _CONNECTIONS = statements.one("connections", tuple[int, int])
 _LITTLE_MEMORY = statements.one("little_memory", tuple[str, str])
 _SPILL = statements.one("spill", int)
 _SEAL_LAG = statements.one("seal_lag", float)
-
-
-def live_workers(host: str | None = None) -> int:
-    """The number of workers, on all machines or on `host`, with a heartbeat within 30 seconds and no end."""
-    found = Worker.objects.filter(heartbeat_at__gt=datetime.now(UTC) - ALIVE, stopped_at__isnull=True)
-    return (found if host is None else found.filter(host=host)).count()
 
 
 def failed_chores() -> list[str]:

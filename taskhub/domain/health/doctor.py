@@ -12,7 +12,8 @@ from django.db.migrations.executor import MigrationExecutor
 from taskhub.domain.audit.reads import verifications
 from taskhub.domain.audit.seal_reads import misplaced, seal_state, unsealed
 from taskhub.domain.catalogue.reads import lost
-from taskhub.domain.health.checks import disk_is_full, failed_chores, live_workers, only_reads
+from taskhub.domain.health.checks import disk_is_full, failed_chores, only_reads
+from taskhub.domain.workers.reads import live_workers
 from taskhub.store import session, statements
 from taskhub.store.functions import difference, trigger_names
 from taskhub.store.models import Server

@@ -25,7 +25,7 @@ from taskhub.store.models import Membership, Tenant
 MAX_GROUPS: Final = 20
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}")
 _GROUP = re.compile(r"[\w][\w .@+-]{0,63}")
-_WORDS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
+_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz23456789"
 """Characters of a generated password, without those that are easily confused."""
 
 
@@ -220,7 +220,7 @@ def _leaves_an_admin(leaving: Membership) -> None:
 
 
 def _generated() -> str:
-    return "-".join("".join(secrets.choice(_WORDS) for _ in range(5)) for _ in range(4))
+    return "-".join("".join(secrets.choice(_LETTERS) for _ in range(5)) for _ in range(4))
 
 
 def _role(role: str) -> Role:

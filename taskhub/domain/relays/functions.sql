@@ -10,8 +10,7 @@ CREATE OR REPLACE FUNCTION add_relay(p_id bigint, p_context bigint, p_server big
 RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    IF NOT EXISTS (SELECT 1 FROM worker
-                   WHERE stopped_at IS NULL AND heartbeat_at > clock_timestamp() - interval '30 seconds') THEN
+    IF NOT EXISTS (SELECT FROM worker AS w WHERE th_alive(w)) THEN
         RETURN 'no worker';
     END IF;
     IF (SELECT count(*) FROM relay WHERE context_id = p_context AND deadline > clock_timestamp()) >= p_most THEN

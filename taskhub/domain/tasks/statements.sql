@@ -271,8 +271,7 @@ SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS 
        t.arguments, o.approval_when AS tool_rule, t.worker,
        t.lease_until, t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
-       (SELECT count(*) FROM worker AS w
-        WHERE w.stopped_at IS NULL AND w.heartbeat_at > now() - interval '30 seconds') AS live_workers,
+       (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        s.enabled AS server_enabled, s.removed_at IS NOT NULL AS server_removed, s.transport, s.calls_at_once,
        s.open_since AS away_since, s.retry_at,
        CASE WHEN t.state = 'queued' THEN (
@@ -452,7 +451,7 @@ DELETE FROM task WHERE id = any(array(
 
 -- The numbers of the overview
 
--- read fresh: numbers(tenant bigint, silent_seconds float8, most int) -> Numbers
+-- read fresh: numbers(tenant bigint, most int) -> Numbers
 -- Every count is of live tasks, or stops at `most`, so it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people
@@ -465,9 +464,7 @@ SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state =
        (SELECT count(*) FROM (
            SELECT FROM task AS t WHERE t.tenant_id = :tenant AND {not_fetched} ORDER BY t.id DESC LIMIT :most
        ) AS counted) AS unfetched,
-       (SELECT count(*) FROM worker AS w
-        WHERE w.stopped_at IS NULL
-          AND w.heartbeat_at > now() - make_interval(secs => :silent_seconds)) AS live_workers,
+       (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
        (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
         WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.conf import settings
-
 from taskhub.domain.tasks.listing import COUNTED
 from taskhub.lib.caches import ExpiringCache
 from taskhub.store import statements
@@ -101,7 +99,7 @@ time only, because a made-up history may still be added to them (`domain.seeding
 def numbers(tenant_id: int) -> Numbers:
     """The tenant's numbers, in one query. Every count is of live tasks, or stops at `COUNTED`, so it never grows with
     history."""
-    return _NUMBERS(tenant=tenant_id, silent_seconds=settings.TASKHUB_LEASE_SECONDS, most=COUNTED + 1)
+    return _NUMBERS(tenant=tenant_id, most=COUNTED + 1)
 
 
 def day(tenant_id: int, *, now: datetime | None = None) -> Day:

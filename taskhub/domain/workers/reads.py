@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from django.conf import settings
-
 from taskhub.store import statements
+
+SILENT_SECONDS = 30
+"""A worker without a heartbeat for so long is silent (`th_alive` in functions.sql)."""
 
 COUNT_CAP = 10_000
 HELD_LOOKED_AT = 10_000
@@ -31,7 +32,7 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A worker process. `state` is `alive`, `silent` (no heartbeat for a lease's time) or `stopped`."""
+    """A worker process. `state` is `alive`, `silent` (no heartbeat for `SILENT_SECONDS`) or `stopped`."""
 
     id: int
     name: str
@@ -96,6 +97,7 @@ class Fleet:
         return sum(worker.busy for worker in self.alive)
 
 
+_LIVE_WORKERS = statements.one("live_workers", int)
 _WORKERS = statements.many("workers", WorkerRow, without=("running", "others"))
 _HELD = statements.many("held_tasks", tuple[str, bool, RunningTask])
 _QUEUE = statements.one("queue", Queue)
@@ -115,11 +117,15 @@ def fleet(tenant_id: int) -> Fleet:
             others[worker] += 1
     return Fleet(
         workers=tuple(
-            replace(row, running=tuple(running.get(row.name, ())), others=others[row.name])
-            for row in _WORKERS(silent_seconds=settings.TASKHUB_LEASE_SECONDS)
+            replace(row, running=tuple(running.get(row.name, ())), others=others[row.name]) for row in _WORKERS()
         ),
         queue=queue(tenant_id),
     )
+
+
+def live_workers(host: str | None = None) -> int:
+    """The number of workers that are alive, on all machines or on `host`."""
+    return _LIVE_WORKERS(host=host)
 
 
 def queue(tenant_id: int | None) -> Queue:

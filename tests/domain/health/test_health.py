@@ -15,6 +15,8 @@ from django.utils import timezone
 from taskhub.domain.catalogue.breakers import OPENS_AFTER, store_failure
 from taskhub.domain.health import checks as health
 from taskhub.domain.health import doctor
+from taskhub.domain.tasks.stats import numbers
+from taskhub.domain.workers.reads import SILENT_SECONDS, fleet, live_workers
 from taskhub.store.functions import trigger_names
 from taskhub.store.models import Server, Task, Worker
 from tests.domain.cost import make_old
@@ -54,12 +56,14 @@ def one_migration_missing() -> Iterator[None]:
 
 
 def test_a_worker_lives_while_it_is_heard_of_and_has_not_said_goodbye() -> None:
-    now = timezone.now()
+    now, silent = timezone.now(), timedelta(seconds=SILENT_SECONDS)
     make_worker("fresh")
-    make_worker("nearly", heartbeat_at=now - health.ALIVE + timedelta(seconds=5))
-    make_worker("silent", heartbeat_at=now - health.ALIVE - timedelta(seconds=1))
+    make_worker("nearly", heartbeat_at=now - silent + timedelta(seconds=5))
+    make_worker("silent", heartbeat_at=now - silent - timedelta(seconds=1))
     make_worker("gone", stopped_at=now)
-    assert health.live_workers() == 2
+    make_worker("elsewhere", host="another")
+    assert (live_workers(), live_workers("h")) == (3, 2)
+    assert numbers(make_tenant().id).live_workers == len(fleet(make_tenant("b").id).alive) == 3
 
 
 def test_what_is_missing_is_said_in_words_and_no_other_process_makes_this_one_unready() -> None:

@@ -20,7 +20,7 @@ from django.db import DatabaseError, OperationalError, connection
 from procrastinate.exceptions import ConnectorException
 
 from taskhub.core.errors import Unavailable
-from taskhub.domain.health.checks import ALIVE, live_workers
+from taskhub.domain.workers.reads import SILENT_SECONDS, live_workers
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within, follow_supervisor, still_going
 from taskhub.lib.loops import run
@@ -85,7 +85,7 @@ def _check() -> None:
     except DatabaseError as error:
         raise CommandError(f"The database cannot tell: {str(error).strip().splitlines()[0]}") from None
     if not alive:
-        raise CommandError(f"No worker of {host} was heard of for {ALIVE.total_seconds():.0f} s.")
+        raise CommandError(f"No worker of {host} was heard of for {SILENT_SECONDS} s.")
 
 
 async def _until_stopped(engine: Engine) -> None:

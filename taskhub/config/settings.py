@@ -85,6 +85,16 @@ TASKHUB_PAGE_LANES = env.integer(
     "TASKHUB_PAGE_LANES", 8, "Database threads per web process for pages, health and sign-ins", low=1, high=64
 )
 TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once", low=1, high=1_000)
+TASKHUB_COMMANDS = env.integer(
+    "TASKHUB_COMMANDS", 32, "Processes of `stdio:` commands that clients have in one worker", low=1, high=1_000
+)
+TASKHUB_COMMAND_IDLE_SECONDS = env.integer(
+    "TASKHUB_COMMAND_IDLE_SECONDS",
+    3_600,
+    "How long a client's process or session at a server is kept without a call",
+    low=1,
+    high=604_800,
+)
 TASKHUB_LEASE_SECONDS = env.integer(
     "TASKHUB_LEASE_SECONDS", 30, "How long a silent worker keeps a task before it is taken away", low=3, high=600
 )

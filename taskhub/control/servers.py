@@ -49,18 +49,22 @@ def add_server(
     )
 
 
-def set_server(caller: Caller, spec: ServerSpec) -> int:
-    """Connect the server of this spec, or change the target of the server that has its name. Returns the server's id.
-    Raises `Forbidden`, and what `sync.connect_server` raises."""
+def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None) -> int:
+    """Connect the server of this spec, or change the target of the server that has its name; `shared` as in
+    `ServerEdit`. Returns the server's id. Raises `Forbidden`, and what `sync.connect_server` raises."""
     caller.require("server.manage", f"set server {spec.name}")
-    return sync.connect_server(
-        tenant_id=caller.tenant_id,
-        name=spec.name,
-        transport=spec.transport,
-        target=spec.target,
-        named=spec.named,
-        actor=caller.actor,
-    )
+    with transaction.atomic():
+        server_id = sync.connect_server(
+            tenant_id=caller.tenant_id,
+            name=spec.name,
+            transport=spec.transport,
+            target=spec.target,
+            named=spec.named,
+            actor=caller.actor,
+        )
+        edit = ServerEdit(shared=shared)
+        writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
+    return server_id
 
 
 def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool = False) -> tuple[int, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 1, "http": 20})
+CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 20, "http": 20})
 """The most calls that one worker makes to one server at once, by transport, where the server has no number of its own.
-A command (`stdio`) is one process with its own state, so it gets one call after the other."""
+Of a command (`stdio`), that is in all its processes together."""
 
 MOST_AT_ONCE: Final = 1_000
 """The highest number that can be set for a server."""

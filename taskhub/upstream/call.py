@@ -18,16 +18,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion
+from taskhub.core.states import QuestionKind
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
+from taskhub.upstream.calls import Ask, Bound
 from taskhub.upstream.catalogue import list_tools, outputs
-from taskhub.upstream.connection import Ask, Bound, Connection, Profile, Target, failure, gone, lost, reason
+from taskhub.upstream.connection import Connection, Profile, Target, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
 from taskhub.upstream.refusals import refusal
+from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
 
 logger = logging.getLogger(__name__)
@@ -75,7 +78,15 @@ class Asked:
     state: str | None
 
 
-CallOutcome = Finished | Faulted | Asked
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The call did not run, and is to be claimed again after `seconds`."""
+
+    why: str
+    seconds: float
+
+
+CallOutcome = Finished | Faulted | Asked | Postponed
 Mirrored = frozenset[tuple[str, str]]
 Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -103,7 +114,18 @@ async def call_tool(
     lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
     called when there is a connection for the call; if it returns `False`, the call is not made."""
     roots = isinstance(claim.client_capabilities.get("roots"), dict)
-    bound = Bound(ask=ask, say=lambda level, text: say(LogLine(level, text)), begin=begin, roots=roots)
+
+    async def asked(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        async with pool.aside():
+            return await ask(kind, params)
+
+    bound = Bound(
+        ask=asked,
+        say=lambda level, text: say(LogLine(level, text)),
+        begin=begin,
+        roots=roots,
+        context_id=claim.context_id,
+    )
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
     for pause in PAUSES:
         if not isinstance(outcome, _Again):
@@ -119,25 +141,26 @@ async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> CallOutcome | _Again:
     profile = Profile.of(claim.client_capabilities)
-    reached, refused, unconnected = False, False, ""
+    reached = False
+    bound.refused, bound.unconnected = False, ""
     try:
         if posts := pool.posts_for(profile, claim.tool_name):
             with contextlib.suppress(RefusedError):
                 return await _posted(pool, posts, profile, claim, given, bound, say)
-        async with pool.borrow(profile) as connection:
+        async with pool.borrow(profile, claim.context_id) as connection:
             reached = True
             if not bound.begin():
                 return _broken("its call was withdrawn")
-            connection.bound, connection.unconnected = bound, ""
-            try:
+            if why := connection.lost_before:
+                connection.lost_before = ""
+                say(LogLine("warning", words("state_lost", claim.server_name, why)))
+            with connection.calls.serving(bound):
                 return await _answer(pool, connection, claim, given, say)
-            finally:
-                refused, unconnected = connection.refused_call, connection.unconnected
     except UnconnectedError as error:
         return _unreached(claim, str(error))
     except MCPError as error:
         # A server that was restarted knows no earlier session, so it has refused the call without running it.
-        if refused and tries < MAX_TRIES:
+        if bound.refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         if why := failure(error):
             return _broken(why)
@@ -145,7 +168,9 @@ async def _round(
             return _unreached(claim, said.words())
         if not lost(error):
             return _passed_on(pool.target, error)
-        return _unreached(claim, unconnected) if unconnected else _lost(claim)
+        return _unreached(claim, bound.unconnected) if bound.unconnected else _lost(claim)
+    except Later as error:
+        return Postponed(error.message, error.seconds)
     except TaskHubError as error:
         if not reached:
             return _unreached(claim, error.message)
@@ -176,7 +201,7 @@ async def _posted(
             if not bound.begin():
                 return _broken("its call was withdrawn")
             body = await posts.call(profile, params, bound, say)
-        return await _translated(pool, lambda: pool.borrow(profile), claim, body, say)
+        return await _translated(pool, lambda: pool.borrow(profile, claim.context_id), claim, body, say)
     except ValidationError as error:
         return _no_result(error)
 

@@ -63,9 +63,9 @@ LONGEST_PAUSE = 30.0
 
 class Watcher:
     """Lists a server when it is connected, and again when it announces a change on any connection; reports
-    when it cannot be reached; follows resources. A command is listed through the connection that calls use,
-    between calls, because it is one process. For any other server the watcher has its own connection. Runs
-    until cancelled; the `on_*` functions are called in the server's event loop."""
+    when it cannot be reached; follows resources. A command is listed through a process that calls may use too,
+    because what a call changes is known to that process only. For any other server the watcher has its own
+    connection. Runs until cancelled; the `on_*` functions are called in the server's event loop."""
 
     def __init__(
         self,
@@ -120,7 +120,8 @@ class Watcher:
         while True:
             try:
                 async with AsyncExitStack() as stack:
-                    own = None if self._pool.single else await stack.enter_async_context(self._own())
+                    command = self._pool.target.transport == "stdio"
+                    own = None if command else await stack.enter_async_context(self._own())
                     await self._watch(own)
             except asyncio.CancelledError:
                 raise
@@ -144,17 +145,18 @@ class Watcher:
         connection.on_updated = self._updated
         try:
             await connection.start()
+            self._pool.note(connection)
             yield connection
         finally:
             await asyncio.shield(connection.stop())
 
     @asynccontextmanager
-    async def _turn(self, own: Connection | None) -> AsyncIterator[Connection]:
-        """The connection to list through, which no call uses meanwhile: `own`, or one borrowed from the pool."""
+    async def _turn(self, own: Connection | None, watched: Connection | None) -> AsyncIterator[Connection]:
+        """The connection to list through: `own`, or one of the pool, `watched` if that is alive."""
         if own is not None:
             yield own
             return
-        async with self._pool.borrow(ABLE) as connection:
+        async with self._pool.look(ABLE, prefer=watched) as connection:
             yield connection
 
     async def _watch(self, own: Connection | None) -> None:
@@ -165,14 +167,15 @@ class Watcher:
         try:
             while watched is None or watched.alive:
                 self.changed.clear()
-                async with self._turn(own) as connection:
+                async with self._turn(own, watched) as connection:
                     if watched is None:
                         watched = connection
                         following = self._follow_on(connection)
                     elif connection is not watched:
                         break
-                    async with asyncio.timeout(SNAPSHOT_SECONDS):
-                        snapshot = await take_snapshot(connection)
+                    snapshot = await self._snapshot(connection)
+                if snapshot is None:
+                    continue
                 if self._pool.target.transport == "http" and watched.modern:
                     self._pool.mirrored = mirrored(snapshot)
                 self._pool.outputs = outputs(snapshot.tools)
@@ -196,6 +199,16 @@ class Watcher:
             self.following = frozenset()
             if following is not None:
                 following.cancel()
+
+    async def _snapshot(self, connection: Connection) -> Snapshot | None:
+        """List the server; `None` if it should be tried again, because a call keeps it busy. Raises `TimeoutError`."""
+        try:
+            async with asyncio.timeout(SNAPSHOT_SECONDS):
+                return await take_snapshot(connection)
+        except TimeoutError:
+            if connection.calls:
+                return None
+            raise
 
     def _follow_on(self, connection: Connection) -> asyncio.Task[None]:
         self._follower = Follower(

@@ -1,8 +1,8 @@
 """One live connection to a server, through the official SDK's client.
 
 The SDK's client must be entered and left in the same asyncio task, so each connection has its own
-task, which holds the client open while other tasks call through it. It serves one call at a time, so
-that a question, a log line or a failure belongs to that call, and cannot affect another.
+task, which holds the client open while other tasks call through it. It may carry several calls at
+once (`upstream.calls`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
+from taskhub.upstream.calls import CALL, Calls
 from taskhub.upstream.refusals import HttpRefusals, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.stderr import logged
@@ -67,8 +68,6 @@ _DECLARED = (
 )
 
 R = TypeVar("R", bound=BaseModel)
-Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
-Say = Callable[[str, str], None]
 Mode = Literal["auto", "legacy"]
 """`auto`: first ask a server for its revisions. `legacy`: begin with `initialize`, as in revisions before 2026."""
 
@@ -136,27 +135,6 @@ class Profile:
         return cls(sampling=sampling, roots=isinstance(capabilities.get("roots"), dict))
 
 
-@dataclass(slots=True)
-class Bound:
-    """The call that a connection serves at the moment, with functions for the messages that belong to it."""
-
-    ask: Ask
-    say: Say
-    begin: Callable[[], bool] = lambda: True
-    """Called when there is a connection for the call. Returns whether the call is still wanted."""
-    roots: bool = False
-    """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
-
-    def narrowed(self, meta: dict[str, Any]) -> dict[str, Any]:
-        """The `_meta` of a request, without roots among the capabilities if the caller of the call has none, because a
-        connection that serves all callers declares roots."""
-        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
-        if self.roots or "roots" not in declared:
-            return meta
-        told = {name: value for name, value in declared.items() if name != "roots"}
-        return {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
-
-
 class _Ended(Unavailable):
     """The process of a command ended before the connection was made."""
 
@@ -168,7 +146,8 @@ class Connection:
         self.target = target
         self.profile = profile
         self.client: Client | None = None
-        self.bound: Bound | None = None
+        self.calls = Calls()
+        """The calls that it carries."""
         self.on_lists_changed: Callable[[], None] = lambda: None
         self.on_updated: Callable[[str], None] = lambda uri: None
         self.on_opened: Callable[[], None] = lambda: None
@@ -177,10 +156,12 @@ class Connection:
         self._stop = asyncio.Event()
         self.forgotten = False
         """Whether the server no longer knows the session."""
-        self.refused_call = False
-        """Whether the server refused a call because it no longer knows the session, so that the call never ran."""
-        self.unconnected = ""
-        """Why the last HTTP request could not be sent: no connection could be made. Empty if it was sent."""
+        self.has_session = False
+        """Whether an HTTP server has given the connection a session (`Mcp-Session-Id`)."""
+        self.pid: int | None = None
+        """The process of a command."""
+        self.lost_before = ""
+        """Why the session that the client had before this one was lost, until a call has told it."""
         self.dismissed = False
         """Whether `stop` ended the connection. One that is neither alive nor dismissed was lost."""
         self.declared: dict[str, Any] = {}
@@ -290,26 +271,30 @@ class Connection:
         return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
-        if self.bound is None:
+        if not self.calls:
             # Many servers ask for roots as soon as they are connected. No call runs then, so there are none. With an
             # error instead, each such server would log a line at every start.
             return types.ListRootsResult(roots=[])
-        if not self.bound.roots:
-            return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
         return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
 
     async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
         """Answer a request that an older server makes during a call: people or the client answer it while the call
-        waits."""
-        if self.bound is None:
-            return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
+        waits. If the call ends before the answer, another call of the same client had asked, which is then asked."""
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         body.pop("_meta", None)
-        return shape.model_validate(await self.bound.ask(kind, body))
+        while True:
+            call = self.calls.asking()
+            if isinstance(call, types.ErrorData):
+                return call
+            if kind is QuestionKind.ROOTS and not call.roots:
+                return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
+            response = await call.answer(kind, body)
+            if response is not None:
+                return shape.model_validate(response)
 
     async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
-        if self.bound is not None:
-            self.bound.say(str(params.level), self.hide(said(params.logger, params.data)))
+        for call in self.calls.concerned():
+            call.say(str(params.level), self.hide(said(params.logger, params.data)))
 
     async def _message(self, message: Any) -> None:
         if isinstance(message, _LISTS_CHANGED):
@@ -321,10 +306,14 @@ class Connection:
         if self.target.transport == "python":
             return imported(self.target.target)
         # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
-        return _transport(self.target, self._stop.set, self._forget, self._cannot_send, self._declare, self.on_opened)
+        hooks = _Hooks(
+            self._stop.set, self._forget, self._note_session, self._cannot_send, self._declare, self.on_opened
+        )
+        return _transport(self.target, hooks)
 
     def _cannot_send(self, problem: str) -> None:
-        self.unconnected = problem
+        if (call := CALL.get()) is not None:
+            call.unconnected = problem
 
     def _declare(self, message: Any) -> None:
         """Note what a request declares, and narrow it to what the caller of the call has. Older servers get the
@@ -335,14 +324,18 @@ class Connection:
         meta = params.get("_meta") or {}
         if message.method == "tools/call" and not self.declared:
             self.declared = {name: meta[name] for name in _DECLARED if name in meta}
-        if self.bound is not None and (told := self.bound.narrowed(meta)) is not meta:
+        if (call := CALL.get()) is not None and (told := call.narrowed(meta)) is not meta:
             message.params = {**params, "_meta": told}
 
     def _forget(self, refused: str) -> None:
         """Note that the server no longer knows the session (B25-06: a new one is needed), and that it refused a message
         of the method `refused` for that reason. Running calls may still get their answers."""
         self.forgotten = True
-        self.refused_call = self.refused_call or refused == "tools/call"
+        if (call := CALL.get()) is not None and refused == "tools/call":
+            call.refused = True
+
+    def _note_session(self) -> None:
+        self.has_session = True
 
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
@@ -364,15 +357,20 @@ def imported(target: str) -> Any:
         raise Unavailable(f"cannot import {target}: {error}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    """What a connection hears of its transport, and `declare`, which adapts outgoing messages."""
+
+    on_end: Callable[[], None]
+    on_forgotten: Callable[[str], None]
+    on_session: Callable[[], None]
+    on_unconnected: Callable[[str], None]
+    declare: Callable[[Any], None]
+    on_opened: Callable[[], None]
+
+
 @asynccontextmanager
-async def _transport(
-    target: Target,
-    on_end: Callable[[], None],
-    on_forgotten: Callable[[str], None],
-    on_unconnected: Callable[[str], None],
-    declare: Callable[[Any], None],
-    on_opened: Callable[[], None],
-) -> AsyncIterator[tuple[Any, Any]]:
+async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, Any]]:
     refusals = HttpRefusals(target.secrets())
     async with AsyncExitStack() as stack:
         match target.transport:
@@ -390,19 +388,19 @@ async def _transport(
             case "http":
                 # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(
-                    transport=_Sending(on_unconnected),
+                    transport=_Sending(hooks.on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None, connect=max(30.0, target.connect_seconds)),
-                    event_hooks={"response": [bounded, refusals.look, _on_forgotten(on_forgotten)]},
+                    event_hooks={"response": [bounded, refusals.look, _on_session(hooks)]},
                 )
                 await stack.enter_async_context(http)
                 opening = streamable_http_client(target.target, http_client=http, max_sse_event_size=MAX_ANSWER)
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
-        on_opened()
+        hooks.on_opened()
         sieve, waiting = Sieve(), Waiting()
-        yield _Read(read, sieve, waiting, on_end, refusals), _Written(write, sieve, waiting, declare)
+        yield _Read(read, sieve, waiting, hooks.on_end, refusals), _Written(write, sieve, waiting, hooks.declare)
 
 
 class _Sending(httpx2.AsyncHTTPTransport):
@@ -422,9 +420,9 @@ class _Sending(httpx2.AsyncHTTPTransport):
             raise
 
 
-def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A response hook that calls `tell` if the server no longer knows the session: with the method of the message that
-    the server refused for that reason, or an empty string if it may have handled the message.
+def _on_session(hooks: _Hooks) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A response hook that tells that the server has sessions; and if it no longer knows the session, the method of the
+    message that it refused for that reason, or an empty string if it may have handled the message.
 
     The status should be 404 (B25-06), but some servers send 400. A body with the id of the request is an answer to the
     request, but some servers send that for an unknown session too.
@@ -432,6 +430,8 @@ def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Aw
 
     async def look(response: httpx2.Response) -> None:
         request, status = response.request, response.status_code
+        if "mcp-session-id" in response.headers:
+            hooks.on_session()
         # Not for GET: a server that offers no stream of its own may answer it with 404.
         if status not in (400, 404) or request.method != "POST" or "mcp-session-id" not in request.headers:
             return
@@ -442,9 +442,9 @@ def _on_forgotten(tell: Callable[[str], None]) -> Callable[[httpx2.Response], Aw
             told = {}
         answered = asked.get("id") is not None and told.get("id") == asked["id"]
         if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
-            tell("" if answered else str(asked.get("method", "")))
+            hooks.on_forgotten("" if answered else str(asked.get("method", "")))
         if status == 400 and not answered and asked.get("id") is not None:
-            tell(str(asked.get("method", "")))
+            hooks.on_forgotten(str(asked.get("method", "")))
 
     return look
 

@@ -1,4 +1,8 @@
-"""A pool of the connections to one server: lent for a call, kept for the next, dropped when broken."""
+"""A pool of the connections to one server: lent for a call, kept for the next, dropped when broken.
+
+A connection without a session serves one call at a time, of any client. Sessions (`upstream.sessions`) belong to one
+client, and carry all its calls.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from django.conf import settings
+
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.crossing import Crossing
@@ -17,6 +23,7 @@ from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.connection import Connection, Profile, Target, reason
 from taskhub.upstream.posts import Posts
+from taskhub.upstream.sessions import Keeper, Places, Sessions
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,13 +40,33 @@ class Pool:
     heartbeats, leases and the tasks of other servers go on.
     """
 
-    def __init__(self, name: str, target: Target, *, most: int | None = None) -> None:
-        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`)."""
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        *,
+        most: int | None = None,
+        shared: bool = False,
+        places: Places | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `shared`: whether clients
+        share the server's processes or sessions."""
         self.name = name
         self.target = target
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
         self.most = most or CALLS_AT_ONCE[target.transport]
-        self._room = asyncio.Semaphore(self.most)
+        self._room = Room(self.most)
+        self._shared = shared
+        self.sessions = Sessions(
+            lambda: self._connect(ABLE),
+            shared=shared,
+            idle_seconds=settings.TASKHUB_COMMAND_IDLE_SECONDS,
+            places=places,
+            keeper=keeper,
+        )
+        self._has_sessions = target.transport == "stdio"
+        """Whether the server has sessions. Of an HTTP server that is known once it has been connected."""
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
         self._back: Crossing | None = None
@@ -74,15 +101,10 @@ class Pool:
             else:
                 return
 
-    @property
-    def single(self) -> bool:
-        """Whether the server has only one connection, because it is a command: one process with its own memory."""
-        return self.target.transport == "stdio"
-
     def resize(self, most: int) -> None:
         """Change the limit of calls at once. Calls that already run do not count against the new limit."""
         self.most = most
-        self._room = asyncio.Semaphore(most)
+        self._room = Room(most)
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in the loop of this server's connections and return its result. Cancelling the caller cancels the
@@ -138,13 +160,20 @@ class Pool:
             yield
 
     @asynccontextmanager
-    async def borrow(self, profile: Profile) -> AsyncIterator[Connection]:
-        """Lend a connection for one call. Raises `Unavailable` if the server cannot be reached, or if the code of an
-        in-process server tries to end the process. A connection whose block raised is closed."""
-        if self.single:
-            profile = ABLE
+    async def borrow(self, profile: Profile, context_id: int) -> AsyncIterator[Connection]:
+        """Lend a connection for one call of this client: its session, if the server has sessions, which may carry other
+        calls of the client meanwhile. Raises `Unavailable` if the server cannot be reached, or if the code of an
+        in-process server tries to end the process; `Later` if the call cannot run here now. A connection without a
+        session whose block raised is closed."""
         async with self._room:
-            connection = await self._take(profile)
+            connection = None if self._has_sessions else await self._take(profile)
+            if connection is not None and self._belongs(connection):
+                await connection.stop()  # it has begun a session for nobody
+                connection = None
+            if connection is None:
+                async with self.sessions.lend(context_id) as connection:
+                    yield connection
+                return
             healthy = False
             try:
                 yield connection
@@ -154,7 +183,6 @@ class Pool:
                     raise
                 raise Unavailable(f"its code tried to end the process it runs in ({reason(error)})") from None
             finally:
-                connection.bound = None
                 if self.posts is not None:
                     self.posts.learn(profile, connection)
                 if healthy and connection.alive and not self.closed:
@@ -164,12 +192,48 @@ class Pool:
                 if connection.forgotten:  # the server was restarted, so it knows none of the other sessions either
                     await asyncio.shield(self._close_idle())
 
+    @asynccontextmanager
+    async def look(
+        self, profile: Profile, context_id: int | None = None, *, prefer: Connection | None = None
+    ) -> AsyncIterator[Connection]:
+        """Lend a connection for a request that depends on no state, by preference the client's own; to list the server,
+        for no client, `prefer`. Raises as `borrow` does."""
+        if not self._has_sessions:
+            async with self.borrow(profile, context_id or 0) as connection:
+                yield connection
+            return
+        async with self._room, self.sessions.look(context_id, prefer=prefer) as connection:
+            yield connection
+
+    def note(self, connection: Connection) -> None:
+        """Note whether the server has sessions, by a connection that was made to it."""
+        self._has_sessions = self._belongs(connection)
+
+    def _belongs(self, connection: Connection) -> bool:
+        """Whether the connection may serve one client only."""
+        if self.target.transport == "http":
+            self._has_sessions = connection.has_session and not self._shared
+        return self._has_sessions
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """While the block runs, a call that has a connection does not count against the limit of calls at once: it
+        waits for people."""
+        self._room.leave()
+        try:
+            yield
+        finally:
+            await self._room.enter_again()
+
     async def _take(self, profile: Profile) -> Connection:
         idle = self._idle[profile]
         while idle:
             connection = idle.pop()
             if connection.alive:
                 return connection
+        return await self._connect(profile)
+
+    async def _connect(self, profile: Profile) -> Connection:
         connection = Connection(self.target, profile)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         await connection.start()
@@ -189,7 +253,7 @@ class Pool:
         if self.posts is not None:
             await self.posts.close()
         if self._own_loop is None:
-            await self._close_idle()
+            await asyncio.gather(self._close_idle(), self.sessions.close("its server was disconnected"))
             return
         closing = asyncio.ensure_future(self.run(self._close_idle()))
         await asyncio.wait({closing}, timeout=5)
@@ -208,6 +272,39 @@ class Pool:
         held = [connection for idle in self._idle.values() for connection in idle]
         self._idle.clear()
         await asyncio.gather(*(connection.stop() for connection in held))
+
+
+class Room:
+    """The room for a limited number of calls."""
+
+    def __init__(self, most: int) -> None:
+        self._free = asyncio.Semaphore(most)
+        self._over = 0
+        """Calls beyond the limit, which came back while there was no room."""
+
+    async def __aenter__(self) -> None:
+        await self._free.acquire()
+
+    async def __aexit__(self, *error: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Make room."""
+        if self._over:
+            self._over -= 1
+        else:
+            self._free.release()
+
+    async def enter_again(self) -> None:
+        """Take room without waiting, which may exceed the limit."""
+        if self._free.locked():
+            self._over += 1
+        else:
+            await self._free.acquire()
+
+    def locked(self) -> bool:
+        """Whether there is no room."""
+        return self._free.locked()
 
 
 async def give_up(running: asyncio.Future[Any]) -> None:

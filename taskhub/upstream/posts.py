@@ -29,7 +29,8 @@ from taskhub.core.transports import CONNECT_SECONDS
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
-from taskhub.upstream.connection import CLOSED, Bound, Connection, Profile, Target, reason, said
+from taskhub.upstream.calls import Bound
+from taskhub.upstream.connection import CLOSED, Connection, Profile, Target, reason, said
 from taskhub.upstream.refusals import HttpRefusals
 from taskhub.upstream.unreadable import ANOTHERS
 

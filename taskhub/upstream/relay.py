@@ -54,7 +54,7 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
 
 
 async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
-    async with pool.borrow(profile) as connection:
+    async with pool.look(profile, claim.context_id) as connection:
         return await _made(pool.target, connection, claim)
 
 

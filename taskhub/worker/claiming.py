@@ -48,6 +48,7 @@ class Slots:
         self.worker = worker
         self.running: dict[int, Running] = {}
         self._runner = runner
+        runner.on_asking = self.wake
         self._lanes = runner.lanes
         self._tell = tell
         self._throttle = Throttle(60.0)
@@ -94,7 +95,7 @@ class Slots:
         """Until `stop`, claim whenever a slot is free and there may be a task for it."""
         while not self._stopping:
             self._awake.clear()
-            free = self.size - len(self.running)
+            free = self.size - sum(not running.asking for running in self.running.values())
             self._more = free <= 0
             self._held_up = False
             patience = 5.0
@@ -147,7 +148,7 @@ class Slots:
         narrow = self._runner.servers.narrow(self.size) | dict.fromkeys(self._unreachable_servers(), 0)
         rooms = {}
         if narrow:
-            calls = Counter(running.claim.server_id for running in self.running.values())
+            calls = Counter(running.claim.server_id for running in self.running.values() if not running.asking)
             rooms = {server_id: max(0, most - calls[server_id]) for server_id, most in narrow.items()}
         rooms |= self._runner.breakers.rooms()
         return {server_id: room for server_id, room in rooms.items() if room < free}

@@ -36,8 +36,6 @@ class Relays:
         self._lanes = lanes
         self._awake = asyncio.Event()
         self._running: dict[int, asyncio.Task[None]] = {}
-        self._at: dict[int, int] = {}
-        """The server id of each running relay."""
         self._dropped: set[int] = set()
         """The running relays that `drop` has cancelled."""
         self._busy: Counter[int] = Counter()
@@ -47,11 +45,8 @@ class Relays:
         self._awake.set()
 
     def drop(self, relay_id: int) -> None:
-        """Cancel a relay whose caller has left. Not at a command (`stdio`): the connection of a cancelled request is
-        closed, and the command's process would end with it."""
-        work, server_id = self._running.get(relay_id), self._at.get(relay_id)
-        pool = None if server_id is None else self._servers.pool(server_id)
-        if work is not None and (pool is None or pool.target.transport != "stdio"):
+        """Cancel a relay whose caller has left."""
+        if (work := self._running.get(relay_id)) is not None:
             self._dropped.add(relay_id)
             work.cancel()
 
@@ -87,13 +82,12 @@ class Relays:
         for claim in claimed:
             self._busy[claim.server_id] += 1
             work = asyncio.create_task(self._work(claim))
-            self._running[claim.id], self._at[claim.id] = work, claim.server_id
+            self._running[claim.id] = work
             work.add_done_callback(partial(self._ended, claim))
 
     def _ended(self, claim: RelayClaim, _: asyncio.Task[None]) -> None:
         self._dropped.discard(claim.id)
         self._running.pop(claim.id, None)
-        self._at.pop(claim.id, None)
         self._busy[claim.server_id] -= 1
         if self._busy[claim.server_id] == AT_ONCE - 1:
             self.wake()  # the server was at its limit: more relays may wait for it

@@ -23,7 +23,7 @@ from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished, call_tool, waiting_message
+from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished, Postponed, call_tool, waiting_message
 from taskhub.upstream.pool import give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
@@ -64,6 +64,8 @@ class Running:
     cancelling: bool = False
     lost: bool = False
     live_questions: int = 0
+    asking: int = 0
+    """Its questions that people or the client are answering: meanwhile it takes up no slot."""
     clock: asyncio.Timeout | None = None
     begun: float | None = None
     """When its call first got a connection, by the event loop's clock; `None` before."""
@@ -117,6 +119,8 @@ class Runner:
         self.breakers = breakers
         self.timings = timings
         self.actor = actor
+        self.on_asking: Callable[[], None] = lambda: None
+        """Called when a task begins to wait for an answer, and gives up its slot."""
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=actor),
@@ -193,6 +197,8 @@ class Runner:
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ASKED)
                 return lambda: self._open(claim, asked, state, live=False)
+            case Postponed(why, seconds):
+                return self._give_back(claim, seconds, why)
             case Faulted(error, unreached, problem):
                 self._ended(held, TimingKind.FAULTED)
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
@@ -287,6 +293,14 @@ class Runner:
         return replace(question, audience=Audience.CLIENT)
 
     async def _ask_live(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        held.asking += 1
+        self.on_asking()
+        try:
+            return await self._answered(held, kind, params)
+        finally:
+            held.asking -= 1
+
+    async def _answered(self, held: Running, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         """Open a question that an older server asks during a call, and wait for the answer, which is returned. The
         worker keeps the task's lease; if the worker is lost, the question is closed."""
         problem = question_problem(kind, params)

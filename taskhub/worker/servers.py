@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from django.conf import settings
+
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
@@ -15,6 +17,7 @@ from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
+from taskhub.upstream.sessions import Places
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class Servers:
         self._wanted: Mapping[int, frozenset[str]] = {}
         self._updated: defaultdict[int, set[str]] = defaultdict(set)
         self._following = asyncio.Lock()
+        self._places = Places(settings.TASKHUB_COMMANDS)
 
     def pool(self, server_id: int) -> Pool | None:
         """The server's pool of connections; `None` while this worker is not connected to it."""
@@ -95,7 +99,7 @@ class Servers:
 
     def _connect(self, row: SyncedServer) -> _Held:
         target = Target.of(row)
-        pool = Pool(row.name, target, most=row.calls_at_once)
+        pool = Pool(row.name, target, most=row.calls_at_once, shared=row.shared, places=self._places)
         loop = asyncio.get_running_loop()
 
         def reached() -> None:

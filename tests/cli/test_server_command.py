@@ -79,19 +79,21 @@ def test_a_server_is_edited_and_its_token_belongs_to_its_address(acme: Server, m
     assert run("server", "edit", "acme", "--token-file", "-", "--calls", "3", "--prefix", "a_")[0] == 0
     (row,) = enabled_servers()
     assert (row.token, row.calls_at_once, row.prefix) == ("t0ken", 3, "a_")
-    out = run("server", "edit", "acme", "--spec", "stdio:env KEY=sw0rdfish acme-server", "--prefix", "")[1]
+    command = "stdio:env KEY=sw0rdfish acme-server"
+    out = run("server", "edit", "acme", "--spec", command, "--prefix", "", "--shared", "yes")[1]
     assert "What was for the address or command of before is dropped: its token." in out
     (row,) = enabled_servers()
-    assert (row.target, row.calls_at_once, row.prefix) == ("env KEY=sw0rdfish acme-server", 1, "")
+    assert (row.target, row.calls_at_once, row.prefix) == ("env KEY=sw0rdfish acme-server", 3, "")
+    assert row.shared is True
     before = Event.objects.count()
-    run("server", "edit", "acme", "--spec", "stdio:env KEY=••• acme-server", "--calls", "default")
+    run("server", "edit", "acme", "--spec", "stdio:env KEY=••• acme-server", "--calls", "3")
     assert Event.objects.count() == before, "that is what it is already"
     assert enabled_servers() == [row]
     for words, why in (
         (("--spec", "stdio:env KEY=••• other"), "Give the whole"),
         (("--spec", "other=https://acme.example/mcp"), "A server keeps its name: this one is acme"),
         (("--calls", "0"), "from 1 on"),
-        (("--calls", "2"), "one call at a time"),
+        (("--calls", "1001"), "From 1 to 1,000"),
         (("--prefix", "1"), "A prefix has"),
         ((), "Nothing to change"),
     ):

@@ -51,13 +51,11 @@ def test_what_cannot_be_is_refused_where_it_was_typed(admin: Client, tenant: Ten
     assert server.calls_at_once is None
 
 
-def test_a_command_takes_one_at_a_time(admin: Client, tenant: Tenant) -> None:
+def test_a_command_has_a_number_too(admin: Client, tenant: Tenant) -> None:
     server = remote(tenant, "stdio")
-    page = words(admin.get(f"/servers/{server.pk}/?calls").content.decode())
-    assert "Concurrent calls 1 per worker" in page
-    assert "Save" not in page
-    answer = admin.post(f"/servers/{server.pk}/calls", {"calls_at_once": "2"})
-    assert answer.status_code == 400
+    assert "Concurrent calls 20 per worker" in words(admin.get(f"/servers/{server.pk}/?calls").content.decode())
+    assert admin.post(f"/servers/{server.pk}/calls", {"calls_at_once": "2"}).status_code == 302
+    assert "Concurrent calls 2 per worker" in words(admin.get(f"/servers/{server.pk}/").content.decode())
 
 
 def test_who_may_not_change_it_sees_it(sign_in: Login, tenant: Tenant) -> None:

@@ -93,7 +93,7 @@ def test_what_cannot_be_given_is_refused_beside_its_field(
         ({"spec": "stdio:env KEY=••• other"}, "Give the whole address or command"),
         ({"spec": ""}, "A server is given as one line"),
         ({"prefix": "1"}, "A prefix has letters"),
-        ({"calls_at_once": "2"}, "A command takes one call at a time."),
+        ({"calls_at_once": "1001"}, "From 1 to 1,000."),
         ({"calls_at_once": "x"}, "Give a whole number"),
     ],
 )

@@ -247,7 +247,7 @@ def test_a_task_that_waits_for_its_server_says_so_and_what_is_before_it(
 ) -> None:
     heartbeat("worker-1", slots=8, busy=1)
     command = make_server(tenant, "command")
-    Server.objects.filter(pk=command.pk).update(transport="stdio")
+    Server.objects.filter(pk=command.pk).update(transport="stdio", calls_at_once=1)
     tool = make_tool(command)
     claim_task(make_task(context, tool))
     waiting = [make_task(context, tool), make_task(context, make_tool(server)), make_task(context, tool)]

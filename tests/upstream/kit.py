@@ -30,6 +30,7 @@ BARE: Final = Target("python", "tests.upstream.servers:bare")
 CHANGING: Final = Target("python", "tests.upstream.servers:changing")
 COMMAND: Final = Target("stdio", f"{sys.executable} -m tests.upstream.command_server")
 OLD: Final = Target("stdio", f"{sys.executable} -m tests.upstream.old_server")
+NOTEBOOK: Final = Target("stdio", f"{sys.executable} -m tests.upstream.notebook")
 BOUND: Final = 10.0
 
 
@@ -83,9 +84,9 @@ def text(outcome: CallOutcome) -> str:
 
 
 @asynccontextmanager
-async def pool_of(target: Target) -> AsyncIterator[Pool]:
+async def pool_of(target: Target, **how: Any) -> AsyncIterator[Pool]:
     """A pool, closed at the end."""
-    pool = Pool("the-server", target)
+    pool = Pool("the-server", target, **how)
     try:
         yield pool
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 NOT_FOUND = {"code": -32601, "message": "Method not found"}
@@ -38,6 +39,8 @@ UNKNOWN = {
 """A tool with such fields."""
 came: list[str] = []
 """In answer to the roots that it asks for."""
+later: list[str] = []
+"""What came while it asked: it does one thing after the other."""
 held: list[dict[str, Any]] = []
 """What waits for that."""
 TOOLS = ("echo", "pid", "ask", "ask_roots", "die", "nonsense", "error", "chatter", "later")
@@ -59,6 +62,7 @@ def request(method: str, params: dict[str, Any]) -> str:
         message = json.loads(line)
         if message.get("id") == "mine":
             return json.dumps(message.get("result", message.get("error")), sort_keys=True)
+        later.append(line)
     raise SystemExit
 
 
@@ -133,11 +137,19 @@ def curious(message: dict[str, Any]) -> bool:
     return True
 
 
+def lines() -> Iterator[str]:
+    """What comes in, and what was put off meanwhile."""
+    for line in sys.stdin:
+        yield line
+        while later:
+            yield later.pop(0)
+
+
 def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "exit":
         raise SystemExit(3)
-    for number, line in enumerate(sys.stdin):
+    for number, line in enumerate(lines()):
         if mode == "strict" and number == 0 and json.loads(line)["method"] != "initialize":
             raise SystemExit(1)
         if mode == "silent":

@@ -248,8 +248,8 @@ async def test_a_server_that_forgot_its_sessions_is_connected_to_again_and_no_ca
             before = text(await call(pool, "session"))
             assert await call(pool, "refuse") == Faulted({"code": -32600, "message": "not like this"})
             assert text(await call(pool, "session")) == before
-            at_once = await asyncio.gather(*(call(pool, "session") for _ in range(3)))
-            assert len({text(outcome) for outcome in at_once}) > 1, "connections of their own"
+            at_once = await asyncio.gather(*(call(pool, "session", context_id=client) for client in (1, 2, 3)))
+            assert len({text(outcome) for outcome in at_once}) == 3, "a session for each client"
             server.forget()
             server.runs.clear()
             for word in ("one", "two", "three", "four"):
@@ -545,7 +545,7 @@ async def test_a_tool_that_wants_it_for_ever_is_given_up(workshops: Pool, monkey
 
 
 async def test_a_command_serves_others_before_it_is_called_again() -> None:
-    async with kit.pool_of(kit.COMMAND) as pool:
+    async with kit.pool_of(kit.COMMAND, most=1) as pool:
         waiting = asyncio.create_task(call(pool, "call_again", {"times": 1}))
         await kit.until(pool._room.locked, "its first round")
         assert text(await call(pool, "echo", {"text": "meanwhile"})) == "meanwhile"

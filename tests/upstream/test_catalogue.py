@@ -355,6 +355,6 @@ def test_text_that_no_json_can_carry_is_repaired_before_it_is_stored() -> None:
 async def test_a_command_that_asks_for_roots_while_nobody_calls_hears_that_there_are_none() -> None:
     """Servers that many people start by npx ask at once, and write an error over any other answer."""
     async with kit.pool_of(replace(kit.OLD, target=f"{kit.OLD.target} curious")) as pool:
-        async with pool.borrow(ABLE) as connection:
+        async with pool.borrow(ABLE, 1) as connection:
             await take_snapshot(connection)
         assert text(await call(pool, "anything")) == '{"roots": []}'

@@ -14,6 +14,7 @@ from mcp.server import MCPServer
 
 from taskhub.core.records import OfferKind
 from taskhub.domain.relays.outcomes import Answered, RelayClaim
+from taskhub.upstream import catalogue, sessions
 from taskhub.upstream.catalogue import LOOK_SECONDS, Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.follow import covering
@@ -109,6 +110,11 @@ async def test_after_a_gap_everything_followed_may_have_changed(tmp_path: Path) 
         await kit.until(lambda: len(heard.updated) == 3, "an update through the new connection")
 
 
+def busy(pool: Pool) -> bool:
+    """Whether a session carries a call."""
+    return any(each.connection.calls for each in pool.sessions._of.values())
+
+
 async def test_a_command_is_one_process_and_what_its_calls_change_is_heard(tmp_path: Path) -> None:
     async with kit.pool_of(old(tmp_path)) as pool, hearing(pool) as heard:
         await heard.follows("old://file")
@@ -130,7 +136,20 @@ async def test_a_command_that_announces_without_end_is_listed_now_and_then(tmp_p
         assert time.monotonic() - begin > 3 * LOOK_SECONDS
 
 
-async def test_a_command_is_listed_between_its_calls() -> None:
+async def test_a_command_is_listed_beside_its_calls() -> None:
+    async with kit.pool_of(kit.NOTEBOOK) as pool, hearing(pool) as heard:
+        running = asyncio.create_task(kit.call(pool, "wait", {"seconds": 30}))
+        await kit.until(lambda: busy(pool), "the call")
+        heard.watcher.refresh()
+        await kit.until(lambda: len(heard.snapshots) == 2, "the other look")
+        assert not running.done()
+        running.cancel()
+        await asyncio.wait({running})
+        assert len(kit.children()) == 1
+    assert heard.problems == []
+
+
+async def test_a_command_that_is_busy_with_a_call_is_listed_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answered = asyncio.Event(), asyncio.Event()
 
     async def ask(*_: object) -> dict[str, object]:
@@ -138,36 +157,31 @@ async def test_a_command_is_listed_between_its_calls() -> None:
         await answered.wait()
         return {"action": "decline"}
 
+    monkeypatch.setattr(catalogue, "SNAPSHOT_SECONDS", 0.2)
     async with kit.pool_of(kit.OLD) as pool, hearing(pool) as heard:
         running = asyncio.create_task(kit.call(pool, "ask", ask=ask))
         await asyncio.wait_for(asked.wait(), kit.BOUND)
         heard.watcher.refresh()
-        for _ in range(10):
-            await asyncio.sleep(0)  # turns of the loop in which the watcher would ask
+        done, _ = await asyncio.wait({running}, timeout=0.5)  # longer than a look may take
+        assert not done
         answered.set()
-        # The server would take anything else for the answer to its question.
         assert kit.text(await running) == '{"action": "decline"}'
         await kit.until(lambda: len(heard.snapshots) == 2, "the other look")
     assert heard.problems == []
 
 
-async def test_a_command_that_a_cancelled_call_ended_is_listed_anew_and_no_problem() -> None:
-    asked = asyncio.Event()
-
-    async def ask(*_: object) -> dict[str, object]:
-        asked.set()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async with kit.pool_of(kit.OLD) as pool, hearing(pool) as heard:
+async def test_a_command_that_heeded_no_cancellation_is_listed_anew_and_no_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "HEED_SECONDS", 0.2)
+    async with kit.pool_of(kit.NOTEBOOK) as pool, hearing(pool) as heard:
         (before,) = kit.children()
-        running = asyncio.create_task(kit.call(pool, "ask", ask=ask))
-        await asyncio.wait_for(asked.wait(), kit.BOUND)
+        running = asyncio.create_task(kit.call(pool, "sleep", {"seconds": 60}))
+        await kit.until(lambda: busy(pool), "the call")
         running.cancel()
         await asyncio.wait({running})
         await kit.until(lambda: len(heard.snapshots) == 2, "a look at the new process")
-        (after,) = kit.children()
-        assert after.pid != before.pid
+        await kit.until(lambda: before.pid not in {child.pid for child in kit.children()}, "the end of the old one")
     assert heard.problems == []
 
 

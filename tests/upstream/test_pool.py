@@ -13,7 +13,8 @@ import pytest
 from taskhub.core.errors import Unavailable
 from taskhub.upstream.call import CallOutcome
 from taskhub.upstream.connection import Profile, Target
-from taskhub.upstream.pool import ABLE, Pool, give_up
+from taskhub.upstream.pool import Pool, give_up
+from taskhub.upstream.sessions import Places
 from tests.upstream import kit
 from tests.upstream.kit import call, text
 from tests.upstream.servers import gates
@@ -171,30 +172,20 @@ async def test_callers_with_other_capabilities_do_not_share_a_connection(worksho
     assert text(await call(workshop, "connection_number", client_capabilities={"sampling": {}})) == able
 
 
-async def test_a_command_is_one_process_and_its_calls_take_turns() -> None:
-    async with kit.pool_of(kit.OLD) as pool:
-        able: dict[str, Any] = {"sampling": {}, "roots": {}}
-        outcomes = await asyncio.gather(
-            *(call(pool, "pid", client_capabilities=able if odd else {}) for odd in (False, True) * 4)
-        )
-        assert {text(outcome) for outcome in outcomes} == {str(child.pid) for child in kit.children()}
-        assert len(kit.children()) == 1
-
-
 async def test_a_command_that_died_between_two_calls_is_started_again() -> None:
     async with kit.pool_of(kit.OLD) as pool:
         before = int(text(await call(pool, "pid")))
         psutil.Process(before).kill()
-        (idle,) = pool._idle[ABLE]
-        await kit.until(lambda: not idle.alive, "the news of its end", 0.5)
+        (session,) = pool.sessions.idle()
+        await kit.until(lambda: not session.connection.alive, "the news of its end", 0.5)
         assert int(text(await call(pool, "pid"))) != before
 
 
 async def test_a_server_that_cannot_be_reached_takes_no_room() -> None:
-    async with kit.pool_of(Target("stdio", f"{kit.OLD.target} exit")) as pool:
-        for _ in range(3):  # there is room for one
+    async with kit.pool_of(Target("stdio", f"{kit.OLD.target} exit"), most=1, places=Places(1)) as pool:
+        for _ in range(3):
             with pytest.raises(Unavailable):
-                async with pool.borrow(Profile()):
+                async with pool.borrow(Profile(), 1):
                     raise AssertionError("never reached")
 
 

@@ -92,7 +92,7 @@ class Hall:
         taken, left = threading.Event(), asyncio.Event()
 
         async def hold() -> None:
-            async with pool.borrow(ABLE):
+            async with pool.borrow(ABLE, 1):
                 taken.set()
                 await left.wait()
 

@@ -23,7 +23,9 @@ from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import claiming, engine, running
+from tests import factories
 from tests.domain import kit
+from tests.domain.kit import World
 from tests.lib.test_schemas import doubling
 from tests.store import raw
 from tests.upstream import kit as upstream
@@ -161,29 +163,44 @@ def test_news_of_a_client_with_its_share_here_waits_for_an_end_and_asks_for_noth
 
 
 def test_what_waits_for_a_busy_server_holds_no_slot_and_its_time_does_not_run(hall: Hall) -> None:
-    command = hall.tool(hall.server(upstream.OLD), "ask", run_seconds=1)  # one call at a time
+    server = hall.server(calls_at_once=1)
+    gate, short = hall.tool(server, "wait_for_gate"), hall.tool(server, "thread_name", run_seconds=1)
     echo = hall.tool(hall.server(), "echo")
     worker = hall.start(slots=4)
-    asking = call(command)
-    in_state(asking, State.INPUT_REQUIRED)
-    waiting = [call(command) for _ in range(6)]
+    held = call(gate)
+    wait_until(gates.entered.is_set, "the call that holds it")
+    waiting = [call(short) for _ in range(6)]
     assert words(call(echo, text="passes")) == "passes"
     age = "clock_timestamp() - created_at > interval '1.3 seconds'"
     wait_until(lambda: kit.column(waiting[-1], age), "longer than the tool may run")
-    assert [held.claim.task_id for held in worker.slots.running.values()] == [asking]
+    assert [running.claim.task_id for running in worker.slots.running.values()] == [held]
     assert {(kit.look(task).state, kit.column(task, "lease_epoch")) for task in waiting} == {(State.QUEUED, 0)}
-    for task in [asking, *waiting]:
-        in_state(task, State.INPUT_REQUIRED)
-        answer_question(task, kit.opened(task), {"action": "decline"}, actor=command.actor)
-        assert words(task) == '{"action": "decline"}'
+    gates.opened.set()
+    for task in [held, *waiting]:
+        assert ended(task).state is State.FINISHED
         assert attempts(task) == ["finished"]
+
+
+def test_what_waits_for_people_in_the_middle_of_a_call_holds_no_slot(hall: Hall) -> None:
+    notebook = hall.server(upstream.NOTEBOOK)
+    ask, remember = hall.tool(notebook, "ask"), hall.tool(notebook, "remember")
+    clients = [factories.make_context(hall.context.tenant) for _ in range(3)]
+    hall.start(slots=2)
+    asking = [call(World(client, ask.tool)) for client in clients[:2]]
+    for task in asking:
+        in_state(task, State.INPUT_REQUIRED)
+    for said in ("one", "one two"):
+        assert words(call(World(clients[2], remember.tool), word=said.split()[-1])) == said
+    for task in asking:
+        answer_question(task, kit.opened(task), {"action": "decline"}, actor=ask.actor)
+        assert words(task) == '{"action": "decline"}'
 
 
 def test_a_task_that_gets_no_connection_goes_back_and_has_not_run(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists and what is read of a server take connections too."""
     monkeypatch.setattr(running, "CONNECTION_SECONDS", 0.2)
     monkeypatch.setattr(running, "RETRY_SECONDS", 0.1)
-    tool = hall.tool(hall.server(upstream.OLD), "echo", run_seconds=60)
+    tool = hall.tool(hall.server(upstream.OLD, calls_at_once=1), "echo", run_seconds=60)
     worker = hall.start()
     pool = worker.servers.pool(Tool.objects.get(pk=tool.tool.id).server_id)
     assert pool is not None

@@ -141,7 +141,7 @@ class ServerFields(ConsoleForm):
         low=1,
         high=MOST_AT_ONCE,
         optional=True,
-        help_text="Empty: the default for this kind of server. A command takes one.",
+        help_text="Empty: the default for this kind of server.",
     )
     further: ClassVar[tuple[str, ...]] = ("headers", "environment", "directory", "connect_seconds", "calls_at_once")
     """The fields that are folded away until one of them is needed."""
@@ -191,6 +191,12 @@ class ServerEditForm(ServerFields):
     """Changes a server; what is not typed stays as it is."""
 
     first = "spec"
+    shared = forms.BooleanField(
+        required=False,
+        label="Clients share its processes and sessions",
+        help_text="For a server that keeps nothing between calls. Otherwise each client has its own process of a "
+        "command, and its own session at an HTTP server that has sessions.",
+    )
 
     def __init__(self, server: ServerRow, data: Any = None) -> None:
         initial = {
@@ -201,6 +207,7 @@ class ServerEditForm(ServerFields):
             "directory": server.directory,
             "connect_seconds": server.connect_seconds if server.connect_said else None,
             "calls_at_once": server.calls_at_once if server.calls_said else None,
+            "shared": server.shared,
         }
         super().__init__(data, initial=initial)
         self.fields["headers"].widget.stored = server.header_names
@@ -222,6 +229,7 @@ class ServerEditForm(ServerFields):
             directory=typed["directory"],
             connect_seconds=typed["connect_seconds"] or 0,
             calls_at_once=typed["calls_at_once"] or 0,
+            shared=typed["shared"],
         )
 
 

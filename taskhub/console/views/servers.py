@@ -299,7 +299,7 @@ def _detail(
             "edit_form": edit_form or ServerEditForm(server),
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
-            "setting_calls": can_manage and server.transport != "stdio" and ("calls" in request.GET or calls_form),
+            "setting_calls": can_manage and ("calls" in request.GET or calls_form),
             "calls_form": calls_form
             or ServerCallsForm(initial={"calls_at_once": server.calls_at_once if server.calls_said else None}),
             "can_manage": can_manage,

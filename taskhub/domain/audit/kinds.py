@@ -57,9 +57,10 @@ EVENTS: Final[dict[str, Shape]] = {
     # servers and what they offer
     "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(
-        "A server has another address, prefix, directory or time to connect.",
-        f"transport? target? prefix? {_GIVEN}",
-        f"transport? target? prefix? {_GIVEN}",
+        "A server has another address, prefix, directory or time to connect, or its clients share its processes, or do"
+        " no more.",
+        f"transport? target? prefix? shared? {_GIVEN}",
+        f"transport? target? prefix? shared? {_GIVEN}",
     ),
     "server.headers.changed": Shape(
         "Headers for a server were set or dropped. `given`: those with a new value.", "headers", "headers given"

@@ -66,6 +66,8 @@ class ServerRow:
     """Most calls at once from one worker."""
     calls_said: bool
     """Whether `calls_at_once` was set for this server; else it is the default of the transport."""
+    shared: bool
+    """Whether clients share its processes or sessions."""
     incomplete: str
     """Which of its lists could not be read, and why; empty if all could."""
     failures: int
@@ -332,6 +334,7 @@ def _server(row: Any) -> ServerRow:
         connect_said=row.connect_seconds is not None,
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
+        shared=row.shared,
         incomplete=row.incomplete,
         failures=row.failures,
         open_since=row.open_since,

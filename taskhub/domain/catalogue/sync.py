@@ -77,6 +77,8 @@ class SyncedServer:
     prefix: str
     calls_at_once: int
     """Most calls at once from one worker."""
+    shared: bool = False
+    """Whether clients share its processes or sessions."""
     token: str = field(default="", repr=False)
     """Sent as `Authorization: Bearer …` to an HTTP server; empty for none."""
     unusable: str = ""
@@ -121,6 +123,7 @@ def synced(server: Server) -> SyncedServer:
         server.target if unusable else target_of(server),
         server.prefix,
         server.calls_at_once or CALLS_AT_ONCE[server.transport],
+        server.shared,
         vault().decrypt(token) if token else "",
         unusable,
         () if unusable else opened(server.headers),
@@ -206,6 +209,16 @@ def connect_server(*, tenant_id: int, name: str, transport: str, target: str, ac
     return int(server.pk)
 
 
+def set_shared(server: Server, shared: bool, actor: Actor) -> None:
+    """Set whether clients share the processes or sessions of a server, whose row is locked, in the caller's
+    transaction."""
+    if server.shared != shared:
+        server.shared = shared
+        server.save(update_fields=["shared"])
+        _record(server, "server.changed", server.name, {"shared": not shared}, {"shared": shared}, actor)
+        notify(CatalogueChanged())
+
+
 def set_target(server: Server, transport: str, target: str, actor: Actor) -> None:
     """Give a server, whose row is locked, another target, in the caller's transaction. What belongs to the one before
     is dropped: its token, its headers, and its variables unless only the version of the command is another."""
@@ -218,8 +231,6 @@ def set_target(server: Server, transport: str, target: str, actor: Actor) -> Non
     server.transport, server.state = transport, "unknown" if server.enabled else "disabled"
     server.target, server.sealed_target = kept["target"], kept["sealed_target"]
     server.credentials, server.headers = None, {}
-    if transport == "stdio":
-        server.calls_at_once = None
     server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", *GIVEN])
     close_breaker(server, actor)
     after = {"transport": transport, "target": server.target, **shown_given(server)}

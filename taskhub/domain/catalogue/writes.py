@@ -33,7 +33,7 @@ from taskhub.domain.catalogue.given import (
 )
 from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import is_target, new_server, set_target, shown_given
+from taskhub.domain.catalogue.sync import is_target, new_server, set_shared, set_target, shown_given
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
 from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool
@@ -121,7 +121,7 @@ def add_server(
         "environment": sealed(_for_command(transport, environment), {}, field="environment"),
         "directory": _checked_directory(transport, directory),
         "connect_seconds": checked_connect_seconds(connect_seconds),
-        "calls_at_once": _checked_calls(transport, calls_at_once),
+        "calls_at_once": _checked_calls(calls_at_once),
     }
     with transaction.atomic():
         server = new_server(
@@ -165,11 +165,9 @@ def _checked_directory(transport: str, directory: str) -> str:
     return checked_directory(directory)
 
 
-def _checked_calls(transport: str, calls_at_once: int | None) -> int | None:
+def _checked_calls(calls_at_once: int | None) -> int | None:
     if calls_at_once is not None and not 1 <= calls_at_once <= MOST_AT_ONCE:
         raise Invalid(f"From 1 to {MOST_AT_ONCE:,}.", field="calls_at_once")
-    if calls_at_once is not None and transport == "stdio":
-        raise Invalid("A command takes one call at a time.", field="calls_at_once")
     return calls_at_once
 
 
@@ -206,6 +204,8 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
         if edit.headers is not None:
             has_token = server.credentials is not None if edit.token is None else bool(edit.token.strip())
             _give(server, "headers", _for_http(server.transport, edit.headers, token=has_token), actor)
+        if edit.shared is not None:
+            set_shared(server, edit.shared, actor)
         if edit.token is not None:
             set_server_token(tenant_id=tenant_id, server_id=server_id, token=edit.token, actor=actor)
         if edit.environment is not None:
@@ -343,7 +343,7 @@ def set_server_calls(*, tenant_id: int, server_id: int, calls_at_once: int | Non
     tasks go on. Raises `NotFound`, or `Invalid` naming the field."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
-        _checked_calls(server.transport, calls_at_once)
+        _checked_calls(calls_at_once)
         if server.calls_at_once == calls_at_once:
             return
         before, server.calls_at_once = server.calls_at_once, calls_at_once

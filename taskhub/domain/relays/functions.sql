@@ -26,7 +26,7 @@ END $$;
 -- Claims waiting requests for the worker, oldest first: of each server in p_servers, at most its number in p_free.
 CREATE OR REPLACE FUNCTION claim_relays(p_worker text, p_servers bigint[], p_free int[])
 RETURNS TABLE (id bigint, server_id bigint, server_name text, method text, params text, capabilities text,
-               seconds float8)
+               seconds float8, context_id bigint)
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -42,7 +42,7 @@ BEGIN
         UPDATE relay r SET state = 'running', worker = p_worker FROM chosen c, server s
         WHERE r.id = c.id AND s.id = r.server_id
         RETURNING r.id, r.server_id, s.name::text, r.method::text, r.params::text, r.capabilities::text,
-                  extract(epoch FROM r.deadline - clock_timestamp())::float8;
+                  extract(epoch FROM r.deadline - clock_timestamp())::float8, r.context_id;
 END $$;
 
 -- Stores the outcome and wakes the waiting caller. Returns false if the caller has left.

@@ -34,6 +34,7 @@ class RelayClaim:
     params: dict[str, Any]
     capabilities: dict[str, Any]
     seconds: float
+    context_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

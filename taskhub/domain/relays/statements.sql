@@ -18,7 +18,7 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify(:channel, :hint)
 FROM gone WHERE state = 'running';
 
 -- write: claim_relays(worker text, servers bigint[], free int[]) -> list[RelayClaim]
-SELECT id, server_id, server_name, method, params, capabilities, seconds
+SELECT id, server_id, server_name, method, params, capabilities, seconds, context_id
 FROM claim_relays(:worker, :servers, :free);
 
 -- write: finish_relay(relay bigint, worker text, outcome text) -> bool

@@ -417,6 +417,7 @@ class Migration(migrations.Migration):
                 ("connect_seconds", models.IntegerField(null=True)),
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
                 ("calls_at_once", models.IntegerField(null=True)),
+                ("shared", models.BooleanField(db_default=False)),
                 ("enabled", models.BooleanField(db_default=True)),
                 ("disabled_reason", models.CharField(blank=True, db_default="", max_length=200)),
                 ("state", models.CharField(db_default="unknown", max_length=16)),
@@ -905,7 +906,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     ("calls_at_once__isnull", True),
-                    models.Q(("calls_at_once__range", (1, 1000)), models.Q(("transport", "stdio"), _negated=True)),
+                    ("calls_at_once__range", (1, 1000)),
                     _connector="OR",
                 ),
                 name="server_calls_at_once_range",

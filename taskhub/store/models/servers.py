@@ -32,6 +32,8 @@ class Server(models.Model):
     connect_seconds = models.IntegerField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
     calls_at_once = models.IntegerField(null=True)
+    shared = models.BooleanField(db_default=False)
+    """Whether clients share its processes or sessions, which otherwise belong to one client each."""
     enabled = models.BooleanField(db_default=True)
     disabled_reason = models.CharField(max_length=200, db_default="", blank=True)
     state = models.CharField(max_length=16, db_default="unknown")
@@ -63,8 +65,7 @@ class Server(models.Model):
                 name="server_state_known",
             ),
             models.CheckConstraint(
-                condition=Q(calls_at_once__isnull=True)
-                | (Q(calls_at_once__range=(1, MOST_AT_ONCE)) & ~Q(transport="stdio")),
+                condition=Q(calls_at_once__isnull=True) | Q(calls_at_once__range=(1, MOST_AT_ONCE)),
                 name="server_calls_at_once_range",
             ),
             models.CheckConstraint(

@@ -28,6 +28,7 @@ from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import diagnosed
 
 SPEC_HELP = "as for `up --server`; `-` reads it from standard input, for secrets"
+SHARED_HELP = "whether clients share its processes and sessions, which otherwise belong to one client each"
 TOKEN_HELP = "file with the token that is sent to a server with a URL; `-` is standard input"  # noqa: S105 - not one
 
 
@@ -56,9 +57,11 @@ class Command(BaseCommand):
         _given_arguments(add)
         change = verb("set", "add the server, or change the address or command of the one of this name", named=False)
         change.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
+        change.add_argument("--shared", choices=("yes", "no"), help=SHARED_HELP)
         edit = verb("edit", "change a server")
         edit.add_argument("--spec", help=SPEC_HELP)
         edit.add_argument("--prefix", help="for tools that are listed for the first time from now on; '' for none")
+        edit.add_argument("--shared", choices=("yes", "no"), help=SHARED_HELP)
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
         _given_arguments(edit)
         read = verb("import", "add the servers of an mcp.json, or that of a server.json: all, or none", named=False)
@@ -147,7 +150,7 @@ class Command(BaseCommand):
 
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
         spec = parse_spec(_line(options["spec"]))
-        name = reads.server_name(servers.set_server(caller, spec))
+        name = reads.server_name(servers.set_server(caller, spec, shared=_yes(options["shared"])))
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
         else:  # the address was connected before, under another name
@@ -163,12 +166,13 @@ class Command(BaseCommand):
             directory=options["cwd"],
             headers=_pairs(options["headers"], ":", "headers"),
             environment=_pairs(options["env"], "=", "variables"),
+            shared=_yes(options["shared"]),
             token=_token(options["token_file"]),
         )
         if edit == ServerEdit():
             raise CommandError(
-                "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds or"
-                " --calls."
+                "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
+                " --calls or --shared."
             )
         before = servers.find_server(caller, options["name"])
         servers.edit_server(caller, before.id, edit)
@@ -256,6 +260,10 @@ class Command(BaseCommand):
         self.stdout.write(visible_json(found))
 
 
+def _yes(word: str | None) -> bool | None:
+    return None if word is None else word == "yes"
+
+
 def _line(spec: str) -> str:
     return sys.stdin.readline().strip() if spec == "-" else spec
 
@@ -326,6 +334,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "prefix": row.prefix,
         "calls_at_once": row.calls_at_once,
         "connect_seconds": row.connect_seconds,
+        "shared": row.shared,
         "token": row.has_token,
         "headers": list(row.header_names),
         "environment": list(row.variable_names),

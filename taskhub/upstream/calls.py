@@ -1,0 +1,114 @@
+"""The calls that one connection carries at a time, and which of them a message of the server belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import mcp_types as types
+
+from taskhub.core.states import QuestionKind
+
+Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
+Say = Callable[[str, str], None]
+
+WHOSE: Final = "Calls of several clients run in this process, and the request does not say which of them it belongs to"
+"""Why a request of a server is refused."""
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A call that a connection carries, with functions for the messages that belong to it."""
+
+    ask: Ask
+    say: Say
+    begin: Callable[[], bool] = lambda: True
+    """Called when there is a connection for the call. Returns whether the call is still wanted."""
+    roots: bool = False
+    """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
+    context_id: int = 0
+    """The client who calls."""
+    asking: int = 0
+    """Questions of the server that are being answered."""
+    refused: bool = False
+    """Whether the server refused the call because it no longer knows the session, so that the call never ran."""
+    unconnected: str = ""
+    """Why the HTTP request could not be sent: no connection could be made. Empty if it was sent."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def narrowed(self, meta: dict[str, Any]) -> dict[str, Any]:
+        """The `_meta` of a request, without roots among the capabilities if the caller of the call has none, because a
+        connection that serves all callers declares roots."""
+        declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
+        if self.roots or "roots" not in declared:
+            return meta
+        told = {name: value for name, value in declared.items() if name != "roots"}
+        return {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
+
+    async def answer(self, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Have a question answered. Returns `None` if the call ends before the answer."""
+        self.asking += 1
+        answering, ended = asyncio.ensure_future(self.ask(kind, params)), asyncio.ensure_future(self.ended.wait())
+        first: set[asyncio.Future[Any]] = {answering, ended}
+        try:
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            return answering.result() if answering.done() else None
+        finally:
+            self.asking -= 1
+            answering.cancel()
+            ended.cancel()
+
+
+CALL: ContextVar[Bound | None] = ContextVar("taskhub_upstream_call", default=None)
+"""The call for which the running code sends or receives. The SDK's HTTP client handles what arrives in the response of
+a call in the context of that call; for messages of a command it is not set."""
+
+
+class Calls:
+    """The calls of one connection."""
+
+    def __init__(self) -> None:
+        self._running: list[Bound] = []
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextmanager
+    def serving(self, call: Bound) -> Iterator[None]:
+        """While the block runs, the connection carries this call, and what the block sends belongs to it."""
+        call.ended.clear()
+        self._running.append(call)
+        token = CALL.set(call)
+        try:
+            yield
+        finally:
+            CALL.reset(token)
+            self._running.remove(call)
+            call.ended.set()
+
+    def asking(self) -> Bound | types.ErrorData:
+        """The call that a request of the server belongs to, or why there is none. A command does not say which of the
+        running calls it is: it is taken for the latest that has no open question."""
+        known = CALL.get()
+        if known is not None and known in self._running:
+            return known
+        if not self._running:
+            return types.ErrorData(code=types.INVALID_REQUEST, message="No call is running on this connection")
+        if not self._of_one_client():
+            # No client may see, or answer, what the call of another asks.
+            return types.ErrorData(code=types.INVALID_REQUEST, message=WHOSE)
+        return next((call for call in reversed(self._running) if not call.asking), self._running[-1])
+
+    def concerned(self) -> Sequence[Bound]:
+        """The calls that a log line of the server may be about: none if they are of several clients."""
+        known = CALL.get()
+        if known is not None and known in self._running:
+            return (known,)
+        return tuple(self._running) if self._of_one_client() else ()
+
+    def _of_one_client(self) -> bool:
+        return len({call.context_id for call in self._running}) == 1

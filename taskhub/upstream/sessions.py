@@ -1,0 +1,297 @@
+"""The sessions at one server: a process of a command, or a session at an HTTP server that has sessions. Each belongs to
+one client, whose state it holds, and carries all calls of that client; `shared` ones carry the calls of all clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import mcp_types as types
+from mcp import MCPError
+
+from taskhub.core.errors import TaskHubError
+from taskhub.upstream.connection import Connection, gone
+
+logger = logging.getLogger(__name__)
+
+HEED_SECONDS: Final = 3.0
+"""Seconds in which a server has to answer a ping after a call was cancelled. One that does not is ended."""
+CROWDED_SECONDS: Final = 1.0
+"""The least time in the queue of a call for which there is no place for a process."""
+
+
+class Later(TaskHubError):
+    """The call cannot run here now: it is to be claimed again after `seconds`."""
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Keeper(Protocol):
+    """Is told which client has a session here, so that its calls come to this worker."""
+
+    async def take(self, context_id: int) -> str:
+        """A session of this client is about to be opened. Returns why its earlier one was lost, if it was. Raises
+        `Later` if another worker has one."""
+
+    def opened(self, context_id: int, pid: int | None) -> None:
+        """The session has been opened, for a command in the process `pid`."""
+
+    def left(self, context_id: int, why: str) -> None:
+        """The session has ended."""
+
+
+class NoKeeper:
+    """Remembers what was lost in this process only."""
+
+    def __init__(self) -> None:
+        self._lost: dict[int, str] = {}
+
+    async def take(self, context_id: int) -> str:
+        """See `Keeper`."""
+        return self._lost.pop(context_id, "")
+
+    def opened(self, context_id: int, pid: int | None) -> None:
+        """See `Keeper`."""
+
+    def left(self, context_id: int, why: str) -> None:
+        """See `Keeper`."""
+        self._lost[context_id] = why
+
+
+@dataclass(eq=False)
+class Session:
+    """One session. `context_id` is `None` if it is nobody's: it was opened to list the server, or is shared."""
+
+    connection: Connection
+    context_id: int | None
+    users: int = 0
+    used_at: float = field(default_factory=time.monotonic)
+    touched: bool = False
+    """Whether something other than a listing has used it."""
+    why: str = ""
+    """Why it is being ended; empty while it is not."""
+    ending: asyncio.TimerHandle | None = None
+
+
+class Places:
+    """Bounds the processes that clients have in one worker, of all its commands together."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._taken: dict[Sessions, int] = defaultdict(int)
+
+    def take(self, sessions: Sessions) -> None:
+        """Take a place. If none is free, the process that has been idle for longest is ended. Raises `Later` if there
+        is no idle one."""
+        if sum(self._taken.values()) >= self.most:
+            idle = [(session.used_at, each, session) for each in self._taken for session in each.idle()]
+            if not idle:
+                raise Later("Waiting for a place: all processes of commands are in use", seconds=CROWDED_SECONDS)
+            _, each, session = min(idle, key=lambda one: one[0])
+            each.end(session, "it made room for another client's")
+        self._taken[sessions] += 1
+
+    def leave(self, sessions: Sessions) -> None:
+        """Give a place back."""
+        self._taken[sessions] -= 1
+        if not self._taken[sessions]:
+            del self._taken[sessions]
+
+
+class Sessions:
+    """The sessions at one server. All of it runs in the loop of the server's connections."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        *,
+        shared: bool,
+        idle_seconds: float,
+        places: Places | None,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self._connect = connect
+        self.shared = shared
+        self._idle_seconds = idle_seconds
+        self._places = places
+        self._keeper = keeper or NoKeeper()
+        self._of: dict[int | None, Session] = {}
+        self._turns: defaultdict[int | None, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._chores: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    @asynccontextmanager
+    async def lend(self, context_id: int) -> AsyncIterator[Connection]:
+        """Lend the client's session for a call, beside its other calls. It is opened if there is none. A session whose
+        server does not heed the cancellation of a call is ended."""
+        async with self._using(await self._own(context_id)) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def look(
+        self, context_id: int | None = None, *, prefer: Connection | None = None
+    ) -> AsyncIterator[Connection]:
+        """Lend a session for a request that needs no state: the client's if it has one here, else one of nobody.
+        Without `context_id`, to list the server: `prefer` if it is alive, else any."""
+        found = self._to_list(prefer) if context_id is None else self._of.get(context_id)
+        if found is None or not found.connection.alive:
+            found = await self._nobodys()
+        found.touched = found.touched or context_id is not None
+        async with self._using(found) as connection:
+            yield connection
+
+    def idle(self) -> list[Session]:
+        """The clients' sessions that carry no call."""
+        return [each for each in self._of.values() if each.context_id is not None and not each.users]
+
+    def end(self, session: Session, why: str) -> None:
+        """End a session. Calls that it carries may still get their answers."""
+        if session.why:
+            return
+        session.why = why
+        if session.ending is not None:
+            session.ending.cancel()
+        key = None if self.shared else session.context_id
+        if self._of.get(key) is session:
+            del self._of[key]
+        if session.context_id is not None:
+            if self._places is not None:
+                self._places.leave(self)
+            self._keeper.left(session.context_id, why)
+        if not session.users:
+            self._soon(session.connection.stop())
+
+    async def close(self, why: str) -> None:
+        """End every session, and wait for the end of those that carry no call."""
+        self._closed = True
+        for session in list(self._of.values()):
+            self.end(session, why)
+        if self._chores:
+            await asyncio.wait(set(self._chores))
+
+    async def _own(self, context_id: int) -> Session:
+        key = None if self.shared else context_id
+        found = self._of.get(key)
+        if found is not None and found.connection.alive:
+            return found
+        async with self._turns[key]:  # one at a time, so that the client gets one session
+            found = self._of.get(key)
+            if found is not None:
+                if found.connection.alive:
+                    return found
+                self.end(found, _lost(found))
+            return await self._open(None if self.shared else context_id)
+
+    async def _nobodys(self) -> Session:
+        async with self._turns[None]:
+            found = self._of.get(None)
+            if found is not None:
+                if found.connection.alive:
+                    return found
+                self.end(found, _lost(found))
+            return await self._open(None)
+
+    async def _open(self, context_id: int | None) -> Session:
+        if context_id is None:
+            session = self._of[None] = Session(await self._connect(), None)
+            return session
+        lost = await self._keeper.take(context_id)
+        placed = False
+        try:
+            if self._places is not None:
+                self._places.take(self)
+                placed = True
+            spare = self._of.get(None)
+            if spare is not None and spare.connection.alive and not spare.touched:
+                # It was only listed so far, so it is as good as new, and goes on being listed.
+                del self._of[None]
+                session, spare.context_id = spare, context_id
+            else:
+                session = Session(await self._connect(), context_id)
+        except BaseException:
+            if placed and self._places is not None:
+                self._places.leave(self)
+            self._keeper.left(context_id, lost)
+            raise
+        session.connection.lost_before = lost
+        self._of[context_id] = session
+        self._keeper.opened(context_id, session.connection.pid)
+        return session
+
+    def _to_list(self, prefer: Connection | None) -> Session | None:
+        """The session to list the server by. One of nobody has heard of no change that a call made."""
+        living = [each for each in self._of.values() if each.connection.alive]
+        return next((each for each in living if each.connection is prefer), living[0] if living else None)
+
+    @asynccontextmanager
+    async def _using(self, session: Session) -> AsyncIterator[Connection]:
+        session.users += 1
+        if session.ending is not None:
+            session.ending.cancel()
+            session.ending = None
+        try:
+            yield session.connection
+        except asyncio.CancelledError:
+            # The SDK has sent `notifications/cancelled`. A server that still answers goes on with its state.
+            await asyncio.shield(self._soon(self._keep_if_living(session)))
+            raise
+        except MCPError as error:
+            if gone(error) and session.connection.alive:
+                await asyncio.shield(self._soon(self._keep_if_living(session)))
+            raise
+        finally:
+            session.users -= 1
+            session.used_at = time.monotonic()
+            await self._used(session)
+
+    async def _used(self, session: Session) -> None:
+        if not session.why and not session.connection.alive:
+            self.end(session, _lost(session))
+            return
+        if session.users:
+            return
+        if session.why:
+            await asyncio.shield(self._soon(session.connection.stop()))
+        elif session.context_id is not None:
+            loop = asyncio.get_running_loop()
+            session.ending = loop.call_later(self._idle_seconds, self.end, session, "it was not used for long")
+
+    async def _keep_if_living(self, session: Session) -> None:
+        if not session.connection.alive or await _answers(session.connection):
+            return
+        self.end(session, "its server no longer answered")
+        self._soon(session.connection.stop())  # also under other calls: they would wait in vain
+
+    def _soon(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+        return task
+
+
+async def _answers(connection: Connection) -> bool:
+    """Whether the server answers a ping within `HEED_SECONDS`, if only by an error."""
+    if connection.client is None:
+        return False
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HEED_SECONDS):
+            try:
+                await connection.client.session.send_request(types.PingRequest(), types.EmptyResult)
+            except MCPError as error:
+                return not gone(error)
+            except Exception:  # noqa: BLE001 - it has answered something
+                return True
+            return True
+    return False
+
+
+def _lost(session: Session) -> str:
+    return "its process ended" if session.connection.target.transport == "stdio" else "its server forgot it"

@@ -177,6 +177,8 @@ class OpenQuestion:
     they answer it."""
     by_tool: bool = field(default=False, compare=False)
     """Whether the client's model is to answer it with the hub's own tool, because the client cannot be asked."""
+    offered: bool = field(default=False, compare=False)
+    """Whether the client was asked so in a round, and has not answered."""
 
 
 @dataclass(frozen=True, slots=True)

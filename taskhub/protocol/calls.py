@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid, KeyReused
@@ -14,7 +15,7 @@ from taskhub.core.records import Actor, Created, NewTask, OpenQuestion, Principa
 from taskhub.core.states import TERMINAL, Door
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
-from taskhub.domain.sessions.writes import note_page
+from taskhub.domain.sessions.writes import answer_page
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
 from taskhub.domain.tasks.reads import task_by_id
@@ -22,7 +23,7 @@ from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
 from taskhub.protocol.incoming import Incoming
-from taskhub.protocol.wire.pages import page_key, pages
+from taskhub.protocol.wire.pages import offered, page_key, page_verdict
 from taskhub.protocol.wire.tasks import answerable
 
 MAX_CLIENT: Final = 65_536
@@ -225,23 +226,34 @@ async def known_task(hub: Hub, principal: Principal, public_id: str, revision: s
 
 
 async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, responses: dict[str, Any]) -> None:
-    """Store the answers to open questions of the client; those with other keys are ignored. A response that says
-    whether a page was opened is recorded, but answers no question. Raises `Invalid`, with a pointer, before anything is
-    stored if an answer does not fit its question."""
+    """Store the answers to open questions of the client, and what it says to requests to open a page, which answers no
+    question. Other keys are ignored. Raises `Invalid`, with a pointer, before anything is stored if an answer does not
+    fit what was asked."""
     wanted: list[tuple[OpenQuestion, Any]] = [
         (question, responses[question.key]) for question in answerable(task) if question.key in responses
     ]
     for question, response in wanted:
-        try:
+        with _pointed_at(question.key):
             checked_response(question.kind, question.params, response)
-        except Invalid as error:
-            pointer = f"/inputResponses/{question.key}{error.data.get('pointer', '')}"
-            raise Invalid(error.message, pointer=pointer) from None
-        if jsonx.has_nul(response):
-            raise Invalid("An answer cannot hold the character U+0000.", pointer=f"/inputResponses/{question.key}")
+            if jsonx.has_nul(response):
+                raise Invalid("An answer cannot hold the character U+0000.")
+    said: list[tuple[OpenQuestion, str]] = []
+    for question in offered(task):
+        if (key := page_key(question)) in responses:
+            with _pointed_at(key):
+                said.append((question, page_verdict(responses[key])))
     actor = actor_of(incoming)
     for question, response in wanted:
         await hub.lanes.run(answer_question, task.id, question, response, actor=actor)
-    for question in pages(task):
-        if page_key(question) in responses and question.id is not None:
-            await hub.lanes.run(note_page, task.id, question.id)
+    for question, verdict in said:
+        if question.id is not None:
+            await hub.lanes.run(answer_page, task.id, question.id, verdict)
+
+
+@contextmanager
+def _pointed_at(key: str) -> Iterator[None]:
+    """Lets the pointer of an `Invalid` begin at the answer of this key."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(error.message, pointer=f"/inputResponses/{key}{error.data.get('pointer', '')}") from None

@@ -146,8 +146,8 @@ CREATE TABLE public.outbound (
     question_id bigint NOT NULL,
     stream_id bigint,
     task_id bigint NOT NULL,
-    CONSTRAINT outbound_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = 'open'::text)) OR ((NOT ((state)::text = 'open'::text)) AND (closed_at IS NOT NULL)))),
-    CONSTRAINT outbound_state_known CHECK ((((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'withdrawn'::character varying])::text[])) OR (page AND ((state)::text = 'accepted'::text))))
+    CONSTRAINT outbound_closed_iff_not_open CHECK ((((closed_at IS NULL) AND ((state)::text = ANY ((ARRAY['open'::character varying, 'offered'::character varying])::text[]))) OR ((NOT ((state)::text = ANY ((ARRAY['open'::character varying, 'offered'::character varying])::text[]))) AND (closed_at IS NOT NULL)))),
+    CONSTRAINT outbound_state_known CHECK ((((state)::text = ANY ((ARRAY['open'::character varying, 'answered'::character varying, 'withdrawn'::character varying])::text[])) OR (page AND ((state)::text = ANY ((ARRAY['offered'::character varying, 'accepted'::character varying])::text[])))))
 );
 
 CREATE TABLE public.access_token (
@@ -679,7 +679,9 @@ CREATE VIEW public.task_view AS
                        FROM public.decision d
                       WHERE ((d.question_id = q.id) AND ((d.verdict)::text = 'approve'::text))), 'page', (((q.audience)::text = 'operator'::text) AND ((t.client_capabilities #> '{elicitation,url}'::text[]) IS NOT NULL) AND ((t.session_id IS NOT NULL) OR (COALESCE((t.client_info ->> 'name'::text), ''::text) <> ALL (ARRAY['mcp'::text, 'fastmcp'::text]))) AND (NOT (EXISTS ( SELECT
                        FROM public.outbound o
-                      WHERE ((o.question_id = q.id) AND o.page AND ((o.state)::text <> 'open'::text)))))), 'by_tool', (((q.audience)::text = 'client'::text) AND ((q.kind)::text = 'elicitation'::text) AND (COALESCE((q.params ->> 'mode'::text), ''::text) <> 'url'::text) AND ((t.waiter IS NOT NULL) OR (t.left_at IS NOT NULL)) AND (NOT COALESCE(((jsonb_typeof((t.client_capabilities -> 'elicitation'::text)) = 'object'::text) AND (((t.client_capabilities -> 'elicitation'::text) = '{}'::jsonb) OR ((t.client_capabilities -> 'elicitation'::text) ? 'form'::text))), false)))) ORDER BY q.id) AS json_agg
+                      WHERE ((o.question_id = q.id) AND o.page AND ((o.state)::text <> 'open'::text)))))), 'by_tool', (((q.audience)::text = 'client'::text) AND ((q.kind)::text = 'elicitation'::text) AND (COALESCE((q.params ->> 'mode'::text), ''::text) <> 'url'::text) AND ((t.waiter IS NOT NULL) OR (t.left_at IS NOT NULL)) AND (NOT COALESCE(((jsonb_typeof((t.client_capabilities -> 'elicitation'::text)) = 'object'::text) AND (((t.client_capabilities -> 'elicitation'::text) = '{}'::jsonb) OR ((t.client_capabilities -> 'elicitation'::text) ? 'form'::text))), false))), 'offered', (EXISTS ( SELECT
+                       FROM public.outbound o
+                      WHERE ((o.question_id = q.id) AND o.page AND ((o.state)::text = 'offered'::text))))) ORDER BY q.id) AS json_agg
                FROM public.question q
               WHERE ((q.task_id = t.id) AND ((q.state)::text = 'open'::text)))
             ELSE NULL::json

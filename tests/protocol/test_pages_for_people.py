@@ -21,6 +21,7 @@ from tests.support.session import Events, SessionClient
 OPENS: dict[str, Any] = {"elicitation": {"url": {}}}
 SIGNED = {"name": "signed", "arguments": {}}
 OPENED, DECLINED, DISMISSED = ({"action": action} for action in ("accept", "decline", "cancel"))
+MISFITS = [{"action": "yes"}, {}, "str", None, 5]
 COMPLETE = "notifications/elicitation/complete"
 
 
@@ -212,6 +213,41 @@ def test_a_task_is_input_required_until_the_offer_is_answered(
     wait_until(lambda: modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "completed", "the end")
 
 
+@pytest.mark.parametrize("answer", MISFITS)
+@pytest.mark.req("T26-36")
+def test_what_is_no_answer_to_the_offer_is_refused_and_the_task_waits_for_one(
+    hub: RunningHub, modern: Client, approved: None, answer: Any
+) -> None:
+    caps = {**OPENS, **TASKS}
+    task = modern.tool("signed", {}, caps=caps).result["taskId"]
+    given = {"taskId": task, "inputResponses": {"page-approval": answer}}
+    refused = modern.call("tasks/update", given, caps=caps)
+    assert refused.refusal == (200, -32602)
+    assert refused.error["data"]["pointer"].startswith("/inputResponses/page-approval")
+    found = modern.call("tasks/get", {"taskId": task}, caps=caps).result
+    assert (found["status"], list(found["inputRequests"])) == ("input_required", ["page-approval"])
+    modern.call("tasks/update", {**given, "inputResponses": {"page-approval": OPENED}}, caps=caps)
+    assert modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "working"
+    assert modern.call("tasks/update", given, caps=caps).result["resultType"] == "complete", "it is answered already"
+
+
+@pytest.mark.parametrize("answer", MISFITS)
+@pytest.mark.req("B26-65", "B26-67")
+def test_a_round_with_what_is_no_answer_is_refused_and_can_be_made_again(
+    hub: RunningHub, modern: Client, approved: None, answer: Any
+) -> None:
+    asked = modern.tool("signed", {}, caps=OPENS).result
+    question = offered(hub, next(iter(asked["inputRequests"].values()))["params"])
+    given = {"inputResponses": {"page-approval": answer}, "requestState": asked["requestState"]}
+    refused = modern.tool("signed", {}, caps=OPENS, params=given)
+    assert refused.refusal == (200, -32602)
+    if isinstance(answer, dict):  # else it is refused before anybody knows what it is for
+        assert refused.error["data"]["pointer"] == "/inputResponses/page-approval/action"
+    assert outbound(hub, question) == "offered", "nothing is stored"
+    decided(hub, question)
+    assert retry(modern, asked, OPENED)["content"][0]["text"] == "Signed"
+
+
 # 2025-11-25 -----------------------------------------------------------------------------------
 
 
@@ -222,7 +258,13 @@ def offer_on(events: Events) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "answer", [{"result": OPENED}, {"result": DECLINED}, {"error": {"code": -32603, "message": "No browser"}}]
+    "answer",
+    [
+        {"result": OPENED},
+        {"result": DECLINED},
+        {"result": {"action": "yes"}},
+        {"error": {"code": -32603, "message": "No browser"}},
+    ],
 )
 @pytest.mark.req("B25-21", "B25-22")
 def test_a_session_is_offered_the_page_and_told_when_it_is_decided(

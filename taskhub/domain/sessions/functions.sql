@@ -102,3 +102,28 @@ BEGIN
         END IF;
     END LOOP;
 END $$;
+
+-- Stores what the client said to the request to open the page of a question: accept, decline or cancel, or refused for
+-- an error. It decides nothing: the question stays open. A session whose client accepted is told when the question is
+-- closed. Returns whether the answer counts: only the first does, and only while the question is open.
+CREATE OR REPLACE FUNCTION answer_page(p_task bigint, p_question bigint, p_verdict text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM task WHERE id = p_task AND ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    -- There is no request yet if a poll told the client of the page.
+    INSERT INTO outbound AS o (task_id, question_id, page, method, params, state, closed_at)
+    SELECT q.task_id, q.id, true, 'elicitation/create', '{}', 'answered', clock_timestamp()
+    FROM question q WHERE q.id = p_question AND q.task_id = p_task AND q.state = 'open'
+    ON CONFLICT (question_id, page, step) DO UPDATE
+    SET state = CASE WHEN p_verdict = 'accept' AND o.stream_id IS NOT NULL THEN 'accepted' ELSE 'answered' END,
+        closed_at = clock_timestamp()
+    WHERE o.state IN ('open', 'offered');
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE task SET version = version + 1 WHERE id = p_task;
+    RETURN true;
+END $$;

@@ -134,7 +134,7 @@ DELETE FROM stream WHERE id = any(array(
 -- position, not by name. What is sent as a request is not answered by a tool.
 SELECT o.id, o.task_id, o.method, o.params, o.state = 'open' AND q.state = 'open' AS open,
        q.key, q.kind, q.params, q.audience, q."group", q.quorum, 0 AS approvals, q.id, -- as above -- noqa: AL08
-       false AS page, false AS by_tool, o.page -- as above -- noqa: AL08
+       false AS page, false AS by_tool, false AS offered, o.page -- as above -- noqa: AL08
 FROM outbound AS o
 JOIN question AS q ON q.id = o.question_id
 JOIN stream AS s ON s.id = o.stream_id
@@ -170,28 +170,24 @@ FROM answered
 ON CONFLICT (question_id, page, step) DO NOTHING
 RETURNING task_id;
 
--- write: note_page(task bigint, question bigint) -> list[int]
--- Returns no row if the client was asked to open the page before.
-WITH noted AS (
-    INSERT INTO outbound (task_id, question_id, page, method, params, state, closed_at)
-    SELECT q.task_id, q.id, true, 'elicitation/create', '{}', 'answered', clock_timestamp()
-    FROM question AS q WHERE q.id = :question AND q.task_id = :task AND q.state = 'open'
+-- write: offer_page(task bigint, question bigint) -> list[int]
+-- Locks the task first, as answer_page() does. Returns no row if the client was asked to open the page before.
+WITH held AS (
+    SELECT t.id FROM task AS t WHERE t.id = :task AND t.ended_at IS NULL FOR UPDATE
+),
+offered AS (
+    INSERT INTO outbound (task_id, question_id, page, method, params, state, sent_at)
+    SELECT q.task_id, q.id, true, 'elicitation/create', '{}', 'offered', clock_timestamp()
+    FROM held AS h JOIN question AS q ON q.task_id = h.id AND q.id = :question AND q.state = 'open'
     ON CONFLICT (question_id, page, step) DO NOTHING
     RETURNING task_id
 )
 UPDATE task AS t SET version = t.version + 1
-FROM noted AS n WHERE t.id = n.task_id AND t.ended_at IS NULL
+FROM offered AS o WHERE t.id = o.task_id
 RETURNING t.id;
 
--- write: close_page(outbound bigint, accepted boolean) -> list[int]
-WITH closed AS (
-    UPDATE outbound SET state = CASE WHEN :accepted THEN 'accepted' ELSE 'answered' END, closed_at = clock_timestamp()
-    WHERE id = :outbound AND page AND state = 'open'
-    RETURNING task_id
-)
-UPDATE task AS t SET version = t.version + 1
-FROM closed AS c WHERE t.id = c.task_id AND t.ended_at IS NULL
-RETURNING t.id;
+-- write: answer_page(task bigint, question bigint, verdict text) -> bool
+SELECT answer_page(:task, :question, :verdict);
 
 -- write: ended_pages(session bigint) -> list[str]
 UPDATE outbound AS o SET state = 'answered'

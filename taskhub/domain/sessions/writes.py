@@ -191,8 +191,8 @@ _WITHDRAW = statements.many("withdraw", Withdrawn)
 _CLOSE = statements.none("close_request")
 _ASK_FURTHER = statements.many("ask_further", int)
 _HURRY = statements.many("hurry", int)
-_NOTE_PAGE = statements.many("note_page", int)
-_CLOSE_PAGE = statements.many("close_page", int)
+_OFFER_PAGE = statements.many("offer_page", int)
+_ANSWER_PAGE = statements.one("answer_page", bool)
 _ENDED_PAGES = statements.many("ended_pages", str)
 
 
@@ -217,15 +217,17 @@ def put_questions(task_id: int, asked: Sequence[NewRequest]) -> None:
     )
 
 
-def note_page(task_id: int, question_id: int) -> None:
-    """The client was asked to open the page of the question on a wire without requests: it is not asked again."""
-    announce(*_NOTE_PAGE(task=task_id, question=question_id))
+def offer_page(task_id: int, question_id: int) -> None:
+    """Record that the client is asked in a round to open the page of the question. It is not asked again."""
+    announce(*_OFFER_PAGE(task=task_id, question=question_id))
 
 
-def close_page(outbound_id: int, *, accepted: bool) -> None:
-    """The client said whether it opens a page, which answers no question. If it `accepted`, it is told when the
-    question is closed."""
-    announce(*_CLOSE_PAGE(outbound=outbound_id, accepted=accepted))
+def answer_page(task_id: int, question_id: int, verdict: str) -> None:
+    """Store what the client said to the request to open the page of the question: `accept`, `decline` or `cancel`, or
+    `refused` for an error. It answers no question. Only the first answer counts, and only while the question is open.
+    A session whose client accepts is told when the question is closed."""
+    if _ANSWER_PAGE(task=task_id, question=question_id, verdict=verdict):
+        announce(task_id)
 
 
 def ended_pages(session_id: int) -> list[str]:

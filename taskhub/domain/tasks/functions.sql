@@ -49,6 +49,7 @@ END $$;
 -- page would lose its call. On a session it would lose nothing.
 -- `by_tool`: whether a form for the client alone is answered with the hub's own tool, since it comes from a plain call
 -- whose client takes no forms (`can_answer` in domain/questions/kinds.py).
+-- `offered`: whether the client was asked so in a round, which does not ask again, and has not answered.
 CREATE OR REPLACE VIEW task_view AS
 SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
        CASE WHEN t.state = 'queued' THEN coalesce((
@@ -75,7 +76,9 @@ SELECT t.id, t.public_id, t.tenant_id, t.context_id, t.revision, t.state,
                                  AND (t.waiter IS NOT NULL OR t.left_at IS NOT NULL)
                                  AND NOT coalesce(jsonb_typeof(t.client_capabilities -> 'elicitation') = 'object'
                                                   AND (t.client_capabilities -> 'elicitation' = '{}'
-                                                       OR t.client_capabilities -> 'elicitation' ? 'form'), false))
+                                                       OR t.client_capabilities -> 'elicitation' ? 'form'), false),
+                      'offered', EXISTS (SELECT FROM outbound o
+                                         WHERE o.question_id = q.id AND o.page AND o.state = 'offered'))
                   ORDER BY q.id)
            FROM question q WHERE q.task_id = t.id AND q.state = 'open') END AS open_questions
 FROM task t;

@@ -17,7 +17,7 @@ from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL, QuestionKind
 from taskhub.domain.questions.kinds import can_answer
-from taskhub.domain.sessions.writes import note_page
+from taskhub.domain.sessions.writes import offer_page
 from taskhub.domain.tasks.reads import owned_task
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
@@ -263,7 +263,7 @@ async def _outcome(hub: Hub, request: Request, task: TaskRecord, wording: Wordin
         # The client is asked to open a page only once. If it makes the same call again, that call waits for the people.
         for question in pages.pages(task):
             if question.id is not None:
-                await hub.lanes.run(note_page, task.id, question.id)
+                await hub.lanes.run(offer_page, task.id, question.id)
     return jsonx.encode(
         {
             **head(hub, wording.round),

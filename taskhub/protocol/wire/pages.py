@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from taskhub.core.records import OpenQuestion, QuestionKind, TaskRecord
+from taskhub.domain.questions.kinds import checked_response, verdict_of
 
 MODE: Final[dict[str, Any]] = {"mode": "url"}
 """The params that make an elicitation ask to open an address; `kinds.can_answer` reads from them which capability is
@@ -17,6 +18,17 @@ needed."""
 def pages(task: TaskRecord) -> tuple[OpenQuestion, ...]:
     """The open questions whose pages the client is asked to open, each until the client has answered that request."""
     return tuple(question for question in task.questions if question.page)
+
+
+def offered(task: TaskRecord) -> tuple[OpenQuestion, ...]:
+    """The open questions whose pages the client was asked to open, also in an earlier round, and has not answered."""
+    return tuple(question for question in task.questions if question.page or question.offered)
+
+
+def page_verdict(response: Any) -> str:
+    """What the client says to a request to open a page: `accept`, `decline` or `cancel`. Raises `Invalid` for anything
+    else."""
+    return verdict_of(QuestionKind.ELICITATION, checked_response(QuestionKind.ELICITATION, MODE, response))
 
 
 def page_key(question: OpenQuestion) -> str:

@@ -847,7 +847,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     ("state__in", ["open", "answered", "withdrawn"]),
-                    models.Q(("page", True), ("state", "accepted")),
+                    models.Q(("page", True), ("state__in", ["offered", "accepted"])),
                     _connector="OR",
                 ),
                 name="outbound_state_known",
@@ -857,8 +857,8 @@ class Migration(migrations.Migration):
             model_name="outbound",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(("closed_at__isnull", True), ("state", "open")),
-                    models.Q(models.Q(("state", "open"), _negated=True), ("closed_at__isnull", False)),
+                    models.Q(("closed_at__isnull", True), ("state__in", ["open", "offered"])),
+                    models.Q(models.Q(("state__in", ["open", "offered"]), _negated=True), ("closed_at__isnull", False)),
                     _connector="OR",
                 ),
                 name="outbound_closed_iff_not_open",

@@ -78,7 +78,8 @@ class Stream(models.Model):
 class Outbound(models.Model):
     """A request of the hub to a client: a question, a step to its answer, or (`page`) a request to open the page where
     people answer it. It is sent on one stream at a time; when that stream has ended, it is sent again on another, under
-    the same id. A request to open a page stays `accepted` until the client is told that the question is closed."""
+    the same id. A request to open a page is `offered` if it was part of a round, and has no stream then; one of a
+    session stays `accepted` until the client is told that the question is closed."""
 
     task = models.ForeignKey("store.Task", models.CASCADE)
     question = models.ForeignKey("store.Question", models.CASCADE, db_index=False)
@@ -102,11 +103,13 @@ class Outbound(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["question", "page", "step"], name="outbound_step_once"),
             models.CheckConstraint(
-                condition=Q(state__in=["open", "answered", "withdrawn"]) | Q(state="accepted", page=True),
+                condition=Q(state__in=["open", "answered", "withdrawn"])
+                | Q(state__in=["offered", "accepted"], page=True),
                 name="outbound_state_known",
             ),
             models.CheckConstraint(
-                condition=Q(state="open", closed_at__isnull=True) | (~Q(state="open") & Q(closed_at__isnull=False)),
+                condition=Q(state__in=["open", "offered"], closed_at__isnull=True)
+                | (~Q(state__in=["open", "offered"]) & Q(closed_at__isnull=False)),
                 name="outbound_closed_iff_not_open",
             ),
         ]

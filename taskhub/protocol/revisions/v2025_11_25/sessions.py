@@ -13,10 +13,10 @@ from taskhub.core.hints import session_topic
 from taskhub.core.records import Session
 from taskhub.domain.sessions.reads import OutboundRequest, asked_of
 from taskhub.domain.sessions.writes import (
+    answer_page,
     answer_request,
     ask_further,
     cancel_stream,
-    close_page,
     end_session,
     hurry,
     refuse_request,
@@ -33,6 +33,7 @@ from taskhub.protocol.incoming import Incoming, Reply
 from taskhub.protocol.plain.callers import caller_of
 from taskhub.protocol.revisions.v2025_11_25 import hosted, mapping
 from taskhub.protocol.revisions.v2025_11_25.wire import OLDER, VERSION, Request
+from taskhub.protocol.wire.pages import page_verdict
 
 _OURS: Final = re.compile(r"taskhub-([0-9]{1,18})")
 
@@ -164,11 +165,20 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
         return
     if asked.page:
         # The response to a request to open a page, even an error, is never an answer to the question.
-        accepted = response.result is not None and response.result.get("action") == "accept"
-        await hub.lanes.run(close_page, asked.id, accepted=accepted)
+        assert asked.question.id is not None  # `asked_of` has read it
+        await hub.lanes.run(answer_page, asked.task_id, asked.question.id, _page_verdict(response))
         return
     calls.need_scope(incoming.principal, "tasks:answer")
     await _take(hub, incoming, asked, response)
+
+
+def _page_verdict(response: Response) -> str:
+    """What the client said to a request to open a page. As an answer that does not fit cannot be refused on this wire,
+    it counts as an error."""
+    try:
+        return "refused" if response.error is not None else page_verdict(response.result)
+    except Invalid:
+        return "refused"
 
 
 async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: Response) -> None:

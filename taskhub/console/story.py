@@ -36,6 +36,10 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.cancel": ("x-mark", "Question dismissed"),
     "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),
+    "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
+    "question.page.decline": ("x-mark", "Declined to open the page for its user"),
+    "question.page.cancel": ("x-mark", "Dismissed the request to open the page"),
+    "question.page.refused": ("x-mark", "Could not open the page for its user"),
     "task.deleted": ("trash", "Deleted by its client"),
 }
 """For each action of an event: icon and words."""

@@ -247,7 +247,7 @@ async def store_answers(hub: Hub, incoming: Incoming, task: TaskRecord, response
         await hub.lanes.run(answer_question, task.id, question, response, actor=actor)
     for question, verdict in said:
         if question.id is not None:
-            await hub.lanes.run(answer_page, task.id, question.id, verdict)
+            await hub.lanes.run(answer_page, task.id, question.id, verdict, actor=actor)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from tests.support.session import Events, SessionClient
 OPENS: dict[str, Any] = {"elicitation": {"url": {}}}
 SIGNED = {"name": "signed", "arguments": {}}
 OPENED, DECLINED, DISMISSED = ({"action": action} for action in ("accept", "decline", "cancel"))
+MISFIT = "The client's answer does not fit the question at /action: action must be accept, decline or cancel."
 MISFITS = [{"action": "yes"}, {}, "str", None, 5]
 COMPLETE = "notifications/elicitation/complete"
 
@@ -93,6 +94,15 @@ def runs(hub: RunningHub, question: int) -> int:
     )
 
 
+def said(hub: RunningHub, question: int) -> list[tuple[str, str]]:
+    """What the audit log has of the client's answers to the offer, with their reasons."""
+    return hub.sql(
+        "SELECT e.action, e.reason FROM event e JOIN question q ON q.task_id = e.task_id"
+        " WHERE q.id = %s AND e.action LIKE 'question.page.%%' AND e.door = 'client' ORDER BY e.id",
+        [question],
+    )
+
+
 def retry(client: Client, asked: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     """The next round, with this answer to all that was asked."""
     given = {"inputResponses": dict.fromkeys(asked["inputRequests"], answer), "requestState": asked["requestState"]}
@@ -135,6 +145,7 @@ def test_a_plain_call_is_offered_the_page_once_and_goes_on_waiting(
         assert interim["resultType"] == "complete"
         assert "it is done at" in interim["content"][0]["text"]
         assert still_open(hub, question)
+        assert [action for action, _ in said(hub, question)] == [f"question.page.{answer['action']}"]
         again = modern.tool("signed", {}, caps=OPENS).result
         assert again["resultType"] == "complete", "it is not offered again"
         decided(hub, question)
@@ -209,6 +220,7 @@ def test_a_task_is_input_required_until_the_offer_is_answered(
     assert (now["status"], now["statusMessage"]) == ("working", "Waiting for approval by ops, 0 of 1")
     assert now["lastUpdatedAt"] > found["lastUpdatedAt"]
     assert still_open(hub, question)
+    assert [action for action, _ in said(hub, question)] == [f"question.page.{answer['action']}"]
     decided(hub, question)
     wait_until(lambda: modern.call("tasks/get", {"taskId": task}, caps=caps).result["status"] == "completed", "the end")
 
@@ -258,23 +270,30 @@ def offer_on(events: Events) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "recorded"),
     [
-        {"result": OPENED},
-        {"result": DECLINED},
-        {"result": {"action": "yes"}},
-        {"error": {"code": -32603, "message": "No browser"}},
+        ({"result": OPENED}, ("accept", "")),
+        ({"result": DECLINED}, ("decline", None)),
+        ({"result": {"action": "yes"}}, ("refused", MISFIT)),
+        ({"error": {"code": -32603, "message": "No browser"}}, ("refused", "No browser")),
     ],
 )
 @pytest.mark.req("B25-21", "B25-22")
 def test_a_session_is_offered_the_page_and_told_when_it_is_decided(
-    hub: RunningHub, session: SessionClient, approved: None, answer: dict[str, Any]
+    hub: RunningHub,
+    session: SessionClient,
+    approved: None,
+    answer: dict[str, Any],
+    recorded: tuple[str, str | None],
 ) -> None:
     with session.open("tools/call", SIGNED) as events:
         request = offer_on(events)
         question = offered(hub, request["params"])
         assert session.respond(request, **answer) == 202
         wait_until(lambda: outbound(hub, question) != "open", "the answer to count")
+        ((action, reason),) = said(hub, question)
+        # How long a machine under load took for the answer decides whether it was the program's own.
+        assert (action, None if action.endswith("decline") else reason) == (f"question.page.{recorded[0]}", recorded[1])
         assert still_open(hub, question)
         decided(hub, question)
         rest = events.rest()

@@ -54,6 +54,10 @@ EVENTS: Final[dict[str, Shape]] = {
         "audience key kind",
     ),
     "question.refused": Shape("The client answered a question with an error.", after="key kind"),
+    "question.page.accept": Shape("The client opened the page of a question for people.", after="key kind"),
+    "question.page.decline": Shape("The client declined to open the page of a question for people.", after="key kind"),
+    "question.page.cancel": Shape("The client dismissed the request to open such a page.", after="key kind"),
+    "question.page.refused": Shape("The client answered such a request with an error.", after="key kind"),
     # servers and what they offer
     "server.added": Shape("A server was connected.", after=f"transport target prefix token {_GIVEN}"),
     "server.changed": Shape(

@@ -103,27 +103,42 @@ BEGIN
     END LOOP;
 END $$;
 
--- Stores what the client said to the request to open the page of a question: accept, decline or cancel, or refused for
--- an error. It decides nothing: the question stays open. A session whose client accepted is told when the question is
--- closed. Returns whether the answer counts: only the first does, and only while the question is open.
-CREATE OR REPLACE FUNCTION answer_page(p_task bigint, p_question bigint, p_verdict text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+-- Stores and records what the client said to the request to open the page of a question: accept, decline or cancel, or
+-- refused for an error, whose message is p_reason. It decides nothing: the question stays open. A session whose client
+-- accepted is told when the question is closed. Returns whether the answer counts: only the first does, and only while
+-- the question is open.
+CREATE OR REPLACE FUNCTION answer_page(p_task bigint, p_question bigint, p_verdict text, p_reason text, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    owner record;
+    asked record;
+    why text := p_reason;
 BEGIN
-    PERFORM FROM task WHERE id = p_task AND ended_at IS NULL FOR UPDATE;
+    PERFORM set_config('th.who', p_who, true);
+    SELECT tenant_id, context_id, tool_name INTO owner FROM task WHERE id = p_task AND ended_at IS NULL FOR UPDATE;
     IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT q.id, q.key, q.kind, coalesce(o.sent_at, q.opened_at) AS at, o.state, o.stream_id INTO asked
+    FROM question q LEFT JOIN outbound o ON o.question_id = q.id AND o.page
+    WHERE q.id = p_question AND q.task_id = p_task AND q.state = 'open';
+    IF NOT FOUND OR asked.state NOT IN ('open', 'offered') THEN
         RETURN false;
     END IF;
     -- There is no request yet if a poll told the client of the page.
-    INSERT INTO outbound AS o (task_id, question_id, page, method, params, state, closed_at)
-    SELECT q.task_id, q.id, true, 'elicitation/create', '{}', 'answered', clock_timestamp()
-    FROM question q WHERE q.id = p_question AND q.task_id = p_task AND q.state = 'open'
-    ON CONFLICT (question_id, page, step) DO UPDATE
-    SET state = CASE WHEN p_verdict = 'accept' AND o.stream_id IS NOT NULL THEN 'accepted' ELSE 'answered' END,
-        closed_at = clock_timestamp()
-    WHERE o.state IN ('open', 'offered');
-    IF NOT FOUND THEN
-        RETURN false;
+    INSERT INTO outbound (task_id, question_id, page, method, params, state, closed_at)
+    VALUES (p_task, asked.id, true, 'elicitation/create', '{}',
+            CASE WHEN p_verdict = 'accept' AND asked.stream_id IS NOT NULL THEN 'accepted' ELSE 'answered' END,
+            clock_timestamp())
+    ON CONFLICT (question_id, page, step) DO UPDATE SET state = excluded.state, closed_at = excluded.closed_at;
+    -- As in answer(): nobody reads within a second.
+    IF why = '' AND p_verdict IN ('decline', 'cancel') AND clock_timestamp() < asked.at + interval '1 second' THEN
+        why := th_words('programs_no');
     END IF;
+    INSERT INTO event (tenant_id, task_id, action, actor, door, address, context_id, target, reason, after)
+    VALUES (owner.tenant_id, p_task, 'question.page.' || p_verdict, coalesce(th_who('name'), session_user),
+            coalesce(th_who('door'), 'sql'), coalesce(th_who('address'), ''), owner.context_id, owner.tool_name,
+            left(why, 1024), jsonb_build_object('key', asked.key, 'kind', asked.kind));
     UPDATE task SET version = version + 1 WHERE id = p_task;
     RETURN true;
 END $$;

@@ -186,8 +186,8 @@ UPDATE task AS t SET version = t.version + 1
 FROM offered AS o WHERE t.id = o.task_id
 RETURNING t.id;
 
--- write: answer_page(task bigint, question bigint, verdict text) -> bool
-SELECT answer_page(:task, :question, :verdict);
+-- write: answer_page(task bigint, question bigint, verdict text, reason text, who text) -> bool
+SELECT answer_page(:task, :question, :verdict, :reason, :who);
 
 -- write: ended_pages(session bigint) -> list[str]
 UPDATE outbound AS o SET state = 'answered'

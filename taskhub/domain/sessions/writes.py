@@ -13,6 +13,7 @@ from django.db import transaction
 from taskhub.core.hints import SessionChanged, encode
 from taskhub.core.names import HINT_CHANNEL
 from taskhub.core.records import Actor, OpenQuestion
+from taskhub.domain.changes import change, who
 from taskhub.domain.hints.announce import announce
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, refuse_question
 from taskhub.lib import jsonx
@@ -222,11 +223,12 @@ def offer_page(task_id: int, question_id: int) -> None:
     announce(*_OFFER_PAGE(task=task_id, question=question_id))
 
 
-def answer_page(task_id: int, question_id: int, verdict: str) -> None:
-    """Store what the client said to the request to open the page of the question: `accept`, `decline` or `cancel`, or
-    `refused` for an error. It answers no question. Only the first answer counts, and only while the question is open.
-    A session whose client accepts is told when the question is closed."""
-    if _ANSWER_PAGE(task=task_id, question=question_id, verdict=verdict):
+def answer_page(task_id: int, question_id: int, verdict: str, *, actor: Actor) -> None:
+    """Store and record what the client said to the request to open the page of the question: `accept`, `decline` or
+    `cancel`, or `refused` for an error, whose message is `actor.reason`. It answers no question. Only the first answer
+    counts, and only while the question is open. A session whose client accepts is told when the question is closed."""
+    said = {"task": task_id, "question": question_id, "verdict": verdict, "reason": actor.reason, "who": who(actor)}
+    if change(_ANSWER_PAGE, **said):
         announce(task_id)
 
 

@@ -28,6 +28,7 @@ from tests.factories import WORKER, make_question, make_tenant
 
 HOME = Path(taskhub.__file__).parent
 VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer")
+PAGE_VERDICTS = ("accept", "decline", "cancel", "refused")
 IN_DATABASE = {
     "task.created",
     *TRANSITIONS,
@@ -38,6 +39,7 @@ IN_DATABASE = {
     *(f"question.{verdict}" for verdict in VERDICTS),
     "question.passed.on",
     "question.refused",
+    *(f"question.page.{verdict}" for verdict in PAGE_VERDICTS),
 }
 ADA = Actor(name="ada", door=Door.WEB)
 ACCEPT = {"action": "accept", "content": {"name": "Ada"}}
@@ -81,7 +83,7 @@ def test_what_sql_records_is_driven_below() -> None:
     texts = [file.read_text() for file in (HOME / "domain").rglob("*.sql")]
     spelled = {word for text in texts for word in re.findall(r"'((?:task|question)\.[a-z.]*)'", text)}
     composed = {word for word in spelled if word.endswith(".")}
-    assert composed == {"task.", "question."}
+    assert composed == {"task.", "question.", "question.page."}
     assert spelled - composed - IN_DATABASE == set()
     # What they are composed with: the state a task ended in, and the verdict that a decision may hold.
     assert {f"task.{state}" for state in TERMINAL} <= IN_DATABASE
@@ -118,6 +120,11 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     sessions.refuse_request(0, task.id, kit.opened(task.id), {"code": -1, "message": "no"}, actor=world.actor)
     made = [create_task(kit.new_task(world, join_seconds=300, waiter="w"), world.actor) for _ in range(2)]
     callers.leave(made[0].task.id, "w", actor=world.actor)
+    for verdict in PAGE_VERDICTS:
+        task = kit.create(kit.make_world(approval=True))
+        question = kit.opened(task.id, "approval")
+        assert question.id is not None
+        sessions.answer_page(task.id, question.id, verdict, actor=ADA)
     for approve in (True, False):
         careful = kit.make_world(approval=True)
         task = kit.create(careful)

@@ -166,19 +166,30 @@ async def responded(hub: Hub, incoming: Incoming, response: Response) -> None:
     if asked.page:
         # The response to a request to open a page, even an error, is never an answer to the question.
         assert asked.question.id is not None  # `asked_of` has read it
-        await hub.lanes.run(answer_page, asked.task_id, asked.question.id, _page_verdict(response))
+        verdict, reason = _page_answer(asked, response)
+        actor = replace(calls.actor_of(incoming), reason=reason)
+        await hub.lanes.run(answer_page, asked.task_id, asked.question.id, verdict, actor=actor)
         return
     calls.need_scope(incoming.principal, "tasks:answer")
     await _take(hub, incoming, asked, response)
 
 
-def _page_verdict(response: Response) -> str:
-    """What the client said to a request to open a page. As an answer that does not fit cannot be refused on this wire,
-    it counts as an error."""
+def _page_answer(asked: OutboundRequest, response: Response) -> tuple[str, str]:
+    """What the client said to a request to open a page, and the message of an error. Nothing can be sent back to the
+    client, so an answer that does not fit counts as an error."""
+    match hosted.read(asked, response):
+        case hosted.Refusal(error):
+            return "refused", str(jsonx.repaired(error["message"]))
     try:
-        return "refused" if response.error is not None else page_verdict(response.result)
-    except Invalid:
-        return "refused"
+        return page_verdict(response.result), ""
+    except Invalid as invalid:
+        return "refused", _misfit(invalid)
+
+
+def _misfit(invalid: Invalid) -> str:
+    where = invalid.data.get("pointer", "")
+    at = f" at {where}" if where else ""
+    return f"The client's answer does not fit the question{at}: {invalid.message}"
 
 
 async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: Response) -> None:
@@ -193,8 +204,5 @@ async def _take(hub: Hub, incoming: Incoming, asked: OutboundRequest, response: 
                 await hub.lanes.run(answer_request, asked.id, asked.task_id, asked.question, result, actor=actor)
             except Invalid as invalid:
                 # Nothing can be sent back to the client, so the tool gets the error, as it would without the hub.
-                where = invalid.data.get("pointer", "")
-                at = f" at {where}" if where else ""
-                text = f"The client's answer does not fit the question{at}: {invalid.message}"
-                error = {"code": INVALID_PARAMS, "message": text}
+                error = {"code": INVALID_PARAMS, "message": _misfit(invalid)}
                 await hub.lanes.run(refuse_request, asked.id, asked.task_id, asked.question, error, actor=actor)

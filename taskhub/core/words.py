@@ -28,6 +28,7 @@ WORDS: Final = MappingProxyType({
     "cancelled_running": "Cancelled while it ran",
     "cancelled_unconfirmed": "Cancelled; the tool did not confirm that it stopped",
     "server_lost": "The connection to server %s was lost while the tool ran: outcome unknown",
+    "session_worker_lost": "the worker that had it was lost or stopped",
     "state_lost": "What server %s kept for this client before this call is lost: %s",
     "worker_stopped": "The worker was stopped while the tool ran: outcome unknown",
     "worker_lost": "The worker was lost while the tool ran: outcome unknown",

@@ -85,7 +85,7 @@ class Engine:
         self.pulse = Lanes(1, name="pulse", after=_drop_broken, at_exit=_close, explain=explained)
         self.chores = Chores(self._fail)
         self.breakers = Breakers(self.lanes, self.chores.soon)
-        self.servers = Servers(self.lanes, self.breakers.reached)
+        self.servers = Servers(self.lanes, self.name, self.breakers.reached)
         self.relays = Relays(self.name, self.servers, self.lanes)
         self.timings = Timings(self.lanes)
         actor = Actor(name=self.name, door=Door.WORKER)

@@ -7,17 +7,19 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from django.conf import settings
 
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
+from taskhub.domain.workers.sessions import session_ended, session_opened, take_session
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
-from taskhub.upstream.sessions import Places
+from taskhub.upstream.sessions import Later, Places
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +27,64 @@ UPDATE_SECONDS = 0.05
 """How long changes of resources are gathered before they are announced together."""
 
 
+class _Keeper:
+    """Stores which clients have a session at one server in this worker, so that their calls come here."""
+
+    def __init__(self, lanes: Lanes, worker: str, row: SyncedServer) -> None:
+        self._lanes, self._worker, self._row = lanes, worker, row
+        self._storing: dict[int, asyncio.Task[None]] = {}
+        """What is being stored of each client. One after the other, so that the last word is the newest."""
+
+    async def take(self, context_id: int) -> str:
+        """See `upstream.sessions.Keeper`."""
+        if (storing := self._storing.get(context_id)) is not None:
+            await asyncio.wait({storing})
+        try:
+            lost = await self._lanes.run(take_session, self._row.id, context_id, worker=self._worker)
+        except TaskHubError as error:
+            raise Later(error.message, seconds=1.0) from None
+        if lost is None:
+            raise Later("Waiting for the worker that has its client's session", seconds=0.0)
+        return lost
+
+    def opened(self, context_id: int, pid: int | None) -> None:
+        """See `upstream.sessions.Keeper`."""
+        if pid is not None:
+            self._soon(context_id, partial(session_opened, pid=pid))
+
+    def left(self, context_id: int, why: str) -> None:
+        """See `upstream.sessions.Keeper`."""
+        self._soon(context_id, partial(session_ended, why=why))
+
+    async def stored(self) -> None:
+        """Wait until everything is stored."""
+        if self._storing:
+            await asyncio.wait(set(self._storing.values()), timeout=3)
+
+    def _soon(self, context_id: int, store: Callable[..., None]) -> None:
+        before = self._storing.get(context_id)
+        task = asyncio.get_running_loop().create_task(self._store(context_id, store, before))
+        self._storing[context_id] = task
+        task.add_done_callback(partial(self._ended, context_id))
+
+    async def _store(self, context_id: int, store: Callable[..., None], before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        try:
+            await self._lanes.run(store, self._row.id, context_id, worker=self._worker)
+        except Exception:
+            logger.exception("server %s: the session of a client was not stored", self._row.name)
+
+    def _ended(self, context_id: int, task: asyncio.Task[None]) -> None:
+        if self._storing.get(context_id) is task:
+            del self._storing[context_id]
+
+
 class _Held:
-    def __init__(self, row: SyncedServer, pool: Pool, watcher: Watcher, task: asyncio.Task[None]) -> None:
-        self.row, self.pool, self.watcher, self.task = row, pool, watcher, task
+    def __init__(
+        self, row: SyncedServer, pool: Pool, watcher: Watcher, keeper: _Keeper, task: asyncio.Task[None]
+    ) -> None:
+        self.row, self.pool, self.watcher, self.keeper, self.task = row, pool, watcher, keeper, task
         self.problem = ""
         """The server's problem that was logged last; empty if there is none."""
 
@@ -36,9 +93,11 @@ class Servers:
     """The connections of a worker, kept in step with the table of servers: a new server is connected, a disabled one
     disconnected, a changed one connected anew."""
 
-    def __init__(self, lanes: Lanes, on_reached: Callable[[int], None]) -> None:
-        """`on_reached(server_id)` is called, in the worker's loop, when a server has accepted a connection."""
+    def __init__(self, lanes: Lanes, worker: str, on_reached: Callable[[int], None]) -> None:
+        """`worker` is the worker's name. `on_reached(server_id)` is called, in the worker's loop, when a server has
+        accepted a connection."""
         self._lanes = lanes
+        self._worker = worker
         self._on_reached = on_reached
         self._held: dict[int, _Held] = {}
         self._wanted: Mapping[int, frozenset[str]] = {}
@@ -99,7 +158,8 @@ class Servers:
 
     def _connect(self, row: SyncedServer) -> _Held:
         target = Target.of(row)
-        pool = Pool(row.name, target, most=row.calls_at_once, shared=row.shared, places=self._places)
+        keeper = _Keeper(self._lanes, self._worker, row)
+        pool = Pool(row.name, target, most=row.calls_at_once, shared=row.shared, places=self._places, keeper=keeper)
         loop = asyncio.get_running_loop()
 
         def reached() -> None:
@@ -122,13 +182,14 @@ class Servers:
         pool.on_connected = reached
         watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
         watcher.follow(self._wanted.get(row.id, frozenset()))
-        return _Held(row, pool, watcher, asyncio.create_task(pool.run(watcher.run())))
+        return _Held(row, pool, watcher, keeper, asyncio.create_task(pool.run(watcher.run())))
 
     async def _drop(self, held: _Held) -> None:
         held.task.cancel()
         await asyncio.wait({held.task}, timeout=3)
         await give_up(held.task)
         await held.pool.close()
+        await held.keeper.stored()
 
     async def _store(self, row: SyncedServer, snapshot: Snapshot) -> None:
         try:

@@ -11,9 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from taskhub.store.models import Task, Tenant, Worker
+from taskhub.store.models import Task, Tenant, UpstreamSession, Worker
 from tests.console.admin import HTMX, browser, words
-from tests.factories import claim_task, make_context, make_person, make_task, make_tenant
+from tests.factories import claim_task, make_context, make_person, make_server, make_task, make_tenant
 
 pytestmark = pytest.mark.django_db
 URL = "/workers/"
@@ -91,3 +91,23 @@ def test_as_many_queries_for_thirty_as_for_one(tenant: Tenant, viewer: Client) -
         claim_task(make_task(make_context(tenant)), f"w{number}")
     assert queries() == one
     assert one <= 6
+
+
+def test_the_processes_of_clients_are_counted_and_weighed(tenant: Tenant, viewer: Client) -> None:
+    make_worker("w1")
+    server = make_server(tenant)
+    for pid in (1, 2):
+        context = make_context(tenant)
+        UpstreamSession.objects.create(server=server, context=context, worker="w1", pid=pid, memory=3 * 1_048_576)
+    assert "Clients’ processes 2, 6.0 MB" in words(viewer.get(URL).content.decode()).replace("\xa0", " ")
+
+
+def test_a_servers_page_lists_the_sessions_of_clients(tenant: Tenant, viewer: Client) -> None:
+    make_worker("w1")
+    server, context = make_server(tenant), make_context(tenant)
+    UpstreamSession.objects.create(server=server, context=context, worker="w1", pid=1)
+    page, operator = f"/servers/{server.pk}/", browser(make_person("operator", tenant))
+    assert "a client w1, pid 1" in words(viewer.get(page).content.decode())
+    assert f"{context.name} w1, pid 1" in words(operator.get(page).content.decode())
+    UpstreamSession.objects.update(ended_at=timezone.now(), why="its process ended")
+    assert "Ended its process ended" in words(viewer.get(page).content.decode())

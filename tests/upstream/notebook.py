@@ -106,7 +106,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         version = params["protocolVersion"] if params["protocolVersion"] < "2026" else "2025-06-18"
         return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
     if method == "tools/list":
-        return {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}}
+        # A handle for each call, where there is a hub between.
+        made = {"inputSchema": {"type": "object"}, "_meta": {"taskhub/task": "always"}}
+        return {"result": {"tools": [{"name": name, **made} for name in TOOLS]}}
     return {"result": {}} if method == "ping" else {"error": NOT_FOUND}
 
 

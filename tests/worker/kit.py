@@ -92,7 +92,7 @@ class Hall:
         taken, left = threading.Event(), asyncio.Event()
 
         async def hold() -> None:
-            async with pool.borrow(ABLE, 1):
+            async with pool.borrow(ABLE, self.context.pk):
                 taken.set()
                 await left.wait()
 

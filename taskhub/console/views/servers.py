@@ -33,6 +33,7 @@ from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 from taskhub.domain.tasks.removed import live_calls
+from taskhub.domain.workers.sessions import sessions_at
 
 AT_POLICY: Final = "policy"
 """The extra tag of messages that are shown beside the policy instead of at the top of the page."""
@@ -286,6 +287,8 @@ def _detail(
             "more_resources": max(0, len(resources) - shown_rows),
             "resource_count": len(resources),
             "gone_offers": gone_offers,
+            "sessions": sessions_at(server.id),
+            "can_see_clients": request.caller.may("client.view"),
             "tool": tool,
             "form": shown,
             "holds": _holds(tenant_id, tool, counted=can_manage) if tool is not None else None,

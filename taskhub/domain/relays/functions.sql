@@ -36,6 +36,10 @@ BEGIN
             CROSS JOIN LATERAL (
                 SELECT r.id FROM relay r
                 WHERE r.server_id = s.id AND r.state = 'waiting' AND r.deadline > clock_timestamp()
+                  -- What a client keeps at the server, only the worker with its session can read.
+                  AND NOT EXISTS (SELECT FROM upstream_session u
+                                  WHERE u.server_id = r.server_id AND u.context_id = r.context_id
+                                    AND u.ended_at IS NULL AND u.worker <> p_worker AND th_lives(u.worker))
                 ORDER BY r.created_at LIMIT s.free FOR UPDATE SKIP LOCKED
             ) w
         )

@@ -100,6 +100,13 @@ BEGIN
     RETURN held_back;
 END $$;
 
+-- Whether the context and the server of the tool are a pair of p_contexts and p_servers.
+CREATE OR REPLACE FUNCTION th_away(p_context bigint, p_tool bigint, p_contexts bigint[], p_servers bigint[])
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM tool o JOIN unnest(p_contexts, p_servers) AS a(context_id, server_id)
+                   ON a.context_id = p_context AND a.server_id = o.server_id WHERE o.id = p_tool)
+$$;
+
 -- Leases at most p_limit runnable tasks to this worker: (1) look at the queue in its order; (2) hold back what must not
 -- run (th_hold_back) and lease the rest; (3) if the first look may have missed tasks that could run, look once more, by
 -- contexts and tools, and repeat (2); (4) record an attempt for each task, and return what the worker needs to run it.
@@ -117,6 +124,8 @@ END $$;
 -- contexts and tools, not of tasks. It visits at most 200 pairs of context and tool, from a start that changes with
 -- every claim. A server's places go to the oldest task of each context, by lot if there are too many, then to the next
 -- task of each.
+-- Where a client has a session at a server in another living worker (upstream_session), its tasks for that server are
+-- left to that worker: the pairs of client and server are in away_contexts and away_servers.
 -- `r_more`: more tasks could run once a task ends. `r_skipped`: another transaction held the lock of a task that waits
 -- for nothing else, so the worker should look again soon. If nothing was taken, one row has both and otherwise nulls.
 -- `r_since` is where the next claim may start (p_since): no queued task is older. Without it every claim would walk
@@ -155,8 +164,14 @@ DECLARE
     more boolean := false;
     skipped boolean := false;
     held_back bigint[] := '{}';
+    away_contexts bigint[];
+    away_servers bigint[];
 BEGIN
     PERFORM set_config('th.who', p_who, true);
+    SELECT coalesce(array_agg(u.context_id), '{}'), coalesce(array_agg(u.server_id), '{}')
+    INTO away_contexts, away_servers
+    FROM upstream_session u JOIN worker w ON w.name = u.worker AND th_alive(w)
+    WHERE u.ended_at IS NULL AND u.worker <> p_worker;
 
     LOOP
         IF NOT again THEN
@@ -170,6 +185,8 @@ BEGIN
                 SELECT t.id, t.runnable_at FROM task t
                 WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL AND t.runnable_at BETWEEN start AND moment
                   AND (SELECT f.contexts FROM full_up f) IS NULL
+                  AND NOT (t.context_id = ANY (away_contexts)
+                           AND th_away(t.context_id, t.tool_id, away_contexts, away_servers))
                 ORDER BY t.runnable_at, t.id LIMIT (SELECT greatest(f.look, 0) FROM full_up f)
                 FOR NO KEY UPDATE OF t SKIP LOCKED
             )
@@ -221,6 +238,8 @@ BEGIN
                 LEFT JOIN rooms r ON r.context_id = w.context_id
                 LEFT JOIN unnest(p_scarce, p_rooms) AS s(server_id, room) ON s.server_id = o.server_id
                 WHERE o.server_id <> ALL (paused)
+                  AND NOT EXISTS (SELECT FROM unnest(away_contexts, away_servers) AS a(context_id, server_id)
+                                  WHERE a.context_id = w.context_id AND a.server_id = o.server_id)
             ), found AS MATERIALIZED (
                 -- One task more than fits, to know whether tasks have to wait.
                 SELECT o.id, o.runnable_at, c.context_id, c.server_id, c.room, c.server_room, random() AS lot,
@@ -277,7 +296,9 @@ BEGIN
         -- A task that a first look without full contexts leaves is locked, or exceeds the room of its context.
         skipped := cardinality(chosen) < p_limit AND EXISTS (
             SELECT 1 FROM task t WHERE t.state = 'queued' AND t.cancel_requested_at IS NULL
-            AND t.runnable_at BETWEEN start AND moment);
+            AND t.runnable_at BETWEEN start AND moment
+            AND NOT (t.context_id = ANY (away_contexts)
+                     AND th_away(t.context_id, t.tool_id, away_contexts, away_servers)));
         EXIT WHEN full_contexts IS NULL AND paused_calls = '{}' AND (seen < look OR look = p_limit OR NOT skipped);
         again := true;
     END LOOP;

@@ -45,6 +45,10 @@ class WorkerRow:
     heartbeat_at: datetime
     stopped_at: datetime | None
     state: str
+    processes: int
+    """Processes of commands that clients have in it."""
+    memory: int
+    """Their bytes of memory together, as far as they are known."""
     running: tuple[RunningTask, ...] = ()
     others: int = 0
     """Tasks that it holds besides those listed: of other tenants, or too many to list."""

@@ -18,8 +18,12 @@ SELECT count(*) FROM worker AS w WHERE th_alive(w) AND (:host IS NULL OR w.host 
 -- read fresh: workers() -> list[WorkerRow]
 SELECT w.id, w.name, w.host, w.pid, w.version, w.slots, w.busy, w.started_at, w.heartbeat_at, w.stopped_at,
        CASE WHEN w.stopped_at IS NOT NULL THEN 'stopped'
-            WHEN th_alive(w) THEN 'alive' ELSE 'silent' END AS state
-FROM worker AS w
+            WHEN th_alive(w) THEN 'alive' ELSE 'silent' END AS state,
+       coalesce(u.processes, 0)::int AS processes, coalesce(u.memory, 0)::bigint AS memory
+FROM worker AS w LEFT JOIN (
+    SELECT worker, count(*) AS processes, sum(memory) AS memory FROM upstream_session
+    WHERE ended_at IS NULL AND pid IS NOT NULL GROUP BY worker
+) AS u ON u.worker = w.name
 WHERE greatest(w.heartbeat_at, w.stopped_at) > clock_timestamp() - interval '1 day'
 ORDER BY state, w.started_at DESC, w.id LIMIT 200;
 
@@ -74,3 +78,42 @@ SELECT (SELECT count(*) FROM (
        (SELECT count(*) FROM task AS t
         WHERE (:tenant IS NULL OR t.tenant_id = :tenant) AND t.worker <> '' AND t.ended_at IS NULL
           AND t.lease_until < statement_timestamp()) AS lost;
+
+
+-- Sessions of clients at servers
+
+-- write: take_session(server bigint, context bigint, worker text) -> _Taken
+SELECT granted, lost FROM take_session(:server, :context, :worker);
+
+-- write: session_opened(server bigint, context bigint, worker text, pid int) -> None
+UPDATE upstream_session SET pid = :pid
+WHERE server_id = :server AND context_id = :context AND worker = :worker AND ended_at IS NULL;
+
+-- write: session_ended(server bigint, context bigint, worker text, why text) -> None
+UPDATE upstream_session SET ended_at = clock_timestamp(), why = :why, pid = NULL, memory = NULL
+WHERE server_id = :server AND context_id = :context AND worker = :worker AND ended_at IS NULL;
+
+-- write: session_given_up(server bigint, context bigint, worker text) -> None
+DELETE FROM upstream_session
+WHERE server_id = :server AND context_id = :context AND worker = :worker AND ended_at IS NULL;
+
+-- write: store_memory(worker text, pids int[], memories bigint[]) -> None
+UPDATE upstream_session SET memory = m.memory
+FROM unnest(:pids, :memories) AS m (pid, memory)
+WHERE worker = :worker AND ended_at IS NULL AND upstream_session.pid = m.pid;
+
+-- write: purge_upstream_sessions(days int, most int) -> rowcount
+DELETE FROM upstream_session WHERE id = any(array(
+    SELECT id FROM upstream_session WHERE ended_at < statement_timestamp() - make_interval(days => :days)
+    ORDER BY id LIMIT :most FOR UPDATE SKIP LOCKED
+));
+
+-- read fresh: upstream_sessions(server bigint, most int) -> list[SessionRow]
+-- Those that are open, longest first, then those that ended within a day.
+SELECT c.name AS client, s.worker, s.pid, s.memory, s.opened_at,
+       coalesce(s.ended_at, CASE WHEN NOT th_lives(s.worker) THEN s.opened_at END) AS ended_at,
+       CASE WHEN s.ended_at IS NOT NULL THEN s.why
+            WHEN NOT th_lives(s.worker) THEN th_words('session_worker_lost') ELSE '' END AS why
+FROM upstream_session AS s JOIN auth_context AS c ON c.id = s.context_id
+WHERE s.server_id = :server AND (s.ended_at IS NULL OR s.ended_at > statement_timestamp() - interval '1 day')
+ORDER BY s.ended_at DESC NULLS FIRST, s.opened_at LIMIT :most;

@@ -737,6 +737,47 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="UpstreamSession",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("worker", models.CharField(max_length=128)),
+                ("pid", models.IntegerField(null=True)),
+                ("memory", models.BigIntegerField(null=True)),
+                ("opened_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("why", models.CharField(blank=True, db_default="", max_length=200)),
+                (
+                    "context",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.authcontext"),
+                ),
+                (
+                    "server",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="store.server"),
+                ),
+            ],
+            options={
+                "db_table": "upstream_session",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", True)),
+                        fields=["worker"],
+                        name="upstream_session_open",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(fields=("server", "context"), name="upstream_session_once"),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("ended_at__isnull", True), ("why", "")),
+                            models.Q(("ended_at__isnull", False), models.Q(("why", ""), _negated=True)),
+                            _connector="OR",
+                        ),
+                        name="upstream_session_ended_for_a_reason",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="ConnectionTest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

@@ -7,7 +7,7 @@ from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatienc
 from taskhub.store.models.servers import ConnectionTest, Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Question, ResultRead, Task, TaskLog
-from taskhub.store.models.workers import Timing, Worker
+from taskhub.store.models.workers import Timing, UpstreamSession, Worker
 
 __all__ = [
     "AccessToken",
@@ -37,5 +37,6 @@ __all__ = [
     "Timing",
     "TokenFamily",
     "Tool",
+    "UpstreamSession",
     "Worker",
 ]

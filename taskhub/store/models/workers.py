@@ -6,6 +6,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from taskhub.core.timings import BOUNDS, TimingKind
+from taskhub.store.models.people import AuthContext
 from taskhub.store.models.servers import Server
 
 
@@ -27,6 +28,36 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class UpstreamSession(models.Model):
+    """A client's session at a server, in one worker: its process of a command, or its session over HTTP. Its calls go
+    to that worker. The row of one that has ended says why, for the client's next call."""
+
+    server = models.ForeignKey(Server, models.CASCADE)
+    context = models.ForeignKey(AuthContext, models.CASCADE)
+    worker = models.CharField(max_length=128)
+    pid = models.IntegerField(null=True)
+    memory = models.BigIntegerField(null=True)
+    opened_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    why = models.CharField(max_length=200, db_default="", blank=True)
+
+    class Meta:
+        db_table = "upstream_session"
+        constraints = [
+            models.UniqueConstraint(fields=["server", "context"], name="upstream_session_once"),
+            models.CheckConstraint(
+                condition=Q(ended_at__isnull=True, why="") | (Q(ended_at__isnull=False) & ~Q(why="")),
+                name="upstream_session_ended_for_a_reason",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["worker"], condition=Q(ended_at__isnull=True), name="upstream_session_open"),
+        ]
+
+    def __str__(self) -> str:
+        return f"session of {self.context_id} at {self.server_id}"
 
 
 class Timing(models.Model):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from taskhub.core.records import Claim
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
-from taskhub.store.models import Server, Task, Tool
+from taskhub.domain.workers.writes import heartbeat
+from taskhub.store.models import Server, Task, Tool, UpstreamSession, Worker
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.factories import WORKER, make_server, make_tool
@@ -319,3 +323,38 @@ def test_the_backlog_of_a_disabled_server_is_not_walked_over(world: World, count
     looked = rows_looked_at("task", lambda: taken.append(claim()))
     assert [found.task_id for found in taken[0].tasks] == [mine.id]
     assert looked < 60
+
+
+# --- clients with a session in another worker
+
+
+def session(world: World, worker: str, **fields: Any) -> UpstreamSession:
+    """The client's session at the server of its tool, in this worker, which is alive."""
+    heartbeat(worker, slots=8, busy=0)
+    return UpstreamSession.objects.create(server_id=server_of(world), context=world.context, worker=worker, **fields)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["first look", "second look"])
+def test_calls_go_to_the_worker_that_has_the_clients_session_while_it_lives(world: World, full: bool) -> None:
+    there = session(world, "w1")
+    elsewhere, mine, theirs = at_another_server(world), kit.create(world), kit.create(kit.another_client(world))
+    other = kit.create(elsewhere)
+    rooms = {server_of(elsewhere): 3} if full else NO_ROOMS
+    found = claim("w2", rooms=rooms)
+    assert {taken.task_id for taken in found.tasks} == {other.id, theirs.id}
+    assert not found.skipped
+    assert claim("w2", rooms=rooms).tasks == []
+    assert [taken.task_id for taken in claim("w1", rooms=rooms).tasks] == [mine.id]
+    next_one = kit.create(world)
+    UpstreamSession.objects.filter(pk=there.pk).update(ended_at=timezone.now(), why="it ended")
+    assert [taken.task_id for taken in claim("w2", rooms=rooms).tasks] == [next_one.id]
+
+
+def test_calls_do_not_wait_for_a_worker_that_is_gone(world: World) -> None:
+    session(world, "w1")
+    kit.create(world)
+    Worker.objects.filter(name="w1").update(heartbeat_at=timezone.now() - timedelta(seconds=61))
+    assert len(claim("w2").tasks) == 1
+    kit.create(world)
+    Worker.objects.filter(name="w1").update(heartbeat_at=timezone.now(), stopped_at=timezone.now())
+    assert len(claim("w2").tasks) == 1

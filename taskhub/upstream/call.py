@@ -113,7 +113,7 @@ async def call_tool(
     (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. `say` gets log
     lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
     called when there is a connection for the call; if it returns `False`, the call is not made."""
-    roots = isinstance(claim.client_capabilities.get("roots"), dict)
+    profile = _profile(claim)
 
     async def asked(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         async with pool.aside():
@@ -123,7 +123,8 @@ async def call_tool(
         ask=asked,
         say=lambda level, text: say(LogLine(level, text)),
         begin=begin,
-        roots=roots,
+        roots=profile.roots,
+        sampling=profile.sampling,
         context_id=claim.context_id,
     )
     outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
@@ -137,10 +138,15 @@ async def call_tool(
     return outcome
 
 
+def _profile(claim: Claim) -> Profile:
+    people = claim.question_audience in (Audience.OPERATOR, Audience.EITHER)
+    return Profile.of(claim.client_capabilities, people=people)
+
+
 async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> CallOutcome | _Again:
-    profile = Profile.of(claim.client_capabilities)
+    profile = _profile(claim)
     reached = False
     bound.refused, bound.unconnected = False, ""
     try:

@@ -30,6 +30,8 @@ class Bound:
     """Called when there is a connection for the call. Returns whether the call is still wanted."""
     roots: bool = False
     """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
+    sampling: frozenset[str] | None = None
+    """The parts of sampling that the caller, or people in its place, can serve; `None` for no sampling at all."""
     context_id: int = 0
     """The client who calls."""
     asking: int = 0
@@ -41,13 +43,30 @@ class Bound:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def narrowed(self, meta: dict[str, Any]) -> dict[str, Any]:
-        """The `_meta` of a request, without roots among the capabilities if the caller of the call has none, because a
-        connection that serves all callers declares roots."""
+        """The `_meta` of a request, without the capabilities that this call cannot serve, because a connection that
+        serves all callers declares everything."""
         declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) or {}
-        if self.roots or "roots" not in declared:
-            return meta
-        told = {name: value for name, value in declared.items() if name != "roots"}
-        return {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
+        told = {name: value for name, value in declared.items() if name != "roots" or self.roots}
+        if "sampling" in told:
+            told["sampling"] = {
+                name: value for name, value in told["sampling"].items() if name in (self.sampling or ())
+            }
+            if self.sampling is None:
+                del told["sampling"]
+        return meta if told == declared else {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
+
+    def refusal(self, kind: QuestionKind, params: dict[str, Any]) -> types.ErrorData | None:
+        """Why a request of an older server, which heard once what is possible, cannot be served for this call."""
+        missing = ""
+        if kind is QuestionKind.ROOTS and not self.roots:
+            missing = "roots"
+        elif kind is QuestionKind.SAMPLING and self.sampling is None:
+            missing = "model"
+        elif kind is QuestionKind.SAMPLING and "tools" in params and "tools" not in (self.sampling or ()):
+            missing = "model that is given tools"
+        if not missing:
+            return None
+        return types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"The caller of this tool has no {missing}")
 
     async def answer(self, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any] | None:
         """Have a question answered. Returns `None` if the call ends before the answer."""

@@ -121,17 +121,20 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class Profile:
     """The client capabilities that a connection declares to the server. Elicitation always, because people answer it in
-    the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no model."""
+    the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no model;
+    sampling also if the tool's policy has people answer."""
 
     sampling: frozenset[str] | None = None
     """The declared parts of sampling, of `tools` and `context`; `None` if sampling is not declared."""
     roots: bool = False
 
     @classmethod
-    def of(cls, capabilities: Mapping[str, Any]) -> Profile:
-        """The profile for a caller with these capabilities."""
+    def of(cls, capabilities: Mapping[str, Any], *, people: bool = False) -> Profile:
+        """The profile for a caller with these capabilities. `people`: whether people answer what it cannot."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
+        if people:
+            sampling = frozenset({"tools"}).union(sampling or ())
         return cls(sampling=sampling, roots=isinstance(capabilities.get("roots"), dict))
 
 
@@ -286,8 +289,8 @@ class Connection:
             call = self.calls.asking()
             if isinstance(call, types.ErrorData):
                 return call
-            if kind is QuestionKind.ROOTS and not call.roots:
-                return types.ErrorData(code=types.METHOD_NOT_FOUND, message="The caller of this tool has no roots")
+            if refused := call.refusal(kind, body):
+                return refused
             response = await call.answer(kind, body)
             if response is not None:
                 return shape.model_validate(response)

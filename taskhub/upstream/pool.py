@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ABLE = Profile(sampling=frozenset({"tools"}), roots=True)
-"""The capabilities declared on a connection that serves all callers: people answer requests that a caller cannot. Not
-sampling's `context`, which people cannot give; nor are people asked for roots (`Bound.roots`)."""
+"""The capabilities declared on a connection that serves all callers. What a caller cannot serve, and people do not in
+its place, is left out of its calls, or refused (`Bound`). Not sampling's `context`, which people cannot give."""
 
 
 class Pool:

@@ -318,9 +318,45 @@ async def test_what_a_callers_model_can_do_is_declared(workshops: Pool, sampling
     assert text(await call(workshops, "declared_sampling")) == "none"
 
 
-async def test_a_command_may_give_tools_to_a_model_whoever_calls_and_never_counts_on_its_context() -> None:
+@pytest.mark.parametrize(
+    ("sampling", "policy", "told"),
+    [
+        (None, None, "none"),
+        (None, Audience.CLIENT, "none"),
+        (None, Audience.EITHER, "sampling tools"),
+        (None, Audience.OPERATOR, "sampling tools"),
+        ({}, None, "sampling"),
+        ({"tools": {}, "context": {}}, None, "sampling tools"),
+    ],
+)
+async def test_a_command_is_told_with_each_call_whether_there_is_a_model_or_people_instead(
+    sampling: Any, policy: Audience | None, told: str
+) -> None:
+    able = {} if sampling is None else {"sampling": sampling}
     async with kit.pool_of(kit.COMMAND) as pool:
-        assert text(await call(pool, "declared_sampling")) == "sampling tools"
+        await call(pool, "echo", {"text": "another caller's"}, client_capabilities={"sampling": {"tools": {}}})
+        declared = await call(pool, "declared_sampling", client_capabilities=able, question_audience=policy)
+        assert text(declared) == told
+
+
+async def test_nobody_is_asked_to_be_the_model_of_a_caller_that_has_none_unless_the_policy_says_so() -> None:
+    refused = {"code": -32601, "message": "The caller of this tool has no model"}
+    reply = {"role": "assistant", "content": {"type": "text", "text": "wet"}, "model": "a person"}
+
+    async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        assert kind is QuestionKind.SAMPLING
+        return reply
+
+    async with kit.pool_of(kit.NOTEBOOK) as pool:
+        assert jsonx.decode(text(await call(pool, "ask_model")).encode()) == refused
+        for policy in (Audience.OPERATOR, Audience.EITHER):
+            found = text(await call(pool, "ask_model", ask=ask, question_audience=policy))
+            assert jsonx.decode(found.encode()) == reply
+        able: dict[str, Any] = {"sampling": {}}
+        assert jsonx.decode(text(await call(pool, "ask_model", ask=ask, client_capabilities=able)).encode()) == reply
+    async with kit.pool_of(kit.OLD) as pool:  # it gives the model tools
+        found = jsonx.decode(text(await call(pool, "ask_model", client_capabilities=able)).encode())
+        assert found == {"code": -32601, "message": "The caller of this tool has no model that is given tools"}
 
 
 @pytest.mark.parametrize(
@@ -341,7 +377,9 @@ async def test_a_models_answer_reaches_an_older_server_as_it_is(content: Any) ->
         return answer
 
     async with kit.pool_of(kit.OLD) as pool:
-        assert jsonx.decode(text(await call(pool, "ask_model", ask=ask)).encode()) == answer
+        able = {"sampling": {"tools": {}}}
+        found = text(await call(pool, "ask_model", ask=ask, client_capabilities=able))
+        assert jsonx.decode(found.encode()) == answer
 
 
 async def test_nobody_is_asked_for_roots_that_the_caller_does_not_have() -> None:
@@ -365,9 +403,9 @@ async def test_nobody_is_asked_for_roots_that_the_caller_does_not_have() -> None
 async def test_a_command_is_told_with_each_call_whether_its_caller_has_roots() -> None:
     able: dict[str, Any] = {"roots": {}}
     async with kit.pool_of(kit.COMMAND) as pool:
-        assert text(await call(pool, "declared")) == "elicitation sampling"
-        assert text(await call(pool, "declared", client_capabilities=able)) == "elicitation sampling roots"
-        assert text(await call(pool, "declared")) == "elicitation sampling"
+        assert text(await call(pool, "declared")) == "elicitation"
+        assert text(await call(pool, "declared", client_capabilities=able)) == "elicitation roots"
+        assert text(await call(pool, "declared")) == "elicitation"
 
 
 async def test_the_callers_trace_goes_along(workshops: Pool) -> None:

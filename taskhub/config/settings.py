@@ -88,6 +88,12 @@ TASKHUB_SLOTS = env.integer("TASKHUB_SLOTS", 32, "Tools one worker runs at once"
 TASKHUB_COMMANDS = env.integer(
     "TASKHUB_COMMANDS", 32, "Processes of `stdio:` commands that clients have in one worker", low=1, high=1_000
 )
+TASKHUB_COMMAND_WRAPPER = env.text(
+    "TASKHUB_COMMAND_WRAPPER", "", "Words before each `stdio:` command, as of bubblewrap, that keep it from our files"
+)
+TASKHUB_COMMAND_USER = env.text(
+    "TASKHUB_COMMAND_USER", "", "The user that `stdio:` commands run as, where the worker is root"
+)
 TASKHUB_COMMAND_IDLE_SECONDS = env.integer(
     "TASKHUB_COMMAND_IDLE_SECONDS",
     3_600,

@@ -35,6 +35,7 @@ from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
+from taskhub.upstream.isolation import isolated
 from taskhub.upstream.refusals import HttpRefusals, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.stderr import logged
@@ -378,7 +379,8 @@ async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, 
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
-                environment, (command, *arguments) = command_of(target.target)
+                environment, words = command_of(target.target)
+                command, *arguments = isolated(words)
                 given = StdioServerParameters(
                     command=command,
                     args=arguments,
@@ -387,7 +389,7 @@ async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, 
                     # With "strict", one byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
                     encoding_error_handler="replace",
                 )
-                opening = stdio_client(given, stack.enter_context(logged(target.name or command, target.shown)))
+                opening = stdio_client(given, stack.enter_context(logged(target.name or words[0], target.shown)))
             case "http":
                 # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(

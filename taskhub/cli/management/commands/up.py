@@ -34,6 +34,7 @@ from taskhub.control.servers import import_servers, set_server
 from taskhub.core.errors import Invalid, TaskHubError
 from taskhub.domain.catalogue.server_files import FileServer, servers_of
 from taskhub.domain.catalogue.spec import ServerSpec, parse_spec
+from taskhub.lib.privacy import keep_private
 from taskhub.protocol.registry import check_named
 from taskhub.store.backend.base import unhurried
 
@@ -73,6 +74,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start everything, watch it, and stop it at a signal."""
+        keep_private()
         host, port = options["host"], options["port"]
         if not 1 <= port <= 65_535:
             raise CommandError(f"--port is a number from 1 to 65535, not {port}.")
@@ -230,6 +232,7 @@ class Command(BaseCommand):
                 log = data_dir / "pg" / "log"
                 raise CommandError(f"The embedded Postgres did not start: {error}. Its log: {log}") from error
         (data_dir / "database_url").write_text(url)
+        (data_dir / "database_url").chmod(0o600)
         connection.settings_dict["HOST"] = str(embedded.directory())
 
     def _migrate(self) -> None:

@@ -24,6 +24,7 @@ from taskhub.cli.httpserver import BoundedHttp
 from taskhub.cli.static import collect_if_changed
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within, follow_supervisor, still_going
+from taskhub.lib.privacy import keep_private
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +119,7 @@ class Command(BaseCommand):
         sys.setswitchinterval(0.0005)
         follow_supervisor()
         raise_open_files()
+        keep_private()
         refuse_newer()
         collect_if_changed()
         from django.utils.module_loading import import_string

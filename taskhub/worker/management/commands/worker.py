@@ -24,6 +24,7 @@ from taskhub.domain.workers.reads import SILENT_SECONDS, live_workers
 from taskhub.lib.descriptors import raise_open_files
 from taskhub.lib.ending import end_within, follow_supervisor, still_going
 from taskhub.lib.loops import run
+from taskhub.lib.privacy import keep_private
 from taskhub.store.functions import NewerSchemaError, check_newer
 from taskhub.worker.engine import Engine
 
@@ -53,6 +54,7 @@ class Command(BaseCommand):
             return
         follow_supervisor()
         raise_open_files()
+        keep_private()
         _ = settings.SECRET_KEY  # for the seals of the audit log: Django raises here if it is empty
         here = str(Path.cwd())
         if here not in sys.path:

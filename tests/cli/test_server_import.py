@@ -185,5 +185,5 @@ def test_what_stands_in_the_file_is_said_by_name(tmp_path: Path) -> None:
     servers = {"a": {"command": "x", "args": ["--token", "sw0rdfish"], "env": {"KEY": "sw0rdfish"}}}
     path.write_text(json.dumps({"mcpServers": servers}))
     out = run("server", "import", str(path))[1]
-    assert "Secrets of a that stand in the file, and are stored encrypted: its command, KEY.\n" in out
+    assert "Values of a that stand in the file, and are stored encrypted: its command, KEY.\n" in out
     assert "sw0rdfish" not in out

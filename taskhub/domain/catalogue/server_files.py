@@ -64,11 +64,10 @@ class FileServer:
         return self.spec.partition(":")[0] if self.spec.startswith(("stdio:", "python:")) else "http"
 
     @property
-    def shown(self) -> str:
-        """The spec without secrets."""
-        if self.transport == "http":
-            return redacted("http", self.spec)
-        return f"{self.transport}:{redacted(self.transport, self.spec.partition(':')[2])}"
+    def shown_target(self) -> str:
+        """The address or command without secrets."""
+        target = self.spec if self.transport == "http" else self.spec.partition(":")[2]
+        return redacted(self.transport, target)
 
 
 @dataclass(frozen=True, slots=True)

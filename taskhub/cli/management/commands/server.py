@@ -195,12 +195,13 @@ class Command(BaseCommand):
         taken = {row.name for row in reads.server_list(caller.tenant_id)}
         given = servers_of(file, None)
         for server in given:
+            shown = reads.spec_of(server.transport, server.shown_target)
             token = ", with a token" if server.token else ""
             headers = f", headers {', '.join(server.headers)}" if server.headers else ""
             variables = f", variables {', '.join(server.environment)}" if server.environment else ""
             directory = f", in {server.directory}" if server.directory else ""
             note = " (there is a server of this name: refused)" if server.name in taken else ""
-            self.stdout.write(spelled(f"{server.name}: {server.shown}{token}{headers}{variables}{directory}{note}"))
+            self.stdout.write(spelled(f"{server.name}: {shown}{token}{headers}{variables}{directory}{note}"))
         if needed := [asked.key for asked in file.placeholders if asked.needed]:
             self.stdout.write(spelled(f"Asks for: {', '.join(needed)}."))
         if optional := [asked.key for asked in file.placeholders if not asked.needed]:
@@ -212,7 +213,7 @@ class Command(BaseCommand):
             if server.taken:
                 names = ", ".join(server.taken)
                 self.stdout.write(
-                    spelled(f"Secrets of {server.name} that stand in the file, and are stored encrypted: {names}.")
+                    spelled(f"Values of {server.name} that stand in the file, and are stored encrypted: {names}.")
                 )
             if server.ignored:
                 self.stdout.write(spelled(f"Settings of {server.name} that are not kept: {', '.join(server.ignored)}."))

@@ -368,5 +368,6 @@ LOGGING = {
         "procrastinate": {"level": "WARNING"},
         "mcp": {"level": "WARNING"},
         "httpx2": {"level": "WARNING"},
+        "httpcore2": {"level": "WARNING"},  # would log headers
     },
 }

@@ -270,6 +270,10 @@ class RunningHub:
         """What `manage.py person …` prints."""
         return self._manage("person", *words)
 
+    def manage(self, *words: str) -> str:
+        """What `manage.py` prints with these words. Fails as the command does."""
+        return self._manage(*words)
+
     def _manage(self, *words: str) -> str:
         if self._shell is None:
             self._shell = subprocess.Popen(

@@ -103,9 +103,7 @@ def test_a_remote_is_an_address_with_its_headers() -> None:
         "X-Api-Key": (False, True, ""),
     }
     (server,) = servers_of(file, {"tenant": "acme", "token": "t0ken", "X-Region": "us"})
-    assert server == FileServer(
-        "example", "https://acme.search.example.com/mcp", token="t0ken", headers={"X-Region": "us"}
-    )
+    assert server == FileServer("example", "https://acme.search.invalid/mcp", token="t0ken", headers={"X-Region": "us"})
     with pytest.raises(Invalid, match=r"^X-Region is one of eu, us\.$"):
         servers_of(file, {"tenant": "acme", "token": "t0ken", "X-Region": "mars"})
     with pytest.raises(Invalid, match=r"This way cannot be used\. sse: HTTP with SSE"):

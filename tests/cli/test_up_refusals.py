@@ -93,6 +93,11 @@ def test_one_directory_has_one_up(hub: RunningHub, tmp_path: Path) -> None:
     assert (hub.data / "credentials.json").read_bytes() == before
 
 
+def test_two_servers_of_one_name_are_refused_before_anything_starts() -> None:
+    with pytest.raises(CommandError, match=r"^--server: two servers are named time\. Write NAME=SPEC with"):
+        call_command("up", "--server", "stdio:uvx mcp-server-time", "--server", "time=https://time.example/mcp")
+
+
 def test_a_file_of_servers_that_cannot_be_taken_is_refused_before_anything_starts(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     for text, said in (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import PurePosixPath
@@ -27,6 +28,9 @@ _RUNNERS: Final = re.compile(
     r"|docker|podman|env|sudo|nice|nohup|sh|bash)(\.exe|\.cmd)?"
 )
 """Programs that say nothing about the server that they run."""
+_BRIDGES: Final = frozenset({"mcp-remote", "mcp-proxy", "supergateway"})
+"""Programs that pass on what the server at an address offers."""
+_ADDRESS: Final = re.compile("https?://")
 _ORDERS: Final = frozenset({"run", "exec", "dlx", "x", "tool", "container"})
 _VALUED: Final = re.compile(
     r"-[pevwu]|-cp|-classpath|--(package|from|with|with-editable|python|directory|project|extra|index-url|env|env-file"
@@ -136,7 +140,8 @@ def _of_module(module: str) -> str:
 
 
 def _of_command(words: Sequence[str]) -> str:
-    """`npx -y @scope/server-filesystem /srv` is `filesystem`, `python -m weather.server` is `weather`."""
+    """`npx -y @scope/server-filesystem /srv` is `filesystem`, `python -m weather.server` is `weather`, and a program
+    that only passes on what an address offers, `npx -y mcp-remote https://mcp.example.com/sse`, is `example`."""
     runner, rest, where = _base(words[0]), list(words), ""
     while rest and _RUNNERS.fullmatch(_base(rest[0])):
         runner = _base(rest.pop(0))
@@ -150,7 +155,10 @@ def _of_command(words: Sequence[str]) -> str:
     if not rest:
         return clean_name(runner)
     # Without the version. An `@` at the beginning belongs to an npm scope, and stays.
-    package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", rest[0])
+    package = re.sub(r"(?<=.)(@|==|~=|>=|\[).*", "", re.sub("^(npm|jsr):", "", rest[0]))
+    if package in _BRIDGES and (address := next(filter(_ADDRESS.match, rest[1:]), "")):
+        with suppress(Invalid):
+            return parse_spec(address).name
     image = re.sub(r":[\w.-]+$", "", package)
     return _told_apart([_base(part) for part in re.split(r"[/\\]", f"{where}/{image}")]) or clean_name(runner)
 

@@ -157,9 +157,14 @@ class Command(BaseCommand):
 
     def _specs(self, texts: list[str]) -> list[ServerSpec]:
         try:
-            return [parse_spec(text) for text in texts]
+            specs = [parse_spec(text) for text in texts]
         except TaskHubError as error:
             raise CommandError(f"--server: {error.message}") from None
+        targets: dict[str, tuple[str, str]] = {}
+        for spec in specs:
+            if targets.setdefault(spec.name, (spec.transport, spec.target)) != (spec.transport, spec.target):
+                raise CommandError(f"--server: two servers are named {spec.name}. Write NAME=SPEC with another name.")
+        return specs
 
     def _connect(self, specs: list[ServerSpec]) -> None:
         """Add all of the servers, or none if one is refused."""

@@ -95,12 +95,19 @@ def _import(caller: Caller, server: FileServer, *, again: bool) -> int:
             directory=server.directory,
         )
     pk = set_server(caller, parse_spec(f"{server.name}={server.spec}"))
-    if server.token:
-        writes.keep_server_token(tenant_id=caller.tenant_id, server_id=pk, token=server.token, actor=caller.actor)
+    headers: Pairs | None = server.headers or None
+    if server.token and headers is None and (row := reads.server_detail(caller.tenant_id, pk)) is not None:
+        # The token takes the place of a header that a file gave before.
+        headers = {name: None for name in row.header_names if name.lower() != "authorization"}
     edit = ServerEdit(
-        headers=server.headers or None, environment=server.environment or None, directory=server.directory or None
+        headers=headers,
+        environment=server.environment or None,
+        directory=server.directory or None,
+        token="" if any(name.lower() == "authorization" for name in server.headers) else None,
     )
     edit_server(caller, pk, edit)
+    if server.token:
+        writes.keep_server_token(tenant_id=caller.tenant_id, server_id=pk, token=server.token, actor=caller.actor)
     return pk
 
 

@@ -133,6 +133,26 @@ def test_a_file_that_is_given_again_at_each_start_changes_only_what_differs() ->
     assert found() == [("remote", "https://example.com/mcp", "another")]
 
 
+def test_a_file_that_is_given_again_may_give_other_things() -> None:
+    def given(**what: Any) -> tuple[str, dict[str, str], dict[str, str], str]:
+        import_servers(of_shell(), [FileServer("it", **what)], again=True)
+        (row,) = enabled_servers()
+        return row.token, dict(row.own_headers), dict(row.environment), row.directory
+
+    url = "https://example.com/mcp"
+    assert given(spec=url, headers={"X-Org": "a", "Authorization": "Basic YTpi"})[1]["Authorization"] == "Basic YTpi"
+    before = Event.objects.count()
+    given(spec=url, headers={"X-Org": "a", "Authorization": "Basic YTpi"})
+    assert Event.objects.count() == before, "that is what it has"
+    assert given(spec=url, token="t0ken") == ("t0ken", {"X-Org": "a"}, {}, "")
+    assert given(spec=url, headers={"authorization": "Basic YTpi"}) == ("", {"authorization": "Basic YTpi"}, {}, "")
+    command = {"spec": "stdio:it", "environment": {"KEY": "k"}, "directory": "/srv"}
+    assert given(**command) == ("", {}, {"KEY": "k"}, "/srv")
+    before = Event.objects.count()
+    assert given(**command) == ("", {}, {"KEY": "k"}, "/srv")
+    assert Event.objects.count() == before
+
+
 ENTRY = Path(__file__).parents[1] / "support" / "server_files" / "weather.server.json"
 
 

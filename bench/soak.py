@@ -247,7 +247,7 @@ def started(work: Path, stack: ExitStack) -> Hub:
     data, port = sides.hub_data(work), free_port()
     command: Command = [Path(sys.executable), ROOT / "manage.py", "up", "--no-demo", "--verbose", "--workers", "2"]
     command += ["--server", "python:bench.soak_tools:server", "--host", HOST, "--port", str(port), "--data-dir", data]
-    environment = {**sides.hub_environment(), "SOAK_RUNS": str(work / "runs")}
+    environment = {**sides.hub_environment(), "SOAK_RUNS": str(work / "runs"), "TASKHUB_OUTCOME_HOURS": "0"}
     (work / "runs").touch()
     stack.callback(sides._stop_postgres, data)
     program = stack.enter_context(Program("hub", command, work / "hub.log", environment))

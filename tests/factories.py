@@ -91,6 +91,16 @@ def make_question(kind: QuestionKind = QuestionKind.ELICITATION, **changes: Any)
         },
         QuestionKind.ROOTS: {},
         QuestionKind.APPROVAL: {"tool": "deploy", "server": "demo", "rule": {}},
+        QuestionKind.OUTCOME: {
+            "tool": "deploy",
+            "server": "demo",
+            "why": "worker_lost",
+            "told": "The worker was lost while the tool ran: outcome unknown",
+            "worker": "host:1",
+            "attempt": 1,
+            "began": "2026-01-01T10:00:00+00:00",
+            "lost": "2026-01-01T10:01:00+00:00",
+        },
     }
     fields: dict[str, Any] = {
         "key": f"q{next(_number)}",

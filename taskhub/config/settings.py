@@ -104,6 +104,13 @@ TASKHUB_COMMAND_IDLE_SECONDS = env.integer(
 TASKHUB_LEASE_SECONDS = env.integer(
     "TASKHUB_LEASE_SECONDS", 30, "How long a silent worker keeps a task before it is taken away", low=3, high=600
 )
+TASKHUB_OUTCOME_HOURS = env.integer(
+    "TASKHUB_OUTCOME_HOURS",
+    72,
+    "How long a task with an unknown outcome waits for a person who says whether its tool ran, 0 for not at all",
+    low=0,
+    high=720,
+)
 TASKHUB_CONTEXT_LIVE = env.integer("TASKHUB_CONTEXT_LIVE", 1_000, "Live tasks per auth context", low=1, high=1_000_000)
 TASKHUB_CONTEXT_RUNNING = env.integer(
     "TASKHUB_CONTEXT_RUNNING", 32, "Tasks of one auth context that run at once", low=1, high=10_000

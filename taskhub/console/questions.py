@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from django import forms
 
-from taskhub.console.forms.questions import AnswerForm, DecisionForm, RootsForm, TextAnswerForm
+from taskhub.console.forms.questions import AnswerForm, DecisionForm, RootsForm, RulingForm, TextAnswerForm
 from taskhub.core.states import QuestionKind
 from taskhub.domain.questions.forms import form_fields
 from taskhub.domain.questions.kinds import METHODS
@@ -86,6 +86,15 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
             closed="Approval of this call",
             wants="",
             form=lambda params, data: DecisionForm(data),
+        ),
+        QuestionKind.OUTCOME: Words(
+            name="Unknown outcome",
+            noun="a ruling on whether the tool ran",
+            icon="question-mark-circle",
+            title="Did the tool run?",
+            closed="Whether the tool ran",
+            wants="was lost while it ran: outcome unknown",
+            form=lambda params, data: RulingForm(data),
         ),
     }
 )

@@ -25,6 +25,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.faulted": ("x-circle", "Failed"),
     "task.cancelled": ("no-symbol", "Cancelled"),
     "task.cancel.requested": ("no-symbol", "Cancel requested"),
+    "task.outcome.unknown": ("question-mark-circle", "Lost while it ran"),
     "task.left": ("arrow-right-start-on-rectangle", "Left without the result"),
     "task.joined": ("arrow-right-end-on-rectangle", "Called again, and joined"),
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),
@@ -34,6 +35,8 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "question.answer": ("check", "Answered"),
     "question.decline": ("x-mark", "Declined"),
     "question.cancel": ("x-mark", "Question dismissed"),
+    "question.ran": ("check", "Ruled: it ran"),
+    "question.unrun": ("arrow-path", "Ruled: it did not run"),
     "question.passed.on": ("user", "Passed on to people"),
     "question.refused": ("x-mark", "Refused by the client"),
     "question.page.accept": ("arrow-top-right-on-square", "Opened the page for its user"),
@@ -189,6 +192,9 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
         rejected = next((v for q in detail.questions for v in q.votes if v.verdict == "reject"), None)
         if rejected:
             return f"Rejected by {rejected.actor}; the tool did not run. The caller was told why."
+        ruled = next((v for q in detail.questions for v in q.votes if v.verdict == "ran"), None)
+        if ruled:
+            return f"Its run was lost. {ruled.actor} ruled that it ran: {ruled.reason}"
         runs = len(detail.attempts)
         how = "" if runs < 2 else f", in {runs} attempts"
         if task.is_error:
@@ -200,8 +206,8 @@ def _why_ended(detail: TaskDetail, now: datetime) -> str:
         return f"Cancelled{by}, {took} after it was created."
     if "outcome_unknown" in (task.error_json or ""):
         return (
-            "The worker was lost while the tool ran, and this tool is not marked as safe to retry. It may or may not"
-            " have done its work: check, then run it again if it has not."
+            "Its run was lost, and nobody said in time whether the tool ran. It may or may not have done its work:"
+            " check, then run it again if it has not."
         )
     return f"The call failed after {took}, without a result from the tool."
 
@@ -247,7 +253,7 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
         asked = Time(detail.task.cancel_requested_at, spent=False)
         return (*told, " Cancel was requested ", asked, "; the worker is stopping the tool.")
     if detail.lease_until and detail.lease_until < now:
-        after = "run again" if detail.at_least_once else "be marked as failed"
+        after = "run again" if detail.at_least_once else "wait for a person who says whether the tool ran"
         return (*told, f" The worker has stopped responding; the task will {after} at the next sweep.")
     return (*told, _limit(detail, now))
 
@@ -309,6 +315,9 @@ def _why_waiting(question: TaskQuestion) -> Told:
         Audience.OPERATOR: "a person",
         Audience.EITHER: "the client or a person",
     }[question.audience]
+    if question.kind is QuestionKind.OUTCOME:
+        told = f"{question.params.get('told', '')}. Nobody knows whether the tool did its work. Waiting "
+        return (told, since, " for a person who says so", *due)
     group = f" in group {question.group}" if question.group else ""
     return ("Waiting ", since, f" for {WORDS[question.kind].noun} by {by}{group}", *due)
 

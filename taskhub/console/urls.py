@@ -35,6 +35,7 @@ urlpatterns = [
     path("inbox/<int:pk>/state", inbox.question_state, name="inbox-state"),
     path("inbox/<int:pk>/answer", inbox.answer, name="inbox-answer"),
     path("inbox/<int:pk>/decide", inbox.decide, name="inbox-decide"),
+    path("inbox/<int:pk>/rule", inbox.rule, name="inbox-rule"),
     path("accounts/", account.account, name="account"),
     path("accounts/allowed/<int:pk>/revoke", account.allowed_revoke, name="allowed-revoke"),
     path("audit/", audit.audit_list, name="audit-list"),

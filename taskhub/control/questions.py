@@ -1,4 +1,4 @@
-"""Use cases of the inbox: decide approvals, and answer questions of tools."""
+"""Use cases of the inbox: decide approvals, answer questions of tools, and rule on lost runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound
 from taskhub.core.states import QuestionKind
-from taskhub.domain.questions import answer, inbox
+from taskhub.domain.questions import answer, inbox, rulings
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
@@ -49,10 +49,44 @@ def answer_question(caller: Caller, item: InboxItem, response: dict[str, Any]) -
 
     Raises `Forbidden` if the question is not for the caller, and `Invalid` for a response that does not fit.
     """
-    assert item.kind is not QuestionKind.APPROVAL
+    assert KINDS[item.kind].method is not None
     if early := closed_to(caller, item):
         return early
     return answer.answer_question(item.task_id, item.question, response, actor=caller.actor)
+
+
+def rule_outcome(
+    caller: Caller, item: InboxItem, *, ran: bool, reason: str, text: str = "", json_text: str = ""
+) -> AnswerOutcome:
+    """Rule whether a tool ran whose run was lost. If it ran, the task ends with the result that the caller knows, as
+    `text` or as JSON, or without one; if not, it runs again. Returns `LATE` if the question is closed, as by another
+    ruling or a late result.
+
+    Raises `Forbidden` if the question is not for the caller, and `Invalid`, naming the field, without a reason or for a
+    result that does not fit.
+    """
+    assert item.kind is QuestionKind.OUTCOME
+    if early := closed_to(caller, item):
+        return early
+    result = check_ruling(caller, item, ran=ran, reason=reason, text=text, json_text=json_text)
+    actor = caller.because(" ".join(reason.split()))
+    return answer.rule_outcome(item.task_id, item.question, ran=ran, result=result, actor=actor)
+
+
+def check_ruling(
+    caller: Caller, item: InboxItem, *, ran: bool, reason: str, text: str = "", json_text: str = ""
+) -> dict[str, Any] | None:
+    """The result with which the task would end by this ruling; `None` if the tool would run again. Raises `Invalid` as
+    `rule_outcome`."""
+    reason = " ".join(reason.split())
+    if not reason:
+        raise Invalid("Enter a reason: how do you know?", field="reason")
+    if not ran:
+        if text or json_text:
+            raise Invalid("What did not run has no result.", field="result")
+        return None
+    call = rulings.lost_call(item.id)
+    return rulings.ruled_result(call, by=caller.actor.name, reason=reason, text=text, json_text=json_text)
 
 
 def closed_to(caller: Caller, item: InboxItem) -> AnswerOutcome | None:

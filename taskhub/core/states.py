@@ -33,7 +33,7 @@ TRANSITIONS: Final[dict[str, frozenset[tuple[State, State]]]] = {
     "task.asked": frozenset({(State.WORKING, State.INPUT_REQUIRED), (State.QUEUED, State.INPUT_REQUIRED)}),
     # every question is answered: the tool is run again, or goes on if it still runs and waits
     "task.answered": frozenset({(State.INPUT_REQUIRED, State.QUEUED), (State.INPUT_REQUIRED, State.WORKING)}),
-    # there is a result: the tool's, or the hub's own when an approver rejected the call
+    # there is a result: the tool's, or the hub's own when an approver rejected the call or people ruled that it ran
     "task.finished": frozenset({(State.WORKING, State.FINISHED), (State.INPUT_REQUIRED, State.FINISHED)}),
     "task.faulted": frozenset(
         {(State.QUEUED, State.FAULTED), (State.WORKING, State.FAULTED), (State.INPUT_REQUIRED, State.FAULTED)}
@@ -95,6 +95,8 @@ class QuestionKind(StrEnum):
     SAMPLING = "sampling"
     ROOTS = "roots"
     APPROVAL = "approval"
+    OUTCOME = "outcome"
+    """Whether a tool ran whose run was lost."""
 
 
 class Audience(StrEnum):

@@ -63,11 +63,12 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Faulted:
     """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
-    `problem` says why."""
+    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown."""
 
     error: dict[str, Any]
     unreached: bool = False
     problem: str = ""
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +404,7 @@ def _key(upstream_key: str, claim: Claim) -> str:
     """The question's key, which must be unique in the task (T26-30): the tool's own key, changed if it is long, was
     used before, or begins like a key of the hub's."""
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
-    ours = key.startswith(("approval", "live-", "page-"))
+    ours = key.startswith(("approval", "live-", "outcome-", "page-"))
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 
@@ -438,7 +439,7 @@ def _unreached(claim: Claim, problem: str) -> Faulted:
 
 def _lost(claim: Claim) -> Faulted:
     message = words("server_lost", claim.server_name)
-    return Faulted({"code": types.INTERNAL_ERROR, "message": message, "data": {"reason": "outcome_unknown"}})
+    return Faulted({"code": types.INTERNAL_ERROR, "message": message}, lost=True)
 
 
 def _no_result(error: ValidationError) -> Faulted:

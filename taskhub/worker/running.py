@@ -199,6 +199,10 @@ class Runner:
                 return lambda: self._open(claim, asked, state, live=False)
             case Postponed(why, seconds):
                 return self._give_back(claim, seconds, why)
+            case Faulted(error, lost=True):
+                self._ended(held, TimingKind.FAULTED)
+                told = str(error["message"])
+                return lambda: self.lanes.run(lifecycle.lose, claim, told=told, actor=self.actor)
             case Faulted(error, unreached, problem):
                 self._ended(held, TimingKind.FAULTED)
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from taskhub.console.chart import chart
-from taskhub.core.states import Audience, Role
+from taskhub.core.states import Audience, QuestionKind, Role
 from taskhub.domain.tasks import callers
 from taskhub.domain.tasks.stats import Hour
 from taskhub.domain.workers.writes import heartbeat
@@ -61,6 +61,7 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
     for audience, count in ((Audience.CLIENT, 1), (Audience.OPERATOR, 2), (Audience.EITHER, 1)):
         for _ in range(count):
             make_task(other, tool, state="input_required", question=make_question(audience=audience))
+    make_task(other, tool, state="input_required", question=make_question(QuestionKind.OUTCOME))
     old, long = (make_task(context, tool, state="faulted") for _ in range(2))
     make_old({old.id: timedelta(hours=30)})
     with past_the_guards():  # it was called days ago, and failed just now
@@ -70,8 +71,8 @@ def test_each_tile_leads_to_a_list_of_as_many_as_it_says(tenant: Any, sign_in: L
     client = sign_in(make_person(Role.APPROVER, tenant))
     found = tiles(client.get("/").content.decode())
     assert {name: figure for name, (figure, _) in found.items() if name != "Longest wait"} == {
-        "Queued": "5", "Working": "2", "Needs a person": "3", "Waiting for client": "1", "Not fetched": "3",
-        "Failed in 24 h": "7", "Workers alive": "2",
+        "Queued": "5", "Working": "2", "Needs a person": "4", "Outcome unknown": "1", "Waiting for client": "1",
+        "Not fetched": "3", "Failed in 24 h": "7", "Workers alive": "2",
     }  # fmt: skip
     for name, (figure, address) in found.items():
         page = client.get(address).content.decode()

@@ -45,6 +45,10 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         {"operator", "approver", "admin"},
         lambda by, on: questions.answer_question(by, on.form(by), {"action": "decline"}),
     ),
+    "questions.rule_outcome": (
+        {"operator", "approver", "admin"},
+        lambda by, on: questions.rule_outcome(by, on.lost(by), ran=True, reason="seen", text="done"),
+    ),
     "clients.issue_token": (ADMINS, lambda by, on: clients.issue_token(by, on.client, scopes=["tasks:read"], days=1)),
     "clients.revoke_token": (ADMINS, lambda by, on: clients.revoke_token(by, on.client, on.token)),
     "clients.lock_client": (ADMINS, lambda by, on: clients.lock_client(by, on.client)),
@@ -104,6 +108,7 @@ READS = {
     "servers.find_server",
     "questions.find_question",
     "questions.find_question_of_task",
+    "questions.check_ruling",
     "questions.closed_to",
     "questions.why_not",
 }
@@ -127,6 +132,7 @@ def everything(tenant: Any) -> SimpleNamespace:
     shell = Caller(tenant.pk, of_shell().actor)
     asked = make_task(context, make_tool(server, approval=True))
     form = make_task(context, tool, state="input_required", question=make_question(QuestionKind.ELICITATION))
+    lost = make_task(context, tool, state="input_required", question=make_question(QuestionKind.OUTCOME))
     application, _ = add_application(
         tenant_id=tenant.pk,
         name="IDE",
@@ -148,6 +154,7 @@ def everything(tenant: Any) -> SimpleNamespace:
         ended=make_task(context, tool, state="finished").public_id,
         approval=question(asked.id),
         form=question(form.id),
+        lost=question(lost.id),
         client=clients.find_client(shell, context.pk),
         token=issue_token(tenant_id=tenant.pk, client="ci", actor=shell.actor)[1].pk,
         server=server.pk,

@@ -317,7 +317,7 @@ def test_a_limit_is_what_its_setter_says(what: str, value: str, setter: str) -> 
     else:
         module, _, name = setter.rpartition(".")
         actual = getattr(importlib.import_module(f"taskhub.{module}"), name)
-    scale = 0.001 if setter.endswith("_MS") else 86_400 if setter.endswith("_DAYS") else 1
+    scale = {"MS": 0.001, "HOURS": 3_600, "DAYS": 86_400}.get(setter.rpartition("_")[2], 1)
     wanted = set(actual.values()) if isinstance(actual, Mapping) else {actual * scale}
     assert {float(number) for number in wanted} <= amounts(value), f"{what}: {actual}"
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from taskhub.core.names import META_VERSION
 from taskhub.core.records import Audience, OpenQuestion, Principal, QuestionKind, State, TaskRecord
+from taskhub.domain.questions.kinds import METHODS
 from taskhub.lib import jsonx
 from taskhub.protocol import envelope
 from taskhub.protocol.envelope import BadEnvelope, Envelope, read_envelope
@@ -409,7 +410,7 @@ def test_every_state_has_a_shape_on_the_wire(state: State, audience: Audience | 
     found = tasks.wire_view(task)
     schema.check_result("tasks/get", found)
     schema.check_result("tools/call", {"resultType": "task", **tasks.task_fields(task)})
-    for_client = audience in (Audience.CLIENT, Audience.EITHER) and kind is not QuestionKind.APPROVAL
+    for_client = audience in (Audience.CLIENT, Audience.EITHER) and kind in METHODS
     expected = {
         State.QUEUED: "working",
         State.WORKING: "working",

@@ -16,8 +16,8 @@ async def test_of_a_call_whose_server_died_nobody_says_that_it_did_nothing() -> 
         assert outcome.error == {
             "code": -32603,
             "message": "The connection to server the-server was lost while the tool ran: outcome unknown",
-            "data": {"reason": "outcome_unknown"},
         }
+        assert outcome.lost is True
 
 
 async def test_a_server_that_stopped_listening_was_not_reached() -> None:

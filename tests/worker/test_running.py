@@ -477,7 +477,7 @@ def test_a_worker_that_stops_finishes_what_it_can_and_gives_the_rest_back(
     for task in (repeatable, blocked):
         assert (kit.look(task).state, kit.look(task).message) == (State.QUEUED, "Its worker was stopped")
         assert attempts(task) == ["released"]
-    assert json.loads(ended(once).error_json or "")["data"] == {"reason": "outcome_unknown"}
+    assert kit.opened(once).params["why"] == "worker_stopped"
     assert attempts(once) == ["lost"]
     assert "stopped; tasks that had not ended by themselves: 3" in caplog.text
     assert kit.look(unseen).state is State.QUEUED

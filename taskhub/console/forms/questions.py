@@ -114,6 +114,56 @@ class DecisionForm(forms.Form):
     )
 
 
+class RulingForm(forms.Form):
+    """Rules whether a tool ran whose run was lost. `structured`: the tool has an output schema, so that its result is
+    JSON. It is sent twice: the second time `confirmed`, after a look at what follows."""
+
+    verdict = forms.ChoiceField(
+        choices=[("ran", "It ran"), ("unrun", "It did not run")],
+        error_messages={"required": "Choose one of the rulings.", "invalid_choice": "Choose one of the rulings."},
+    )
+    reason = forms.CharField(
+        max_length=1_000,
+        label="Reason",
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="How you know. The caller sees it; always kept in the audit log.",
+        error_messages={"required": "Enter a reason: how do you know?"},
+    )
+    result = forms.CharField(
+        required=False,
+        max_length=65_536,
+        strip=False,
+        label="Result, if it ran and you know it (optional)",
+        widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
+    )
+    as_json = forms.BooleanField(
+        required=False, label="The result is JSON", help_text="The caller gets it as structured content too."
+    )
+    confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, structured: bool = False) -> None:
+        super().__init__(data, auto_id="id_%s", use_required_attribute=False)
+        self.structured = structured
+        if structured:
+            del self.fields["as_json"]
+            self.fields["result"].help_text = "JSON, as the tool’s output schema has it. The caller gets it."
+        else:
+            self.fields["result"].help_text = "The caller gets it as if the tool had answered."
+
+    @property
+    def ran(self) -> bool:
+        """Whether the ruling is that the tool ran."""
+        return bool(self.cleaned_data["verdict"] == "ran")
+
+    def given(self) -> dict[str, str]:
+        """The result that was typed, as `control.questions.rule_outcome` takes it."""
+        typed = self.cleaned_data["result"].replace("\r\n", "\n")
+        if not typed.strip():
+            return {}
+        as_json = self.structured or self.cleaned_data.get("as_json")
+        return {"json_text" if as_json else "text": typed}
+
+
 class ReasonForm(forms.Form):
     """An optional reason, for the audit log."""
 

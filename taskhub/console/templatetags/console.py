@@ -38,7 +38,7 @@ LOOKS: Final[dict[str, tuple[str, str]]] = {
 }
 """For each state or look of a task: its icon and word. Its colour in CSS has the same name (`--state-…`)."""
 
-WAITING: Final = {"people": "Needs a person", "client": "Waiting for client"}
+WAITING: Final = {"people": "Needs a person", "client": "Waiting for client", "unknown": "Outcome unknown"}
 """The word of a task in `input_required`, by who has to answer."""
 
 WORDS_OF_STATES: Final = {
@@ -200,7 +200,14 @@ def state_word(state: str) -> str:
     return WORDS_OF_STATES.get(state, str(state))
 
 
-PAST: Final = {"approve": "approved", "reject": "rejected", "decline": "declined", "cancel": "dismissed"}
+PAST: Final = {
+    "approve": "approved",
+    "reject": "rejected",
+    "decline": "declined",
+    "cancel": "dismissed",
+    "ran": "ruled that it ran",
+    "unrun": "ruled that it did not run",
+}
 
 
 @register.filter

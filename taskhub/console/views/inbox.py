@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from taskhub.console import content, story
 from taskhub.console.access import page
 from taskhub.console.changes import changes
-from taskhub.console.forms.questions import DecisionForm
+from taskhub.console.forms.questions import DecisionForm, RulingForm
 from taskhub.console.htmx import leave, partial_or_page, wants_partial
 from taskhub.console.questions import words_of
 from taskhub.console.requests import ConsoleRequest
@@ -30,6 +30,7 @@ from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem
 from taskhub.domain.questions.kinds import KINDS
 from taskhub.domain.questions.reads import approved_call
+from taskhub.domain.questions.rulings import lost_call
 from taskhub.domain.tasks.detail import task_detail
 
 logger = logging.getLogger(__name__)
@@ -56,6 +57,8 @@ class Ask:
     template: str
     form: Any
     problem: str = ""
+    confirms: str = ""
+    """The ruling that is to be confirmed; empty where there is none."""
 
 
 @require_safe
@@ -98,8 +101,8 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
 def answer(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Accept, decline or dismiss an elicitation, reply to a sampling request, or list roots."""
     item = questions.find_question(request.caller, pk)
-    if item.kind is QuestionKind.APPROVAL:
-        raise Invalid("This question is an approval: approve or reject it.")
+    if KINDS[item.kind].method is None:
+        raise Invalid("This question is decided, not answered.")
     if early := questions.closed_to(request.caller, item):
         return _settled(request, item, early, "")
     action = request.POST.get("action", "")
@@ -156,6 +159,34 @@ def decide(request: ConsoleRequest, pk: int) -> HttpResponse:
     return _settled(request, item, outcome, words)
 
 
+@require_POST
+@page("question.answer")
+def rule(request: ConsoleRequest, pk: int) -> HttpResponse:
+    """Rule whether a tool ran whose run was lost: first a look at what follows, then, confirmed, the ruling."""
+    item = questions.find_question(request.caller, pk)
+    if item.kind is not QuestionKind.OUTCOME:
+        raise Invalid("This question is not about a run that was lost.")
+    if early := questions.closed_to(request.caller, item):
+        return _settled(request, item, early, "")
+    form = RulingForm(request.POST, structured=lost_call(item.id).output_schema is not None)
+    if not form.is_valid():
+        return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
+    if request.POST.get("back"):
+        return _inbox(request, pk, ask=Ask(item.kind, form))
+    ran, reason, given = form.ran, form.cleaned_data["reason"], form.given()
+    try:
+        questions.check_ruling(request.caller, item, ran=ran, reason=reason, **given)
+        if not form.cleaned_data["confirmed"]:
+            return _inbox(request, pk, ask=Ask(item.kind, form, confirms=form.cleaned_data["verdict"]))
+        outcome = questions.rule_outcome(request.caller, item, ran=ran, reason=reason, **given)
+    except Invalid as error:
+        form.add_error(str(error.data.get("field", "")) or None, error.message)
+        return _inbox(request, pk, ask=Ask(item.kind, form), status=422)
+    waits = "" if ran else _waits(request, item)
+    words = "It ran: the task has ended." if ran else f"It did not run. {waits or 'It runs again now.'}"
+    return _settled(request, item, outcome, words)
+
+
 def _inbox(request: ConsoleRequest, pk: int | None, *, ask: Ask | None = None, status: int = 200) -> HttpResponse:
     queue = _queue(request)
     items = queries.questions(request.person, queue)
@@ -204,6 +235,7 @@ def _chosen(request: ConsoleRequest, item: InboxItem, ask: Ask | None) -> dict[s
         "link": _link(item),
         "waits": _waits(request, item) if item.mine and item.kind is QuestionKind.APPROVAL else "",
         **_approved(item),
+        **_lost(item),
     }
 
 
@@ -218,6 +250,14 @@ def _approved(item: InboxItem) -> dict[str, Any]:
     because = item.params.get("because") or {}
     doubts = [(name, IN_DOUBT[why]) for name, why in because.items() if why in IN_DOUBT]
     return {"call": call, "changed": changed, "came_along": came_along, "doubts": doubts}
+
+
+def _lost(item: InboxItem) -> dict[str, Any]:
+    """The template context of a question about a lost run: when it began and was lost, as times."""
+    if item.kind is not QuestionKind.OUTCOME:
+        return {}
+    times = {name: str(item.params.get(name) or "") for name in ("began", "lost")}
+    return {name: datetime.fromisoformat(text) if text else None for name, text in times.items()}
 
 
 def _queue(request: ConsoleRequest) -> str:
@@ -253,9 +293,12 @@ def _closed_words(item: InboxItem) -> str:
     if item.state is QuestionState.OPEN:
         return ""
     if item.state is QuestionState.ANSWERED and item.last_actor:
+        if item.kind is QuestionKind.OUTCOME:
+            return f"{item.last_actor} {past(item.last_verdict)}"
         return f"Already {past(item.last_verdict)} by {item.last_actor}"
     if item.state is QuestionState.EXPIRED:
-        return "Nobody answered in time, so the task failed"
+        ruled = item.kind is QuestionKind.OUTCOME
+        return f"Nobody {'said' if ruled else 'answered'} in time, so the task failed"
     return f"Closed without an answer: the task is {state_word(item.task_state)}"
 
 
@@ -282,6 +325,8 @@ def _settled(request: ConsoleRequest, item: InboxItem, outcome: AnswerOutcome, w
 def _ask(item: InboxItem, data: Any = None) -> Ask:
     if item.unreadable:
         return Ask("broken", None, problem=item.unreadable)
+    if item.kind is QuestionKind.OUTCOME:
+        return Ask(item.kind, RulingForm(data, structured=lost_call(item.id).output_schema is not None))
     try:
         return Ask(item.kind, words_of(item).form(item.params, data))
     except Invalid as error:

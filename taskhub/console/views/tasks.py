@@ -22,7 +22,7 @@ from taskhub.console.templatetags.console import LOOKS, WAITING, state_word
 from taskhub.control import tasks
 from taskhub.core.errors import NotFound, TaskHubError
 from taskhub.core.records import Person
-from taskhub.core.states import TERMINAL, QuestionState, State
+from taskhub.core.states import TERMINAL, QuestionKind, QuestionState, State
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import detail, listing
 from taskhub.domain.tasks.run import LINES_KEPT
@@ -153,6 +153,15 @@ def _for_me(request: ConsoleRequest, task_id: int, asked: list[detail.TaskQuesti
     return [question for question in asked if question.id in mine]
 
 
+def _waiting_for(asked: list[detail.TaskQuestion]) -> str:
+    """Who the open questions wait for, as in `listing.TaskRow`."""
+    if any(question.kind is QuestionKind.OUTCOME for question in asked):
+        return "unknown"
+    if any(question.audience != "client" for question in asked):
+        return "people"
+    return "client" if asked else ""
+
+
 def _found(person: Person, public_id: str, *, skip: int = 0) -> detail.TaskDetail:
     found = None if "\0" in public_id else detail.task_detail(person.tenant_id, public_id, skip=skip)
     if found is None:
@@ -167,7 +176,6 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
     task = found.task
     section = request.GET.get("view", "summary")
     open_questions = [q for q in found.questions if q.state is QuestionState.OPEN]
-    people = any(q.audience != "client" for q in open_questions)
     near = story.near_limit_in(found, now)
     paused = task.state is State.QUEUED and not (found.server_enabled or found.server_removed)
     context: dict[str, Any] = {
@@ -177,7 +185,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "why": story.why(found, now),
         "left": story.left(found),
         "again": "" if near is None or task.cancel_requested_at else f"load delay:{near}s, ",
-        "waiting_for": ("people" if people else "client") if open_questions else "",
+        "waiting_for": _waiting_for(open_questions),
         "open_questions": open_questions,
         "ended": task.state in TERMINAL,
         "took": (task.ended_at or now) - task.created_at,

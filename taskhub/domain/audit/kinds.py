@@ -35,6 +35,10 @@ EVENTS: Final[dict[str, Shape]] = {
     "task.faulted": Shape("The task ended with an error of the protocol.", "state", _TASK),
     "task.cancelled": Shape("The task was cancelled.", "state", _TASK),
     "task.cancel.requested": Shape("Somebody wants the task cancelled; a worker has it.", "state", _TASK),
+    "task.outcome.unknown": Shape(
+        "A worker or a connection was lost while the tool ran: people are asked whether it did.",
+        after="key why worker epoch",
+    ),
     "task.left": Shape("The caller of a plain call stopped waiting, without its result.", after="state"),
     "task.joined": Shape("The client made the same call again, and waits for this task.", after="state"),
     "task.write.stale": Shape(
@@ -48,6 +52,8 @@ EVENTS: Final[dict[str, Shape]] = {
     "question.decline": Shape("A form was declined.", after=_VERDICT),
     "question.cancel": Shape("A form was dismissed.", after=_VERDICT),
     "question.answer": Shape("A model's reply or a list of roots was given.", after=_VERDICT),
+    "question.ran": Shape("Somebody ruled that the tool of a lost run ran; the task ends.", after=_VERDICT),
+    "question.unrun": Shape("Somebody ruled that the tool of a lost run did not run; it runs again.", after=_VERDICT),
     "question.passed.on": Shape(
         "By the tool's policy people are asked, since the client's program declined by itself.",
         "audience",

@@ -60,6 +60,18 @@ def decide_approval(task_id: int, question: OpenQuestion, *, approve: bool, acto
     )
 
 
+def rule_outcome(
+    task_id: int, question: OpenQuestion, *, ran: bool, result: dict[str, Any] | None = None, actor: Actor
+) -> AnswerOutcome:
+    """Rule on a run that was lost: the tool ran, and the task ends with `result` (`rulings.ruled_result`), or it did
+    not, and runs again. The first ruling wins, and so does a late result of the run."""
+    assert ran is (result is not None)
+    verdict = "ran" if ran else "unrun"
+    response = {"verdict": verdict, "by": actor.name, "reason": actor.reason}
+    final = None if result is None else jsonx.encode(jsonx.repaired(result)).decode()
+    return _store(task_id, question.key, jsonx.encode(response).decode(), verdict, final, actor)
+
+
 def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any], *, actor: Actor) -> AnswerOutcome:
     """Store the JSON-RPC error with which the client answered: the call fails with it, even if people could still have
     answered the question (CH-05)."""

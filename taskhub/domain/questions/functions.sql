@@ -146,11 +146,13 @@ BEGIN
     END IF;
     UPDATE question SET state = 'answered', response = p_response, closed_at = clock_timestamp() WHERE id = asked.id;
     IF p_final_result IS NOT NULL THEN
-        -- An approver rejected the call: the tool never runs, and the caller reads why.
+        -- An approver rejected the call: the tool never runs, and the caller reads why. Or somebody ruled that the tool
+        -- ran, although its run was lost.
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
         WHERE task_id = p_task AND state = 'open';
-        UPDATE task SET state = 'finished', result = p_final_result, is_error = true, ended_at = clock_timestamp(),
-               message = left(p_reason, 1024) WHERE id = p_task;
+        UPDATE task SET state = 'finished', result = p_final_result,
+               is_error = coalesce((p_final_result::json ->> 'isError')::boolean, false), ended_at = clock_timestamp(),
+               message = left(p_reason, 1024), upstream_state = NULL WHERE id = p_task;
         RETURN 'answered';
     END IF;
     SELECT count(*) INTO left_open FROM question WHERE task_id = p_task AND state = 'open';

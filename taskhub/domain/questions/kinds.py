@@ -82,7 +82,7 @@ def _checked_roots(params: Object, response: Object) -> Object:
 
 
 def _never_answered(params: Object, response: Object) -> Object:
-    raise Invalid("An approval is decided by people, not answered.")
+    raise Invalid("This question is decided by people, not answered.")
 
 
 KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
@@ -108,6 +108,7 @@ KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
             needs=lambda params: {"roots": {}},
         ),
         QuestionKind.APPROVAL: Kind(method=None, check=_never_answered, permission="question.approve"),
+        QuestionKind.OUTCOME: Kind(method=None, check=_never_answered),
     }
 )
 

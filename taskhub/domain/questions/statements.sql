@@ -98,3 +98,8 @@ LEFT JOIN LATERAL (
     ORDER BY o.id DESC LIMIT 1
 ) AS p ON true
 WHERE q.id = :question AND q.kind = 'approval';
+
+-- read fresh: lost_call(question bigint) -> LostCall | None
+SELECT t.tool_name, o.definition
+FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t.tool_id
+WHERE q.id = :question AND q.kind = 'outcome';

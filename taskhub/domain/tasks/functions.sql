@@ -298,7 +298,8 @@ BEGIN
 END $$;
 
 -- Stores the results of p_ended: an array of {id, epoch, result, is_error, message}. Returns the ids of the tasks that
--- are finished now; the lease of a missing one was lost. One statement for all of them: opening the table's indexes and
+-- are finished now; the lease of a missing one was lost. A task whose last run was lost takes the late result of that
+-- run, as long as nobody has ruled on it (th_unruled). One statement for all of them: opening the table's indexes and
 -- reading its CHECKs costs more than a row.
 CREATE OR REPLACE FUNCTION finish_tasks(p_ended json, p_who text) RETURNS SETOF bigint
 -- The settings keep a plan that was made for an empty table from being slow later.
@@ -314,13 +315,15 @@ BEGIN
         ), held AS MATERIALIZED (
             -- In the same order in every transaction: otherwise two batches could deadlock.
             SELECT g.*, t.state FROM given g JOIN task t ON t.id = g.id
-            WHERE t.lease_epoch = g.epoch AND th_held(t.lease_until) ORDER BY t.id FOR UPDATE OF t
+            WHERE t.lease_epoch = g.epoch
+              AND (th_held(t.lease_until) OR t.state = 'input_required' AND th_unruled(t.id))
+            ORDER BY t.id FOR UPDATE OF t
         ), unanswered AS (
             UPDATE question q SET state = 'superseded', closed_at = clock_timestamp() FROM held h
             WHERE h.state = 'input_required' AND q.task_id = h.id AND q.state = 'open'
         ), closed AS (
             UPDATE attempt a SET ended_at = clock_timestamp(), outcome = 'finished', error = '' FROM held h
-            WHERE a.task_id = h.id AND a.number = h.epoch AND a.ended_at IS NULL
+            WHERE a.task_id = h.id AND a.number = h.epoch AND (a.ended_at IS NULL OR a.outcome = 'lost')
         ), finished AS (
             UPDATE task t SET state = 'finished', result = h.result, is_error = h.is_error,
                    message = left(h.message, 1024), ended_at = clock_timestamp(), lease_until = NULL,
@@ -337,11 +340,13 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Ends a task with an error. As with a result (finish_tasks), the late error of a lost run counts before a ruling.
 CREATE OR REPLACE FUNCTION fault(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
-    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
+    PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch
+        AND (th_held(lease_until) OR state = 'input_required' AND th_unruled(id)) FOR UPDATE;
     IF NOT FOUND THEN
         PERFORM th_record_stale(p_id, p_epoch, 'fault');
         RETURN false;
@@ -350,7 +355,8 @@ BEGIN
     UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024),
            ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL
     WHERE id = p_id;
-    PERFORM th_close_attempt(p_id, p_epoch, 'faulted', p_message);
+    UPDATE attempt SET ended_at = clock_timestamp(), outcome = 'faulted', error = p_message
+    WHERE task_id = p_id AND number = p_epoch AND (ended_at IS NULL OR outcome = 'lost');
     RETURN true;
 END $$;
 
@@ -373,9 +379,9 @@ BEGIN
 END $$;
 
 -- Returns a task to the queue, because its server cannot be reached or its worker ends. If its tool had started and may
--- not run twice, the task is faulted instead, so that a person decides. Returns false if the lease was lost.
+-- not run twice, its run is lost instead (th_lose). Returns false if the lease was lost.
 CREATE OR REPLACE FUNCTION release(p_id bigint, p_epoch int, p_started boolean, p_delay_seconds float8,
-                                      p_reason text, p_who text)
+                                      p_reason text, p_outcome_seconds float8, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     held record;
@@ -396,10 +402,7 @@ BEGIN
         RETURN true;
     END IF;
     IF p_started AND NOT held.at_least_once THEN
-        UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
-               message = th_words('worker_stopped'), error = th_error(th_words('worker_stopped'), 'outcome_unknown')
-        WHERE id = p_id;
-        PERFORM th_close_attempt(p_id, p_epoch, 'lost', p_reason);
+        PERFORM th_lose(p_id, 'worker_stopped', th_words('worker_stopped'), p_reason, p_outcome_seconds);
         RETURN true;
     END IF;
     UPDATE task SET state = 'queued', lease_until = NULL, worker = '', message = left(p_reason, 1024),
@@ -416,9 +419,12 @@ LANGUAGE sql AS $$
 $$;
 
 -- The message of a task that is cancelled while no worker holds it. Its tool did run if an attempt asked a question or
--- lost its worker.
+-- lost its worker; if people were asked whether it ran and have not said, that stays unknown.
 CREATE OR REPLACE FUNCTION th_cancelled_idle(p_id bigint) RETURNS text LANGUAGE sql STABLE AS $$
-    SELECT th_words(CASE WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('asked', 'lost'))
+    SELECT th_words(CASE WHEN EXISTS (SELECT FROM question q
+                                      WHERE q.task_id = p_id AND q.kind = 'outcome' AND q.state <> 'answered')
+                         THEN 'cancelled_unruled'
+                         WHEN EXISTS (SELECT 1 FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('asked', 'lost'))
                          THEN 'cancelled_between' ELSE 'cancelled_unstarted' END)
 $$;
 
@@ -478,6 +484,7 @@ LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
     why text;
+    lost text;
     ended int := 0;
 BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
@@ -489,20 +496,25 @@ BEGIN
         ORDER BY w.id LIMIT p_limit FOR UPDATE OF w SKIP LOCKED
     LOOP
         ended := ended + 1;
-        why := th_words(CASE WHEN t.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END,
-                        th_words('server_removed'));
+        lost := (SELECT q.params ->> 'told' FROM question q
+                 WHERE q.task_id = t.id AND q.kind = 'outcome' AND q.state = 'open');
+        why := CASE WHEN lost IS NOT NULL THEN lost || '; ' || th_words('server_removed')
+                    ELSE th_words(CASE WHEN t.lease_epoch = 0 THEN 'not_run' ELSE 'not_continued' END,
+                                  th_words('server_removed')) END;
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
-        UPDATE task SET state = 'faulted', message = why, error = th_error(why, 'server_removed'),
+        UPDATE task SET state = 'faulted', message = left(why, 1024),
+               error = th_error(why, CASE WHEN lost IS NULL THEN 'server_removed' ELSE 'outcome_unknown' END),
                ended_at = clock_timestamp(), upstream_state = NULL WHERE id = t.id;
     END LOOP;
     RETURN ended;
 END $$;
 
 -- Makes the changes that are due by time alone. Run often, by any worker. Returns how many tasks changed.
-CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_who text) RETURNS int
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE OR REPLACE FUNCTION sweep(p_grace_seconds float8, p_limit int, p_outcome_seconds float8, p_who text)
+RETURNS int LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     t record;
+    why text;
     changed int := 0;
     -- Constant during this sweep, so that it can bound an index scan. A call of the volatile clock cannot.
     moment timestamptz := clock_timestamp();
@@ -510,32 +522,21 @@ BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
     -- Leases that ran out, and cancelled tools that did not stop within the grace period.
     FOR t IN
-        SELECT id, lease_epoch, crashes, max_attempts, at_least_once, cancel_requested_at
-        FROM task
+        SELECT id, lease_epoch, cancel_requested_at FROM task
         WHERE worker <> '' AND ended_at IS NULL AND lease_until IS NOT NULL
           AND (lease_until < clock_timestamp()
                OR cancel_requested_at < clock_timestamp() - make_interval(secs => p_grace_seconds))
         ORDER BY lease_until LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         changed := changed + 1;
-        UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
         IF t.cancel_requested_at IS NOT NULL THEN
+            UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+            WHERE task_id = t.id AND state = 'open';
             UPDATE task SET state = 'cancelled', message = th_words('cancelled_unconfirmed'),
                    ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = t.id;
             PERFORM th_close_attempt(t.id, t.lease_epoch, 'cancelled', '');
-        ELSIF t.at_least_once AND t.crashes + 1 < t.max_attempts THEN
-            UPDATE task SET state = 'queued', crashes = crashes + 1, lease_until = NULL, worker = '',
-                   message = th_words('worker_lost_requeued'), runnable_at = clock_timestamp()
-            WHERE id = t.id;
-            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
-            PERFORM th_wake_workers();
         ELSE
-            UPDATE task SET state = 'faulted', crashes = crashes + 1, lease_until = NULL, ended_at = clock_timestamp(),
-                   message = th_words('worker_lost'), upstream_state = NULL,
-                   error = th_error(CASE WHEN t.at_least_once THEN th_words('worker_lost_often', t.max_attempts::text)
-                                         ELSE th_words('worker_lost') END, 'outcome_unknown')
-            WHERE id = t.id;
-            PERFORM th_close_attempt(t.id, t.lease_epoch, 'lost', 'the lease ran out');
+            PERFORM th_lose(t.id, 'worker_lost', th_words('worker_lost'), 'the lease ran out', p_outcome_seconds);
         END IF;
     END LOOP;
     -- Questions that were not answered in time.
@@ -545,10 +546,14 @@ BEGIN
         LIMIT p_limit FOR UPDATE SKIP LOCKED
     LOOP
         changed := changed + 1;
+        why := (SELECT th_words('outcome_unruled', q.params ->> 'told') FROM question q
+                WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'outcome');
         UPDATE question SET state = CASE WHEN due_at < clock_timestamp() THEN 'expired' ELSE 'superseded' END,
                closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
         UPDATE task SET state = 'faulted', lease_until = NULL, ended_at = clock_timestamp(), upstream_state = NULL,
-               message = th_words('input_timeout'), error = th_error(th_words('input_timeout'), 'input_timeout')
+               message = coalesce(why, th_words('input_timeout')),
+               error = CASE WHEN why IS NULL THEN th_error(th_words('input_timeout'), 'input_timeout')
+                            ELSE th_error(why, 'outcome_unknown') END
         WHERE id = t.id;
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'faulted', 'input timeout');
     END LOOP;

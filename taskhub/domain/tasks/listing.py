@@ -31,10 +31,16 @@ SUMMARY: Final = 400
 TABS: Final = ("queued", "working", "input_required", "finished", "error", "faulted", "cancelled")
 """Tabs of the list: the states, and `error` for finished tasks whose tool reported an error."""
 
-PARTS: Final = {"people": "input_required", "client": "input_required", "unfetched": "finished", "failed": "error"}
+PARTS: Final = {
+    "people": "input_required",
+    "client": "input_required",
+    "unknown": "input_required",
+    "unfetched": "finished",
+    "failed": "error",
+}
 """Tabs that are shown only while selected, each with the tab on its right: tasks that wait for people, tasks that wait
-for their client, plain calls whose caller left and has not fetched the result, and all that failed (`error` and
-`faulted`)."""
+for their client, tasks whose outcome is unknown and waits for a ruling, plain calls whose caller left and has not
+fetched the result, and all that failed (`error` and `faulted`)."""
 
 AGES: Final[dict[str, int]] = {"1h": 3_600, "24h": 86_400, "7d": 604_800}
 """For each filter by age: the most seconds since a task was created."""
@@ -65,7 +71,7 @@ class TaskFilter:
 class TaskRow:
     """A line of a list of tasks. `given` is the beginning of the arguments, as JSON; `tool_rule` has the arguments that
     the present policy of the tool names; `left_at` says since when no caller waits for a plain call or has fetched its
-    result; `waiting_for` is `people`, `client` or empty."""
+    result; `waiting_for` is `people`, `client`, `unknown` or empty."""
 
     id: int
     public_id: str
@@ -178,6 +184,8 @@ def tab_counts(tenant_id: int, wanted: TaskFilter) -> tuple[TabCount, ...]:
         part = {"failed": counts["error"] + counts["faulted"]}
     elif wanted.tab == "unfetched":
         part = {"unfetched": _UNFETCHED(**given, most=COUNTED + 1)}
+    elif wanted.tab == "unknown":
+        part = {"unknown": _UNRULED(**given, most=COUNTED + 1)}
     elif wanted.tab in PARTS:
         part = {wanted.tab: _WAITING(**given, people=wanted.tab == "people", most=COUNTED + 1)}
     return _tab_counts(counts, part)
@@ -210,7 +218,7 @@ def summarized(text: str) -> str:
 def _tab(wanted: TaskFilter) -> dict[str, object]:
     """The conditions of the selected tab, as parameters of the statements; `None` for a condition that does not
     apply."""
-    others = dict.fromkeys(("error", "failed", "people", "unfetched"))
+    others = dict.fromkeys(("error", "failed", "people", "unruled", "unfetched"))
     return {"state": wanted.tab or None, **others, **_TABS.get(wanted.tab, {})}
 
 
@@ -258,12 +266,14 @@ _NEWEST = statements.one("newest_task_id", int)
 _UP_TO = statements.maybe("newest_task_up_to", int)
 _COUNTS = statements.many("tab_counts", tuple[str, int])
 _WAITING = statements.one("waiting_count", int)
+_UNRULED = statements.one("unruled_count", int)
 _UNFETCHED = statements.one("unfetched_count", int)
 _TABS: Final[dict[str, dict[str, object]]] = {
     "finished": {"error": False},
     "error": {"state": "finished", "error": True},
     "people": {"state": "input_required", "people": True},
     "client": {"state": "input_required", "people": False},
+    "unknown": {"state": "input_required", "unruled": True},
     "unfetched": {"state": None, "unfetched": True},
     "failed": {"state": None, "failed": True},
 }

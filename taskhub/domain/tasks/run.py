@@ -61,6 +61,7 @@ _GOES_ON_BY_TOOLS = statements.one("goes_on_by_tools", bool)
 _ASK = statements.one("ask", bool)
 _FINISH = statements.many("finish_tasks", int)
 _FAULT = statements.one("fault", bool)
+_LOSE = statements.one("lose", bool)
 _SETTLE = statements.one("settle_cancel", bool)
 _RELEASE = statements.one("release", bool)
 
@@ -225,6 +226,7 @@ def _given(claim: Claim, asked: Sequence[NewQuestion]) -> list[dict[str, str]]:
 
 def finish(claim: Claim, result: dict[str, Any], *, actor: Actor) -> bool:
     """Store the tool's result: the task is finished. Returns `False` if the lease is lost; nothing has changed then.
+    But while people are asked whether the tool ran, its late result ends the question.
 
     Text that Postgres or JSON cannot hold is repaired (U+FFFD), never refused, so that a result can always be stored.
     """
@@ -285,7 +287,7 @@ def settle_cancel(claim: Claim, *, message: str, actor: Actor) -> bool:
 
 def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, actor: Actor) -> bool:
     """Return the task to the queue, to be claimed again after `delay_seconds`. If the tool had `started` and may not
-    run twice, the task is faulted instead, with an unknown outcome. Returns `False` if the lease is lost."""
+    run twice, its outcome is unknown, and people are asked. Returns `False` if the lease is lost."""
     return change(
         _RELEASE,
         claim.task_id,
@@ -294,8 +296,29 @@ def release(claim: Claim, *, started: bool, delay_seconds: float, reason: str, a
         started=started,
         delay_seconds=delay_seconds,
         reason=reason,
+        outcome_seconds=outcome_seconds(),
         who=who(actor),
     )
+
+
+def lose(claim: Claim, *, told: str, actor: Actor) -> bool:
+    """Report that the connection to the server was lost while the tool ran; `told` says so. A tool that may run twice
+    runs again, up to its attempts; for any other, people are asked whether it ran. Returns `False` if the lease is
+    lost."""
+    return change(
+        _LOSE,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        told=told,
+        outcome_seconds=outcome_seconds(),
+        who=who(actor),
+    )
+
+
+def outcome_seconds() -> float:
+    """How long people are asked whether a tool ran, before its task fails; 0 if they are not asked."""
+    return settings.TASKHUB_OUTCOME_HOURS * 3_600.0
 
 
 def _first_text(result: dict[str, Any]) -> str:

@@ -149,6 +149,9 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
 /* fragment: for_people
 EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client')
 */
+/* fragment: unruled
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'outcome')
+*/
 -- The result or error of a plain call whose caller has left. For tasks with a handle only `result_read` could tell
 -- whether it was fetched, and no index can use that.
 /* fragment: not_fetched
@@ -159,6 +162,7 @@ EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AN
     AND (:error IS NULL OR t.is_error = :error)
     AND (:failed IS NULL OR (t.state = 'faulted' OR t.is_error) = :failed)
     AND (:people IS NULL OR {for_people} = :people)
+    AND (:unruled IS NULL OR {unruled} = :unruled)
     AND (:unfetched IS NULL OR {not_fetched} = :unfetched)
 */
 /* fragment: has_text
@@ -179,13 +183,14 @@ t.id, t.public_id, t.tool_name, left(t.arguments::text, :given) AS given,
 t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
 t.ended_at, t.last_polled_at, t.left_at,
 CASE WHEN t.state <> 'input_required' THEN ''
+     WHEN {unruled} THEN 'unknown'
      WHEN {for_people} THEN 'people'
      ELSE 'client' END AS waiting_for
 */
 
 -- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, unfetched boolean, before bigint,
---     given int, most int) -> list[TaskRow]
+--     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+--     before bigint, given int, most int) -> list[TaskRow]
 SELECT {task_row}
 FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
 WHERE {listed}
@@ -195,7 +200,8 @@ ORDER BY t.id DESC
 LIMIT :most;
 
 -- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
---     text text, state text, error boolean, failed boolean, people boolean, unfetched boolean, most int) -> _Found
+--     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+--     most int) -> _Found
 -- The number of tasks in each tab, and the ids of the first tasks of the selected one, with one search for the text.
 WITH hit AS MATERIALIZED (
     SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
@@ -254,6 +260,13 @@ SELECT 'cancelled', count(*) FROM (
 SELECT count(*) FROM (
     SELECT FROM task AS t
     WHERE {countable} AND t.state = 'input_required' AND {for_people} = :people ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: unruled_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t
+    WHERE {countable} AND t.state = 'input_required' AND {unruled} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
 -- read fresh: unfetched_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
@@ -379,8 +392,12 @@ SELECT fault(:task, :epoch, :error, :message, :who);
 -- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
 SELECT settle_cancel(:task, :epoch, :message, :who);
 
--- write: release(task bigint, epoch int, started boolean, delay_seconds float8, reason text, who text) -> bool
-SELECT release(:task, :epoch, :started, :delay_seconds, :reason, :who);
+-- write: lose(task bigint, epoch int, told text, outcome_seconds float8, who text) -> bool
+SELECT lose(:task, :epoch, :told, :outcome_seconds, :who);
+
+-- write: release(task bigint, epoch int, started boolean, delay_seconds float8, reason text, outcome_seconds float8,
+--     who text) -> bool
+SELECT release(:task, :epoch, :started, :delay_seconds, :reason, :outcome_seconds, :who);
 
 -- write: request_cancel(task bigint, who text) -> str
 SELECT request_cancel(:task, :who);
@@ -436,8 +453,8 @@ ON CONFLICT (task_id, context_id) DO UPDATE SET
     last_at = greatest(r.last_at, excluded.last_at),
     count = r.count + excluded.count;
 
--- write: sweep(grace_seconds float8, most int, who text) -> int
-SELECT sweep(:grace_seconds, :most, :who);
+-- write: sweep(grace_seconds float8, most int, outcome_seconds float8, who text) -> int
+SELECT sweep(:grace_seconds, :most, :outcome_seconds, :who);
 
 -- write: purge_tasks(retention_days int, most int) -> rowcount
 -- An array, because a plan may run a subquery of `IN` again and find other rows each time.
@@ -454,13 +471,14 @@ DELETE FROM task WHERE id = any(array(
 -- read fresh: numbers(tenant bigint, most int) -> Numbers
 -- Every count is of live tasks, or stops at `most`, so it never grows with history.
 WITH waiting AS (
-    SELECT t.id, bool_or(q.audience <> 'client') AS people
+    SELECT t.id, bool_or(q.audience <> 'client') AS people, bool_or(q.kind = 'outcome') AS unruled
     FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
     WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
 )
 SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
        (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
        (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
+       (SELECT count(*) FROM waiting WHERE unruled) AS unruled,
        (SELECT count(*) FROM (
            SELECT FROM task AS t WHERE t.tenant_id = :tenant AND {not_fetched} ORDER BY t.id DESC LIMIT :most
        ) AS counted) AS unfetched,

@@ -19,11 +19,13 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `ever`: there was a task."""
+    """The present numbers of a tenant's tasks, workers, servers, tools and tokens. `unruled`: tasks whose outcome is
+    unknown and waits for a ruling; they are among `waiting_people`. `ever`: there was a task."""
 
     working: int
     waiting_people: int
     waiting_client: int
+    unruled: int
     unfetched: int
     live_workers: int
     servers: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.changes import change, who
+from taskhub.domain.tasks.run import outcome_seconds
 from taskhub.store import statements
 
 CANCEL_GRACE_SECONDS = 10.0
@@ -15,10 +16,12 @@ _PURGE = statements.rowcount("purge_tasks")
 
 
 def sweep(*, limit: int = 500) -> int:
-    """End or requeue tasks of lost workers, force overdue cancellations, close overdue questions, fault tasks that
-    expired before they ran, and make sure that runnable tasks have a wake-up. Safe to run in any number of processes at
-    once. Returns how many tasks changed."""
-    return change(_SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, who=who(ACTOR))
+    """Requeue tasks of lost workers, or ask people whether they ran; force overdue cancellations, close overdue
+    questions, fault tasks that expired before they ran, and make sure that runnable tasks have a wake-up. Safe to run
+    in any number of processes at once. Returns how many tasks changed."""
+    return change(
+        _SWEEP, grace_seconds=CANCEL_GRACE_SECONDS, most=limit, outcome_seconds=outcome_seconds(), who=who(ACTOR)
+    )
 
 
 def purge(*, retention_days: int, limit: int = 1_000) -> int:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, TaskRecord
-from taskhub.core.states import QuestionKind, State
+from taskhub.core.states import State
 from taskhub.domain.questions.kinds import METHODS
 from taskhub.protocol.wire.pages import question_path
 from taskhub.protocol.wire.tasks import timestamp
@@ -70,7 +70,7 @@ def standing(task: TaskRecord, *, base: str, tools: bool = True) -> dict[str, An
 def _waited_for(task: TaskRecord, question: OpenQuestion, *, tools: bool) -> dict[str, Any]:
     """An open question, as the client may see it: with key, params and the call that answers it only if the client may
     answer it."""
-    people = question.kind is QuestionKind.APPROVAL or question.audience == "operator"
+    people = question.kind not in METHODS or question.audience == "operator"
     asked: dict[str, Any] = {
         "kind": str(question.kind),
         "from": "a person" if people else "you" if question.audience == "client" else "you or a person",

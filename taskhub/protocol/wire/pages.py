@@ -54,6 +54,9 @@ def _message(task: TaskRecord, question: OpenQuestion) -> str:
         needs = f"{question.quorum} approvals" if several else "an approval"
         asked = f"{task.tool_name} needs {needs} before it runs"
         does = "give or refuse them" if several else "give or refuse it"
+    elif question.kind is QuestionKind.OUTCOME:
+        asked = f"Whether {task.tool_name} ran is not known, because its run was lost"
+        does = "look, and say so"
     else:
         asked = f"{task.tool_name} asks something that only people answer"
         does = "answer it"

@@ -644,7 +644,10 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            ("verdict__in", ["approve", "reject", "accept", "decline", "cancel", "answer"])
+                            (
+                                "verdict__in",
+                                ["approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun"],
+                            )
                         ),
                         name="decision_verdict_known",
                     ),
@@ -1043,7 +1046,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="question",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["elicitation", "sampling", "roots", "approval"])),
+                condition=models.Q(("kind__in", ["elicitation", "sampling", "roots", "approval", "outcome"])),
                 name="question_kind_known",
             ),
         ),

@@ -241,7 +241,7 @@ class Decision(models.Model):
                 fields=["question", "user"], condition=Q(user__isnull=False), name="decision_one_per_person"
             ),
             models.CheckConstraint(
-                condition=Q(verdict__in=["approve", "reject", "accept", "decline", "cancel", "answer"]),
+                condition=Q(verdict__in=["approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun"]),
                 name="decision_verdict_known",
             ),
         ]

@@ -15,9 +15,9 @@ from taskhub.core.records import Actor
 from taskhub.core.states import TERMINAL, TRANSITIONS, Door, QuestionKind
 from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
-from taskhub.domain.questions.answer import answer_question, decide_approval
+from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
 from taskhub.domain.sessions import writes as sessions
-from taskhub.domain.tasks import callers
+from taskhub.domain.tasks import callers, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
 from taskhub.store.models import Decision, Event, Tool
@@ -27,13 +27,14 @@ from tests.domain.kit import World
 from tests.factories import WORKER, make_question, make_tenant
 
 HOME = Path(taskhub.__file__).parent
-VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer")
+VERDICTS = ("approve", "reject", "accept", "decline", "cancel", "answer", "ran", "unrun")
 PAGE_VERDICTS = ("accept", "decline", "cancel", "refused")
 IN_DATABASE = {
     "task.created",
     *TRANSITIONS,
     "task.cancel.requested",
     "task.write.stale",
+    "task.outcome.unknown",
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
@@ -104,6 +105,11 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     for response in (ACCEPT, {"action": "decline"}, {"action": "cancel"}):
         answered(world, QuestionKind.ELICITATION, response)
     answered(world, QuestionKind.ROOTS, {"roots": []})
+    for ran in (True, False):
+        task = kit.create(world)
+        run.lose(kit.claim_one(), told="lost", actor=WORKER)
+        rule_outcome(task.id, kit.opened(task.id), ran=ran, result=kit.FINAL if ran else None, actor=ADA)
+    request_cancel(task.id, actor=ADA)
     task = kit.create(world)
     taken = kit.claim_one()
     request_cancel(task.id, actor=ADA)

@@ -24,7 +24,7 @@ from hypothesis.stateful import rule as hypothesis_rule
 from taskhub.core.errors import Invalid, KeyReused, TaskHubError
 from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, TaskRecord
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, State
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task, forget_counts
@@ -111,6 +111,16 @@ class Model:
     def open(self) -> list[str]:
         return [key for key, is_open in self.questions.items() if is_open]
 
+    @property
+    def unruled(self) -> bool:
+        """Whether people are asked if its last run, which was lost, ran."""
+        return any(key.startswith("outcome-") for key in self.open)
+
+    def lose(self) -> None:
+        """Nobody holds it any more, and nobody knows whether it ran."""
+        self.let_go(State.INPUT_REQUIRED)
+        self.questions[f"outcome-{self.epoch}"] = True
+
     def close_questions(self) -> None:
         self.questions = dict.fromkeys(self.questions, False)
 
@@ -188,6 +198,12 @@ class TaskMachine(RuleBasedStateMachine):
         model = self.tasks[claim.task_id]
         return model.held and model.epoch == claim.epoch
 
+    def counts(self, claim: Claim, how: str) -> bool:
+        """Whether a write under this claim does: also the late outcome of a lost run that nobody has ruled on."""
+        model = self.tasks[claim.task_id]
+        late = how in ("finish", "fault") and model.unruled and model.epoch == claim.epoch
+        return self.holds(claim) or late
+
     def any_task(self, suits: Callable[[Model], bool] = lambda model: True) -> bool:
         return any(suits(model) for model in self.tasks.values())
 
@@ -248,6 +264,9 @@ class TaskMachine(RuleBasedStateMachine):
         task_id, model = self.some(n, lambda model: bool(model.questions))
         keys = list(model.questions) if stale else model.open or list(model.questions)
         key = keys[which % len(keys)]
+        if key.startswith("outcome-"):
+            self._rule(task_id, model, key, ran=response == "accept")
+            return
         question = OpenQuestion(key, QuestionKind.ELICITATION, FORM, Audience.OPERATOR, "", 1, 0)
         body: dict[str, Any] = {"action": response}
         if response != "decline":
@@ -265,6 +284,16 @@ class TaskMachine(RuleBasedStateMachine):
         model.questions[key] = False
         if not model.open:
             model.state = State.WORKING if model.held else State.QUEUED
+
+    def _rule(self, task_id: int, model: Model, key: str, *, ran: bool) -> None:
+        question = OpenQuestion(key, QuestionKind.OUTCOME, {}, Audience.OPERATOR, "", 1, 0)
+        result = kit.FINAL if ran else None
+        outcome = self.do(lambda: rule_outcome(task_id, question, ran=ran, result=result, actor=ACTOR))
+        if not model.questions[key]:
+            assert outcome is AnswerOutcome.LATE
+            return
+        assert outcome is AnswerOutcome.ANSWERED
+        model.let_go(State.FINISHED if ran else State.QUEUED)
 
     # --- what workers do
 
@@ -312,7 +341,7 @@ class TaskMachine(RuleBasedStateMachine):
         self._write(self.some_claim(n), how)
 
     def _write(self, claim: Claim, how: str) -> None:
-        model, holds = self.tasks[claim.task_id], self.holds(claim)
+        model, holds = self.tasks[claim.task_id], self.counts(claim, how)
         done = self.do(lambda: WRITES[how](claim))
         assert done is (holds and (model.cancel or how != "settle cancel"))
         if not done or how == "note":
@@ -321,8 +350,10 @@ class TaskMachine(RuleBasedStateMachine):
             model.let_go(ENDS[how])
         elif model.cancel:
             model.let_go(State.CANCELLED)
+        elif how == "release started" and model.tool == 1:
+            model.lose()
         else:
-            model.let_go(State.FAULTED if how == "release started" and model.tool == 1 else State.QUEUED)
+            model.let_go(State.QUEUED)
 
     @precondition(lambda self: self.any_task(lambda model: model.held))
     @rule(n=pick, late=st.sampled_from([None, *WRITES]))
@@ -335,12 +366,14 @@ class TaskMachine(RuleBasedStateMachine):
         assert self.do(sweep) == 0
         if model.cancel:
             model.let_go(State.CANCELLED)
+        elif model.tool == 1:
+            model.lose()
         else:
             model.crashes += 1
-            model.let_go(State.QUEUED if model.tool == 0 and model.crashes < 2 else State.FAULTED)
+            model.let_go(State.QUEUED if model.crashes < 2 else State.FAULTED)
         if late is not None:
             self.claim(limit=4)
-            assert self.do(lambda: WRITES[late](zombie)) is False
+            self._write(zombie, late)
 
     # --- what nobody may do
 

@@ -21,16 +21,18 @@ class Mutant:
 
 LATE = Mutant(
     "finish_tasks",
-    r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER",
+    r"WHERE t\.lease_epoch = g\.epoch\s+AND \(th_held.*?th_unruled\(t\.id\)\)\s+ORDER",
     "WHERE t.lease_epoch = g.epoch ORDER",
 )
 NO_TERMINAL_GUARD = Mutant("task_guard", r"IF OLD\.ended_at IS NOT NULL AND", "IF false AND")
 
 MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may finish": [
-        Mutant("finish_tasks", r"WHERE t\.lease_epoch = g\.epoch AND th_held\(t\.lease_until\) ORDER", "ORDER"),
+        Mutant(
+            "finish_tasks", r"WHERE t\.lease_epoch = g\.epoch\s+AND \(th_held.*?th_unruled\(t\.id\)\)\s+ORDER", "ORDER"
+        ),
     ],
-    "a zombie may fault": [Mutant("fault", r"AND lease_epoch = p_epoch AND", "AND")],
+    "a zombie may fault": [Mutant("fault", r"AND lease_epoch = p_epoch\s+AND", "AND")],
     "a zombie may release": [Mutant("release", r"AND lease_epoch = p_epoch AND", "AND")],
     "a closed question takes answers": [Mutant("answer", r"IF asked\.state <> 'open' THEN\s+RETURN 'late';\s+END IF;")],
     "ended tasks are not guarded": [NO_TERMINAL_GUARD],
@@ -48,7 +50,9 @@ MUTANTS: dict[str, list[Mutant]] = {
     "a released task that was to be cancelled waits for ever": [
         Mutant("release", r"IF held\.cancel_requested_at IS NOT NULL THEN", "IF false THEN"),
     ],
-    "every lost task runs again": [Mutant("sweep", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")],
+    "every lost task runs again": [
+        Mutant("th_lose", r"t\.at_least_once AND t\.crashes \+ 1 < t\.max_attempts", "true")
+    ],
     "asking does not change the state": [Mutant("ask", r"SET state = 'input_required', message", "SET message")],
     "an answer leaves the task waiting": [Mutant("answer", r"IF left_open = 0 THEN", "IF false THEN")],
     "the version may stand still": [

@@ -160,16 +160,6 @@ def test_a_tool_that_may_run_twice_is_tried_until_its_attempts_are_used_up(trans
     assert list(Attempt.objects.values_list("outcome", flat=True)) == ["lost"] * 3
 
 
-def test_a_tool_that_may_not_run_twice_is_faulted_with_an_unknown_outcome(world: World) -> None:
-    task = kit.create(world)
-    kit.claim_one()
-    kit.turn_back(task.id, "lease_until", 1)
-    assert sweep() == 1
-    now = kit.look(task.id)
-    assert (now.state, reason(task.id)) == (State.FAULTED, "outcome_unknown")
-    assert "outcome unknown" in now.message
-
-
 def test_being_given_back_costs_no_attempt(transactional_db: None) -> None:
     task = kit.create(kit.make_world(idempotent=True, max_attempts=1))
     for _ in range(3):

@@ -1,0 +1,87 @@
+"""Rulings: whether a tool ran whose run was lost, and with what result its task then ends."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from taskhub.core.errors import Invalid
+from taskhub.domain.foreign import object_of
+from taskhub.lib import jsonx
+from taskhub.lib.schemas import Checked, Checker
+from taskhub.store import statements
+
+MAX_RESULT: Final = 65_536
+"""The most bytes of a result that a person gives."""
+RULING: Final = "taskhub/ruling"
+"""The key in a result's `_meta` that says that a ruling made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostCall:
+    """The call of a lost run. `definition`: the tool's present definition."""
+
+    tool_name: str
+    definition: dict[str, Any]
+
+    @property
+    def output_schema(self) -> dict[str, Any] | None:
+        """What the tool says of its structured content; `None` if it says nothing."""
+        found = self.definition.get("outputSchema")
+        return found if isinstance(found, dict) else None
+
+
+_LOST = statements.maybe("lost_call", LostCall, convert={"definition": object_of})
+
+
+def lost_call(question_id: int) -> LostCall:
+    """The call that a question of the kind `outcome` is about."""
+    found = _LOST(question=question_id)
+    assert found is not None  # nobody asks with the id of another question, and questions are not deleted
+    return found
+
+
+def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:
+    """The result of a call of which somebody ruled that it ran: what its tool answered, as `text` or as JSON, or, with
+    neither, that the answer is not known. Raises `Invalid`, naming the field, for a result that the tool cannot have
+    given."""
+    if len(text.encode()) > MAX_RESULT or len(json_text.encode()) > MAX_RESULT:
+        raise Invalid(f"A result has at most {MAX_RESULT:,} bytes.", field="result")
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text or json_text}]}
+    schema = call.output_schema
+    if json_text:
+        result["structuredContent"] = _structured(json_text, schema)
+    elif text and schema is not None:
+        raise Invalid("This tool answers with JSON; its output schema says which.", field="result")
+    elif not text:
+        result["content"][0]["text"] = (
+            f"{call.tool_name} has run, as {by} ruled: {reason}. Its answer was lost; do not run it again for that."
+        )
+        if schema is not None:
+            result["isError"] = True  # without structured content only an error fits the output schema
+    result["_meta"] = {RULING: {"verdict": "ran", "by": by, "reason": reason}}
+    return result
+
+
+def _structured(text: str, schema: dict[str, Any] | None) -> dict[str, Any]:
+    try:
+        value = jsonx.decode(text.encode())
+    except jsonx.JsonError as error:
+        raise Invalid(f"This is no JSON: {error}.", field="result") from None
+    if not isinstance(value, dict):
+        raise Invalid("A structured result is a JSON object.", field="result")
+    if jsonx.has_nul(value):
+        raise Invalid("A result cannot hold the character U+0000.", field="result")
+    checked = Checked() if schema is None else asyncio.run(_checked(schema, value))
+    if checked.problem:
+        raise Invalid(f"This does not fit the tool’s output schema: {checked.problem}.", field="result")
+    return value
+
+
+async def _checked(schema: dict[str, Any], value: dict[str, Any]) -> Checked:
+    checker = Checker()
+    try:
+        return await checker.check(schema, value)
+    finally:
+        checker.close()

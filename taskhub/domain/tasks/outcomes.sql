@@ -1,0 +1,85 @@
+-- Calls whose worker or connection was lost while their tool ran, so that nobody knows whether it did its work.
+
+-- Whether the task waits for a ruling on its last run.
+CREATE OR REPLACE FUNCTION th_unruled(p_id bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM question q WHERE q.task_id = p_id AND q.kind = 'outcome' AND q.state = 'open')
+$$;
+
+-- What becomes of a task, whose lock the caller holds, when its run is lost; p_why is a code of `th_words`, p_told its
+-- sentence, p_error what the attempt says. A tool that may be repeated is run again, up to its attempts. For any other,
+-- people are asked whether it ran (a question of the kind `outcome`), for p_seconds; with 0 nobody is asked.
+CREATE OR REPLACE FUNCTION th_lose(p_id bigint, p_why text, p_told text, p_error text, p_seconds float8) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    t record;
+    question_key text;
+BEGIN
+    SELECT w.tenant_id, w.context_id, w.tool_id, w.tool_name, w.lease_epoch, w.worker, w.crashes, w.max_attempts,
+           w.at_least_once, s.name AS server, s.removed_at, a.started_at INTO t
+    FROM task w JOIN tool o ON o.id = w.tool_id JOIN server s ON s.id = o.server_id
+    LEFT JOIN attempt a ON a.task_id = w.id AND a.number = w.lease_epoch WHERE w.id = p_id;
+    UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    PERFORM th_close_attempt(p_id, t.lease_epoch, 'lost', p_error);
+    IF t.at_least_once AND t.crashes + 1 < t.max_attempts THEN
+        UPDATE task SET state = 'queued', crashes = crashes + 1, lease_until = NULL, worker = '',
+               message = CASE WHEN p_why = 'server_lost' THEN th_words('server_lost_requeued', t.server)
+                              ELSE th_words('worker_lost_requeued') END,
+               runnable_at = clock_timestamp() + CASE WHEN p_why = 'server_lost' THEN th_pause(p_id, 1)
+                                                      ELSE interval '0' END
+        WHERE id = p_id;
+        PERFORM th_wake_workers();
+    ELSIF t.at_least_once OR p_seconds <= 0 OR t.removed_at IS NOT NULL THEN
+        UPDATE task SET state = 'faulted', crashes = crashes + 1, lease_until = NULL, ended_at = clock_timestamp(),
+               message = left(p_told, 1024), upstream_state = NULL,
+               error = th_error(CASE WHEN t.at_least_once AND p_why = 'worker_lost'
+                                     THEN th_words('worker_lost_often', t.max_attempts::text)
+                                     ELSE p_told END, 'outcome_unknown')
+        WHERE id = p_id;
+    ELSE
+        question_key := 'outcome-' || t.lease_epoch;
+        INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, after)
+        VALUES (t.tenant_id, p_id, 'task.outcome.unknown', coalesce(th_who('name'), session_user),
+                coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name, left(p_told, 1024),
+                jsonb_build_object('key', question_key, 'why', p_why, 'worker', t.worker, 'epoch', t.lease_epoch));
+        PERFORM th_open_questions(p_id, t.tenant_id, json_build_array(json_build_object(
+            'key', question_key, 'kind', 'outcome', 'audience', 'operator', 'due_seconds', p_seconds,
+            'params', json_build_object('tool', t.tool_name, 'server', t.server, 'why', p_why, 'told', p_told,
+                                        'worker', t.worker, 'attempt', t.lease_epoch, 'began', t.started_at,
+                                        'lost', clock_timestamp()))), false);
+        UPDATE task SET state = 'input_required', crashes = crashes + 1, lease_until = NULL, worker = '',
+               message = left(th_words('waiting_ruling', p_told), 1024), version = version + 1
+        WHERE id = p_id;
+    END IF;
+END $$;
+
+-- How long a further try waits: p_seconds, doubled with every earlier try of the task, 5 minutes at most, and half of
+-- that more or less, so that calls that failed together do not come back together.
+CREATE OR REPLACE FUNCTION th_pause(p_id bigint, p_seconds int) RETURNS interval LANGUAGE sql VOLATILE AS $$
+    SELECT least(300, p_seconds * 2 ^ least(count(*) - 1, 16)) * (0.5 + random()) * interval '1 second'
+    FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('lost', 'retried')
+$$;
+
+-- Reports that the connection to the server was lost while the tool ran. Returns false if the lease was lost.
+CREATE OR REPLACE FUNCTION lose(p_id bigint, p_epoch int, p_told text, p_seconds float8, p_who text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT cancel_requested_at INTO held FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND th_held(lease_until) FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM th_record_stale(p_id, p_epoch, 'lose');
+        RETURN false;
+    END IF;
+    IF held.cancel_requested_at IS NOT NULL THEN
+        UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+        WHERE task_id = p_id AND state = 'open';
+        UPDATE task SET state = 'cancelled', message = th_words('cancelled_unconfirmed'), lease_until = NULL,
+               ended_at = clock_timestamp(), upstream_state = NULL WHERE id = p_id;
+        PERFORM th_close_attempt(p_id, p_epoch, 'cancelled', p_told);
+        RETURN true;
+    END IF;
+    PERFORM th_lose(p_id, 'server_lost', p_told, p_told, p_seconds);
+    RETURN true;
+END $$;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -20,6 +21,11 @@ MAX_QUORUM: Final = 20
 MAX_ATTEMPTS: Final = 20
 MAX_RUN_SECONDS: Final = 86_400
 MAX_JOIN_SECONDS: Final = 86_400
+MAX_RETRY_SECONDS: Final = 300
+MAX_RETRY_ERRORS: Final = 20
+RETRIED: Final = ("connect", "timeout")
+"""The errors besides JSON-RPC codes after which a policy may have a call tried again: its server could not be reached;
+the tool ran longer than it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +42,10 @@ class Policy:
     question_audience: str | None = None
     people_after_program: bool = False
     """Whether people are asked a question that a client's program declined by itself."""
+    retry_on: list[str] = field(default_factory=list)
+    """The errors after which a call is tried again: words of `RETRIED`, and JSON-RPC codes as text."""
+    retry_seconds: int = 1
+    """The pause before the second try. It doubles with each further one, and varies by half."""
     max_attempts: int = 3
     run_seconds: int = 900
     join_seconds: int = 300
@@ -50,6 +60,7 @@ class Policy:
         return harmless if self.policy_at_least_once is None else self.policy_at_least_once
 
 
+_CODE: Final = re.compile(r"-?[1-9][0-9]{0,9}")
 POLICY_FIELDS: Final = tuple(part.name for part in fields(Policy))
 
 
@@ -73,11 +84,18 @@ def check_policy(policy: Policy) -> None:
     for name, value, low, high in (
         ("approval_quorum", policy.approval_quorum, 1, MAX_QUORUM),
         ("max_attempts", policy.max_attempts, 1, MAX_ATTEMPTS),
+        ("retry_seconds", policy.retry_seconds, 1, MAX_RETRY_SECONDS),
         ("run_seconds", policy.run_seconds, 1, MAX_RUN_SECONDS),
         ("join_seconds", policy.join_seconds, 0, MAX_JOIN_SECONDS),
     ):
         if isinstance(value, bool) or not low <= value <= high:
             raise Invalid(f"Give a whole number from {low} to {high:,}, not {value}.", field=name)
+    if len(policy.retry_on) > MAX_RETRY_ERRORS:
+        raise Invalid(f"At most {MAX_RETRY_ERRORS} errors.", field="retry_on")
+    for error in policy.retry_on:
+        if error not in RETRIED and not _CODE.fullmatch(error):
+            words = ", ".join(RETRIED)
+            raise Invalid(f"Name {words}, or codes of JSON-RPC such as -32001, not {error[:20]!r}.", field="retry_on")
     if len(policy.approval_group) > 64 or not policy.approval_group.isprintable():
         raise Invalid("A group's name has at most 64 characters.", field="approval_group")
     if len(policy.approval_when) > MAX_CONDITIONS:

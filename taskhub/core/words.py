@@ -36,6 +36,7 @@ WORDS: Final = MappingProxyType({
     "worker_lost_often": "The worker was lost %s times: outcome unknown",
     "worker_lost_requeued": "The worker was lost; queued to run again",
     "server_lost_requeued": "The connection to server %s was lost; queued to run again",
+    "tried_again": "Attempt %s of %s failed, another follows: %s",
     "waiting_ruling": "%s. Waiting for a person who says whether the tool ran",
     "outcome_unruled": "%s; nobody said in time whether the tool ran",
     "input_timeout": "Nobody answered in time",

@@ -626,6 +626,8 @@ CREATE TABLE public.tool (
     approval_quorum integer DEFAULT 1 NOT NULL,
     question_audience character varying(8),
     people_after_program boolean DEFAULT false NOT NULL,
+    retry_on jsonb DEFAULT '[]'::jsonb NOT NULL,
+    retry_seconds integer DEFAULT 1 NOT NULL,
     max_attempts integer DEFAULT 3 NOT NULL,
     run_seconds integer DEFAULT 900 NOT NULL,
     join_seconds integer DEFAULT 300 NOT NULL,
@@ -635,6 +637,7 @@ CREATE TABLE public.tool (
     CONSTRAINT tool_max_attempts_range CHECK (((max_attempts >= 1) AND (max_attempts <= 20))),
     CONSTRAINT tool_mode_known CHECK (((policy_mode IS NULL) OR ((policy_mode)::text = ANY ((ARRAY['auto'::character varying, 'always'::character varying, 'never'::character varying, 'required'::character varying])::text[])))),
     CONSTRAINT tool_quorum_positive CHECK ((approval_quorum >= 1)),
+    CONSTRAINT tool_retry_seconds_range CHECK (((retry_seconds >= 1) AND (retry_seconds <= 300))),
     CONSTRAINT tool_run_seconds_range CHECK (((run_seconds >= 1) AND (run_seconds <= 86400)))
 );
 

@@ -169,7 +169,7 @@ class Runner:
                 return self._give_back(claim, delay)
             await _abandon(calling)
             self._ended(held, TimingKind.TIMED_OUT)
-            return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped")
+            return self._fault(claim, f"The tool ran longer than {claim.run_seconds} s and was stopped", "timeout")
         except asyncio.CancelledError:
             stopped = await _abandon(calling)
             if held.lost:
@@ -205,7 +205,8 @@ class Runner:
                 return lambda: self.lanes.run(lifecycle.lose, claim, told=told, actor=self.actor)
             case Faulted(error, unreached, problem):
                 self._ended(held, TimingKind.FAULTED)
-                fault = partial(self.lanes.run, lifecycle.fault, claim, error, actor=self.actor)
+                kind = "connect" if unreached else str(error["code"])
+                fault = partial(self.lanes.run, lifecycle.fault, claim, error, kind=kind, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
 
     def _ended(self, held: Running, kind: TimingKind) -> None:
@@ -244,8 +245,9 @@ class Runner:
             actor=self.actor,
         )
 
-    def _fault(self, claim: Claim, message: str) -> Callable[[], Awaitable[bool]]:
-        return lambda: self.lanes.run(lifecycle.fault, claim, {"code": -32603, "message": message}, actor=self.actor)
+    def _fault(self, claim: Claim, message: str, kind: str = "") -> Callable[[], Awaitable[bool]]:
+        error = {"code": -32603, "message": message}
+        return lambda: self.lanes.run(lifecycle.fault, claim, error, kind=kind, actor=self.actor)
 
     async def _settle(self, held: Running, store: Callable[[], Awaitable[bool]]) -> None:
         """Store the outcome by `store`. After an error it is tried again, while the database is away until the lease is

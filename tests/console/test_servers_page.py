@@ -92,6 +92,8 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
         "approval_quorum": 2,
         "question_audience": "either",
         "people_after_program": True,
+        "retry_on": ["connect", "-32001"],
+        "retry_seconds": 5,
         "max_attempts": 7,
         "run_seconds": 60,
         "join_seconds": 30,

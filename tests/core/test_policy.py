@@ -35,6 +35,8 @@ CHANGES: dict[str, Any] = {
     "approval_quorum": 2,
     "question_audience": "operator",
     "people_after_program": True,
+    "retry_on": ["connect", "-32001"],
+    "retry_seconds": 5,
     "max_attempts": 5,
     "run_seconds": 60,
     "join_seconds": 0,

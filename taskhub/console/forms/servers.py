@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
-from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RUN_SECONDS, Policy
+from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RETRY_SECONDS, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import CONNECT_SECONDS, MOST_AT_ONCE, MOST_CONNECT_SECONDS
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
 from taskhub.domain.catalogue.given import MAX_DIRECTORY, MAX_PAIRS
@@ -323,9 +323,28 @@ class PolicyForm(ConsoleForm):
     at_least_once = picked(
         (),
         label="Run again after a lost worker",
-        help_text="If not, the task fails with “outcome unknown”.",
+        help_text="If not, the outcome is unknown: a person says whether it ran.",
     )
-    max_attempts = Whole(label="Maximum attempts", low=1, high=MAX_ATTEMPTS)
+    retry_on = Typed(
+        label="Try again after these errors",
+        longest=300,
+        look="mono",
+        attrs={"placeholder": "none", "spellcheck": "false"},
+        help_text=mark_safe(
+            "Words and JSON-RPC codes, with commas: <code>connect</code> if the server cannot be reached, "
+            "<code>timeout</code> after the run timeout, or codes such as <code>-32001</code>. A tool error (isError) "
+            "is a result, and never tried again. After a timeout the tool may have done its work."
+        ),
+    )
+    retry_seconds = Whole(
+        label="Pause before the next try (seconds)",
+        low=1,
+        high=MAX_RETRY_SECONDS,
+        help_text="Doubled each time, up to 5 minutes, and varied by half.",
+    )
+    max_attempts = Whole(
+        label="Maximum attempts", low=1, high=MAX_ATTEMPTS, help_text="Lost runs and tries after errors together."
+    )
     run_seconds = Whole(label="Run timeout (seconds)", low=1, high=MAX_RUN_SECONDS)
     join_seconds = Whole(
         label="Join equal calls for (seconds)",
@@ -363,6 +382,10 @@ class PolicyForm(ConsoleForm):
         if self.cleaned_data["at_least_once"] not in answers:
             raise forms.ValidationError("Choose yes, no, or as the tool declares.")
         return answers[self.cleaned_data["at_least_once"]]
+
+    def clean_retry_on(self) -> list[str]:
+        """The names of errors, each once."""
+        return list(dict.fromkeys(self.cleaned_data["retry_on"].replace(",", " ").split()))
 
     def clean_conditions(self) -> dict[str, Any]:
         """For each argument the value to match, parsed as the argument's type."""
@@ -407,6 +430,8 @@ class PolicyForm(ConsoleForm):
             approval_quorum=typed["approval_quorum"],
             question_audience=typed["question_audience"] or None,
             people_after_program=typed["people_after_program"],
+            retry_on=typed["retry_on"],
+            retry_seconds=typed["retry_seconds"],
             max_attempts=typed["max_attempts"],
             run_seconds=typed["run_seconds"],
             join_seconds=typed["join_seconds"],
@@ -433,6 +458,8 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
         "approval_group": tool.approval_group,
         "approval_quorum": tool.approval_quorum,
         "at_least_once": {None: "", True: "yes", False: "no"}[tool.policy_at_least_once],
+        "retry_on": ", ".join(tool.retry_on),
+        "retry_seconds": tool.retry_seconds,
         "max_attempts": tool.max_attempts,
         "run_seconds": tool.run_seconds,
         "join_seconds": tool.join_seconds,

@@ -47,6 +47,7 @@ WORDS_OF_STATES: Final = {
     "asked": "asked a question",
     "lost": "worker lost",
     "released": "returned to the queue",
+    "retried": "failed, tried again",
     "superseded": "closed unanswered",
 }
 """Words for states of tasks and questions and for outcomes of attempts, where the stored word is not used."""

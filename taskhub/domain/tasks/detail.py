@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from taskhub.core import calls
@@ -30,6 +30,11 @@ class AttemptRow:
     ended_at: datetime | None
     outcome: str
     error: str
+
+    @property
+    def took(self) -> timedelta | None:
+        """How long it ran; `None` while it runs."""
+        return None if self.ended_at is None else self.ended_at - self.started_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class TaskDetail:
     `running_there`: how many tasks run at the same server; only counted while this task is queued.
     `ahead`: how many tasks of the server come before this one in the queue, among the first `QUEUE` of the queue.
     `away_since`, `retry_at`: since when the server cannot be reached, and when it is tried again.
+    `retry_on`: the errors after which the present policy of the tool has a call tried again.
     `tool_rule`: the arguments that the present policy of the tool names.
     """
 
@@ -128,6 +134,7 @@ class TaskDetail:
     crashes: int
     max_attempts: int
     at_least_once: bool
+    retry_on: list[str]
     run_seconds: int
     runnable_at: datetime
     expires_at: datetime | None

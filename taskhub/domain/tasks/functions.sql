@@ -340,9 +340,11 @@ BEGIN
     END LOOP;
 END $$;
 
--- Ends a task with an error. As with a result (finish_tasks), the late error of a lost run counts before a ruling.
-CREATE OR REPLACE FUNCTION fault(p_id bigint, p_epoch int, p_error text, p_message text, p_who text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+-- Ends a task with an error, or has it tried again (th_try_again); p_kind is the error's name in a policy, empty for an
+-- error after which nothing is tried again. As with a result (finish_tasks), the late error of a lost run counts before
+-- a ruling.
+CREATE OR REPLACE FUNCTION fault(p_id bigint, p_epoch int, p_error text, p_message text, p_kind text, p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch
@@ -352,6 +354,9 @@ BEGIN
         RETURN false;
     END IF;
     UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = p_id AND state = 'open';
+    IF p_kind <> '' AND th_try_again(p_id, p_epoch, p_kind, p_message) THEN
+        RETURN true;
+    END IF;
     UPDATE task SET state = 'faulted', error = p_error, message = left(p_message, 1024),
            ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL
     WHERE id = p_id;

@@ -83,3 +83,31 @@ BEGIN
     PERFORM th_lose(p_id, 'server_lost', p_told, p_told, p_seconds);
     RETURN true;
 END $$;
+
+-- Returns the task to the queue after an error, if the present policy of its tool names the error p_kind and the task
+-- has attempts left: lost runs and tries count together. The caller holds the task's lock. Returns whether it did.
+CREATE OR REPLACE FUNCTION th_try_again(p_id bigint, p_epoch int, p_kind text, p_message text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    t record;
+    tries bigint;
+BEGIN
+    SELECT w.max_attempts, o.retry_seconds INTO t FROM task w JOIN tool o ON o.id = w.tool_id
+    JOIN server s ON s.id = o.server_id
+    WHERE w.id = p_id AND o.retry_on ? p_kind AND w.cancel_requested_at IS NULL AND s.removed_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    SELECT count(*) + 1 INTO tries FROM attempt a WHERE a.task_id = p_id AND a.outcome IN ('lost', 'retried')
+        AND a.number <> p_epoch;
+    IF tries >= t.max_attempts THEN
+        RETURN false;
+    END IF;
+    UPDATE attempt SET ended_at = clock_timestamp(), outcome = 'retried', error = p_message
+    WHERE task_id = p_id AND number = p_epoch AND (ended_at IS NULL OR outcome = 'lost');
+    UPDATE task SET state = 'queued', lease_until = NULL, worker = '',
+           message = left(th_words('tried_again', tries::text, t.max_attempts::text, p_message), 1024),
+           runnable_at = clock_timestamp() + th_pause(p_id, t.retry_seconds) WHERE id = p_id;
+    PERFORM th_wake_workers();
+    RETURN true;
+END $$;

@@ -265,8 +265,10 @@ def _finish(ended: Sequence[tuple[Claim, dict[str, Any]]], actor: Actor) -> list
     return [claim.task_id in done for claim, _ in ended]
 
 
-def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
-    """Store a JSON-RPC error: the task is faulted. Returns `False` if the lease is lost; nothing has changed then."""
+def fault(claim: Claim, error: dict[str, Any], *, kind: str = "", actor: Actor) -> bool:
+    """Store a JSON-RPC error: the task is faulted; or it is queued again, if its tool's present policy names the error
+    `kind` (`core.policy.Policy.retry_on`) and it has attempts left. Returns `False` if the lease is lost; nothing has
+    changed then."""
     clean = jsonx.repaired(error)
     return change(
         _FAULT,
@@ -275,6 +277,7 @@ def fault(claim: Claim, error: dict[str, Any], *, actor: Actor) -> bool:
         epoch=claim.epoch,
         error=jsonx.encode(clean).decode(),
         message=str(clean["message"])[:1024],
+        kind=kind,
         who=who(actor),
     )
 

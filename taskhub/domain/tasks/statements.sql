@@ -282,7 +282,8 @@ SELECT count(*) FROM (
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client,
        t.arguments, o.approval_when AS tool_rule, t.worker,
-       t.lease_until, t.crashes, t.max_attempts, t.at_least_once, t.run_seconds, t.runnable_at, t.expires_at,
+       t.lease_until, t.crashes, t.max_attempts, t.at_least_once,
+       array(SELECT jsonb_array_elements_text(o.retry_on)) AS retry_on, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
        s.enabled AS server_enabled, s.removed_at IS NOT NULL AS server_removed, s.transport, s.calls_at_once,
@@ -386,8 +387,8 @@ SELECT ask(:task, :epoch, :asked, :upstream_state, :message, :live, :given, :who
 -- write: finish_tasks(ended json, who text) -> list[int]
 SELECT finish_tasks(:ended, :who);
 
--- write: fault(task bigint, epoch int, error text, message text, who text) -> bool
-SELECT fault(:task, :epoch, :error, :message, :who);
+-- write: fault(task bigint, epoch int, error text, message text, kind text, who text) -> bool
+SELECT fault(:task, :epoch, :error, :message, :kind, :who);
 
 -- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
 SELECT settle_cancel(:task, :epoch, :message, :who);

@@ -527,6 +527,8 @@ class Migration(migrations.Migration):
                 ("approval_quorum", models.IntegerField(db_default=1)),
                 ("question_audience", models.CharField(max_length=8, null=True)),
                 ("people_after_program", models.BooleanField(db_default=False)),
+                ("retry_on", models.JSONField(db_default=[], default=list)),
+                ("retry_seconds", models.IntegerField(db_default=1)),
                 ("max_attempts", models.IntegerField(db_default=3)),
                 ("run_seconds", models.IntegerField(db_default=900)),
                 ("join_seconds", models.IntegerField(db_default=300)),
@@ -1184,6 +1186,12 @@ class Migration(migrations.Migration):
             model_name="tool",
             constraint=models.CheckConstraint(
                 condition=models.Q(("max_attempts__range", (1, 20))), name="tool_max_attempts_range"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="tool",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("retry_seconds__range", (1, 300))), name="tool_retry_seconds_range"
             ),
         ),
         migrations.AddConstraint(

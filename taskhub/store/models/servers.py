@@ -132,6 +132,8 @@ class Tool(models.Model):
     approval_quorum = models.IntegerField(db_default=1)
     question_audience = models.CharField(max_length=8, null=True)
     people_after_program = models.BooleanField(db_default=False)
+    retry_on = models.JSONField(default=list, db_default=[])
+    retry_seconds = models.IntegerField(db_default=1)
     max_attempts = models.IntegerField(db_default=3)
     run_seconds = models.IntegerField(db_default=900)
     join_seconds = models.IntegerField(db_default=300)
@@ -150,6 +152,7 @@ class Tool(models.Model):
             ),
             models.CheckConstraint(condition=Q(approval_quorum__gte=1), name="tool_quorum_positive"),
             models.CheckConstraint(condition=Q(max_attempts__range=(1, 20)), name="tool_max_attempts_range"),
+            models.CheckConstraint(condition=Q(retry_seconds__range=(1, 300)), name="tool_retry_seconds_range"),
             models.CheckConstraint(condition=Q(run_seconds__range=(1, 86_400)), name="tool_run_seconds_range"),
             models.CheckConstraint(condition=Q(join_seconds__range=(0, 86_400)), name="tool_join_seconds_range"),
         ]

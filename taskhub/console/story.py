@@ -26,6 +26,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.cancelled": ("no-symbol", "Cancelled"),
     "task.cancel.requested": ("no-symbol", "Cancel requested"),
     "task.outcome.unknown": ("question-mark-circle", "Lost while it ran"),
+    "task.outcome.checked": ("magnifying-glass", "Asked a companion whether it ran"),
     "task.left": ("arrow-right-start-on-rectangle", "Left without the result"),
     "task.joined": ("arrow-right-end-on-rectangle", "Called again, and joined"),
     "task.write.stale": ("exclamation-triangle", "A late write was refused"),

@@ -42,6 +42,10 @@ class Policy:
     question_audience: str | None = None
     people_after_program: bool = False
     """Whether people are asked a question that a client's program declined by itself."""
+    companion: dict[str, Any] = field(default_factory=dict)
+    """The read-only tool of the same server that is asked whether this one ran, when that is not known: `tool`, its
+    name; `arguments`, for each of its arguments `{"argument": name}`, one of this tool's, or `{"value": …}`. With
+    `field`, a member of what it answers, and `ran` or `unrun`, the value that means so, it rules by itself."""
     retry_on: list[str] = field(default_factory=list)
     """The errors after which a call is tried again: words of `RETRIED`, and JSON-RPC codes as text."""
     retry_seconds: int = 1
@@ -61,6 +65,7 @@ class Policy:
 
 
 _CODE: Final = re.compile(r"-?[1-9][0-9]{0,9}")
+_COMPANION: Final = frozenset({"tool", "arguments", "field", "ran", "unrun"})
 POLICY_FIELDS: Final = tuple(part.name for part in fields(Policy))
 
 
@@ -90,6 +95,7 @@ def check_policy(policy: Policy) -> None:
     ):
         if isinstance(value, bool) or not low <= value <= high:
             raise Invalid(f"Give a whole number from {low} to {high:,}, not {value}.", field=name)
+    _check_companion(policy.companion)
     if len(policy.retry_on) > MAX_RETRY_ERRORS:
         raise Invalid(f"At most {MAX_RETRY_ERRORS} errors.", field="retry_on")
     for error in policy.retry_on:
@@ -107,3 +113,32 @@ def check_policy(policy: Policy) -> None:
             )
     if jsonx.has_nul(policy.approval_when):
         raise Invalid("A condition cannot hold the character U+0000.", field="approval_when")
+
+
+def _check_companion(companion: dict[str, Any]) -> None:
+    if not companion:
+        return
+    tool, arguments = companion.get("tool"), companion.get("arguments", {})
+    if not isinstance(tool, str) or not 0 < len(tool) <= 128 or set(companion) - _COMPANION:
+        raise Invalid("A companion has a tool, arguments, and what its answer means.", field="companion_tool")
+    if not isinstance(arguments, dict) or len(arguments) > MAX_CONDITIONS:
+        raise Invalid(f"At most {MAX_CONDITIONS} arguments.", field="companion_arguments")
+    for name, source in arguments.items():
+        if not name or len(name) > 128 or not isinstance(source, dict) or set(source) not in ({"argument"}, {"value"}):
+            raise Invalid(
+                "An argument follows from an argument of this tool, or is a value.", field="companion_arguments"
+            )
+        if not isinstance(source.get("argument", ""), str) or len(jsonx.encode(source)) > 1_000:
+            raise Invalid("An argument has at most 1,000 characters.", field="companion_arguments")
+    meanings = [companion[name] for name in ("ran", "unrun") if name in companion]
+    named = companion.get("field", "")
+    if not isinstance(named, str) or len(named) > 128 or len(jsonx.encode(meanings)) > 1_000:
+        raise Invalid("Name a member of the answer, with up to 128 characters.", field="companion_field")
+    if bool(named) != bool(meanings):
+        raise Invalid(
+            "To rule, it needs a member of the answer and a value that means something.", field="companion_field"
+        )
+    if len(meanings) == 2 and meanings[0] == meanings[1]:
+        raise Invalid("One value cannot mean both.", field="companion_unrun")
+    if jsonx.has_nul(companion):
+        raise Invalid("A companion cannot hold the character U+0000.", field="companion_arguments")

@@ -41,6 +41,7 @@ from taskhub.domain.catalogue.sync import enabled_servers
 from taskhub.domain.relays.interests import followed_resources
 from taskhub.domain.relays.writes import sweep_relays
 from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.checks import take_checks
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.domain.workers.writes import goodbye, heartbeat
 from taskhub.lib.ending import show_threads
@@ -53,6 +54,7 @@ from taskhub.worker.breakers import Breakers
 from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
+from taskhub.worker.outcome_checks import make_check
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
@@ -88,8 +90,8 @@ class Engine:
         self.servers = Servers(self.lanes, self.name, self.breakers.reached)
         self.relays = Relays(self.name, self.servers, self.lanes)
         self.timings = Timings(self.lanes)
-        actor = Actor(name=self.name, door=Door.WORKER)
-        runner = Runner(self.lanes, self.servers, self.breakers, self.timings, actor)
+        self.actor = Actor(name=self.name, door=Door.WORKER)
+        runner = Runner(self.lanes, self.servers, self.breakers, self.timings, self.actor)
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
@@ -117,6 +119,7 @@ class Engine:
         self.chores.every("leases", settings.TASKHUB_LEASE_SECONDS / 3, self._renew, vital=True)
         self.chores.every("sweep", SWEEP_SECONDS, self._sweep)
         self.chores.every("sweep of relays", SWEEP_SECONDS, lambda: self.lanes.run(sweep_relays))
+        self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
         self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
@@ -224,6 +227,10 @@ class Engine:
         # a call of its own, so that the lane can run other calls in between.
         while await self.lanes.run(seal_events) > seal.BATCH / 2:
             pass
+
+    async def _check_outcomes(self) -> None:
+        for check in await self.lanes.run(take_checks):
+            self.chores.soon("outcome check", partial(make_check, self.lanes, self.servers, check, self.actor))
 
     async def _sweep(self) -> None:
         if await self.lanes.run(sweep):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from typing import Any
 from urllib.parse import urljoin
 
@@ -68,6 +69,8 @@ def form_of(html: str) -> dict[str, Any]:
     for name_, options in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', form, re.DOTALL):
         chosen = re.search(r'value="([^"]*)" selected', options)
         data[name_] = chosen[1] if chosen else ""
+    for name_, text in re.findall(r'<textarea name="(\w+)"[^>]*>\n?(.*?)</textarea>', form, re.DOTALL):
+        data[name_] = unescape(text)
     return data
 
 
@@ -92,6 +95,18 @@ def test_a_form_sent_back_unchanged_changes_nothing(tool: Tool, admin: Client) -
         "approval_quorum": 2,
         "question_audience": "either",
         "people_after_program": True,
+        "companion": {
+            "tool": "look",
+            "arguments": {
+                "count": {"argument": "count"},
+                "n": {"value": 3},
+                "text": {"value": "3"},
+                "dollar": {"value": "$x"},
+            },
+            "field": "state",
+            "ran": "$done",
+            "unrun": None,
+        },
         "retry_on": ["connect", "-32001"],
         "retry_seconds": 5,
         "max_attempts": 7,

@@ -35,6 +35,7 @@ CHANGES: dict[str, Any] = {
     "approval_quorum": 2,
     "question_audience": "operator",
     "people_after_program": True,
+    "companion": {"tool": "look", "arguments": {"id": {"argument": "id"}}, "field": "state", "ran": "done"},
     "retry_on": ["connect", "-32001"],
     "retry_seconds": 5,
     "max_attempts": 5,

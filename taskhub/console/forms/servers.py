@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 from django import forms
@@ -325,6 +326,28 @@ class PolicyForm(ConsoleForm):
         label="Run again after a lost worker",
         help_text="If not, the outcome is unknown: a person says whether it ran.",
     )
+    companion_tool = picked((), label="Ask first whether it ran")
+    companion_arguments = Typed(
+        label="Its arguments",
+        longest=4_000,
+        look="mono",
+        widget=forms.Textarea,
+        attrs={"rows": 3, "placeholder": "order = $order", "spellcheck": "false"},
+        help_text=mark_safe(
+            "One on each line: <code>order = $id</code> is the argument <code>id</code> of the call, "
+            "<code>verbose = true</code> a JSON value, anything else text."
+        ),
+    )
+    companion_field = Typed(
+        label="It rules by itself, by this member of its answer",
+        longest=128,
+        look="mono",
+        attrs={"placeholder": "nobody but people rule", "spellcheck": "false"},
+    )
+    companion_ran = Typed(label="which is this if it ran", longest=500, look="mono", attrs={"spellcheck": "false"})
+    companion_unrun = Typed(
+        label="or this if it did not, and runs again", longest=500, look="mono", attrs={"spellcheck": "false"}
+    )
     retry_on = Typed(
         label="Try again after these errors",
         longest=300,
@@ -383,6 +406,40 @@ class PolicyForm(ConsoleForm):
             raise forms.ValidationError("Choose yes, no, or as the tool declares.")
         return answers[self.cleaned_data["at_least_once"]]
 
+    def offer_companions(self, tools: Iterable[ToolRow]) -> None:
+        """Offer the tools of the server that say that they only read."""
+        saved = self.tool.companion.get("tool")
+        fit = [row for row in tools if row.id != self.tool.id and row.gone_at is None and not row.rejected]
+        choices = [(row.name, row.exposed_name) for row in fit if row.read_only or row.name == saved]
+        if saved and saved not in dict(choices):
+            choices.append((saved, f"{saved} (not offered any more)"))
+        self.fields["companion_tool"].widget.choices = [("", "Nobody: people find out"), *choices]
+
+    def companion(self) -> dict[str, Any]:
+        """The posted companion; empty if there is none."""
+        typed = self.cleaned_data
+        if not typed["companion_tool"]:
+            return {}
+        found = {"tool": typed["companion_tool"], "arguments": typed["companion_arguments"]}
+        meanings = {name: _value(text, "") for name in ("ran", "unrun") if (text := typed[f"companion_{name}"])}
+        if typed["companion_field"] or meanings:
+            found |= {"field": typed["companion_field"], **meanings}
+        return found
+
+    def clean_companion_arguments(self) -> dict[str, Any]:
+        """For each argument of the companion where it comes from."""
+        found: dict[str, Any] = {}
+        for line in self.cleaned_data["companion_arguments"].splitlines():
+            if not line.strip():
+                continue
+            name, equals, source = (part.strip() for part in line.partition("="))
+            if not equals or not name:
+                raise forms.ValidationError(f"Write “argument = …”, not {line.strip()[:60]!r}.")
+            if name in found:
+                raise forms.ValidationError(f"The argument {name} is given twice.")
+            found[name] = {"argument": source[1:]} if source.startswith("$") else {"value": _value(source, "")}
+        return found
+
     def clean_retry_on(self) -> list[str]:
         """The names of errors, each once."""
         return list(dict.fromkeys(self.cleaned_data["retry_on"].replace(",", " ").split()))
@@ -430,6 +487,7 @@ class PolicyForm(ConsoleForm):
             approval_quorum=typed["approval_quorum"],
             question_audience=typed["question_audience"] or None,
             people_after_program=typed["people_after_program"],
+            companion=self.companion(),
             retry_on=typed["retry_on"],
             retry_seconds=typed["retry_seconds"],
             max_attempts=typed["max_attempts"],
@@ -458,12 +516,34 @@ def _saved(tool: ToolRow) -> dict[str, Any]:
         "approval_group": tool.approval_group,
         "approval_quorum": tool.approval_quorum,
         "at_least_once": {None: "", True: "yes", False: "no"}[tool.policy_at_least_once],
+        "companion_tool": tool.companion.get("tool", ""),
+        "companion_arguments": "\n".join(
+            f"{name} = {_source(source)}" for name, source in tool.companion.get("arguments", {}).items()
+        ),
+        "companion_field": tool.companion.get("field", ""),
+        "companion_ran": _typed(tool.companion["ran"]) if "ran" in tool.companion else "",
+        "companion_unrun": _typed(tool.companion["unrun"]) if "unrun" in tool.companion else "",
         "retry_on": ", ".join(tool.retry_on),
         "retry_seconds": tool.retry_seconds,
         "max_attempts": tool.max_attempts,
         "run_seconds": tool.run_seconds,
         "join_seconds": tool.join_seconds,
     }
+
+
+def _source(source: dict[str, Any]) -> str:
+    """Where an argument of a companion comes from, as it is typed."""
+    if "argument" in source:
+        return f"${source['argument']}"
+    text = _typed(source["value"])
+    return json.dumps(text) if text.startswith("$") else text
+
+
+def _typed(value: Any) -> str:
+    """The JSON value as it is typed: text as it is, unless it would be read as something else."""
+    if isinstance(value, str) and _value(value, "") == value and value == value.strip():
+        return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fits(value: Any, kind: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -92,7 +93,7 @@ def question_state(request: ConsoleRequest, pk: int) -> HttpResponse:
     """The state of one question. It is refetched on a hint while somebody fills in the form, and the form is not
     replaced."""
     item = questions.find_question(request.caller, pk)
-    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item)}
+    context = {"item": item, "votes": queries.votes(pk), "closed": _closed_words(item), **_lost(item)}
     return render(request, "console/inbox.html#state", {**context, "live": True})
 
 
@@ -253,11 +254,15 @@ def _approved(item: InboxItem) -> dict[str, Any]:
 
 
 def _lost(item: InboxItem) -> dict[str, Any]:
-    """The template context of a question about a lost run: when it began and was lost, as times."""
+    """The template context of a question about a lost run: when it began and was lost, as times, and what the tool's
+    companion says."""
     if item.kind is not QuestionKind.OUTCOME:
         return {}
+    call = lost_call(item.id)
     times = {name: str(item.params.get(name) or "") for name in ("began", "lost")}
-    return {name: datetime.fromisoformat(text) if text else None for name, text in times.items()}
+    found: dict[str, Any] = {name: datetime.fromisoformat(text) if text else None for name, text in times.items()}
+    failed = call.check_result is not None and json.loads(call.check_result).get("isError") is True
+    return found | {"lost_call": call, "check_outcome": content.outcome(call.check_result), "check_failed": failed}
 
 
 def _queue(request: ConsoleRequest) -> str:

@@ -272,6 +272,8 @@ def _detail(
     shown_rows = len(resources) if show_all else SHOWN_OFFERS
     can_manage = request.caller.may("server.manage")
     shown = form or (PolicyForm(tool) if tool is not None else None)
+    if shown is not None:
+        shown.offer_companions(tools)
     return partial_or_page(
         request,
         "console/server.html",

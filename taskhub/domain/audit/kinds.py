@@ -39,6 +39,10 @@ EVENTS: Final[dict[str, Shape]] = {
         "A worker or a connection was lost while the tool ran: people are asked whether it did.",
         after="key why worker epoch",
     ),
+    "task.outcome.checked": Shape(
+        "The companion of a tool was asked whether the tool ran; it need not have answered.",
+        after="key tool answered",
+    ),
     "task.left": Shape("The caller of a plain call stopped waiting, without its result.", after="state"),
     "task.joined": Shape("The client made the same call again, and waits for this task.", after="state"),
     "task.write.stale": Shape(

@@ -68,6 +68,8 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
                 f"Somebody changed the policy of {tool.exposed_name} meanwhile. This is the policy as it is now;"
                 " nothing of yours was saved."
             )
+        if policy.companion != tool.companion:
+            _check_companion(tool, policy.companion)
         before, wanted = values_of(tool), values_of(policy)
         changed = [name for name in POLICY_FIELDS if before[name] != wanted[name]]
         if not changed:
@@ -85,6 +87,35 @@ def set_tool_policy(*, tenant_id: int, tool_id: int, policy: Policy, actor: Acto
         )
         notify(CatalogueChanged())
     return True
+
+
+def _check_companion(tool: Tool, companion: dict[str, Any]) -> None:
+    """Raise `Invalid`, naming the field, unless the companion is a read-only tool of the same server that takes what
+    the policy gives it."""
+    if not companion:
+        return
+    other = Tool.objects.filter(server=tool.server, name=companion["tool"], gone_at=None, rejected="").first()
+    if other is None or other.pk == tool.pk:
+        raise Invalid("Choose another tool of the same server.", field="companion_tool")
+    if not other.read_only:
+        raise Invalid(f"{other.exposed_name} does not say that it only reads (readOnlyHint).", field="companion_tool")
+    takes, own = _inputs(other), _inputs(tool)
+    schema = other.definition.get("inputSchema")
+    needs = schema.get("required") if isinstance(schema, dict) else None
+    for name, source in companion.get("arguments", {}).items():
+        if takes and name not in takes:
+            raise Invalid(f"{other.exposed_name} has no argument {name[:60]}.", field="companion_arguments")
+        if own and source.get("argument", "") not in {"", *own}:
+            raise Invalid(f"This tool has no argument {source['argument'][:60]}.", field="companion_arguments")
+    for name in needs if isinstance(needs, list) else ():
+        if name not in companion.get("arguments", {}):
+            raise Invalid(f"{other.exposed_name} needs {str(name)[:60]}.", field="companion_arguments")
+
+
+def _inputs(tool: Tool) -> dict[str, Any]:
+    schema = tool.definition.get("inputSchema")
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def add_server(

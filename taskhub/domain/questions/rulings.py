@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid
@@ -20,10 +21,20 @@ RULING: Final = "taskhub/ruling"
 
 @dataclass(frozen=True, slots=True)
 class LostCall:
-    """The call of a lost run. `definition`: the tool's present definition."""
+    """The call of a lost run. `definition`: the tool's present definition. `companion`: the tool that is asked whether
+    it ran; `checked`: whether it is asked at all; `checked_at`: when it had answered, or `check_problem` said why not;
+    until then it is asked at `next_at`."""
 
     tool_name: str
     definition: dict[str, Any]
+    companion: str = ""
+    checked: bool = False
+    checked_at: datetime | None = None
+    next_at: datetime | None = None
+    tries: int = 0
+    check_arguments: str | None = None
+    check_result: str | None = None
+    check_problem: str = ""
 
     @property
     def output_schema(self) -> dict[str, Any] | None:

@@ -100,6 +100,9 @@ LEFT JOIN LATERAL (
 WHERE q.id = :question AND q.kind = 'approval';
 
 -- read fresh: lost_call(question bigint) -> LostCall | None
-SELECT t.tool_name, o.definition
+SELECT t.tool_name, o.definition, coalesce(nullif(c.tool_name, ''), o.companion ->> 'tool', '') AS companion,
+       c.question_id IS NOT NULL AS checked, c.ended_at AS checked_at, c.next_at, coalesce(c.tries, 0) AS tries,
+       c.arguments AS check_arguments, c.result AS check_result, coalesce(c.problem, '') AS check_problem
 FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t.tool_id
+LEFT JOIN outcome_check AS c ON c.question_id = q.id
 WHERE q.id = :question AND q.kind = 'outcome';

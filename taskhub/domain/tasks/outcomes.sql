@@ -46,6 +46,9 @@ BEGIN
             'params', json_build_object('tool', t.tool_name, 'server', t.server, 'why', p_why, 'told', p_told,
                                         'worker', t.worker, 'attempt', t.lease_epoch, 'began', t.started_at,
                                         'lost', clock_timestamp()))), false);
+        INSERT INTO outcome_check (question_id)
+        SELECT q.id FROM question q JOIN tool o ON o.id = t.tool_id
+        WHERE q.task_id = p_id AND q.key = question_key AND o.companion <> '{}';
         UPDATE task SET state = 'input_required', crashes = crashes + 1, lease_until = NULL, worker = '',
                message = left(th_words('waiting_ruling', p_told), 1024), version = version + 1
         WHERE id = p_id;
@@ -109,5 +112,24 @@ BEGIN
            message = left(th_words('tried_again', tries::text, t.max_attempts::text, p_message), 1024),
            runnable_at = clock_timestamp() + th_pause(p_id, t.retry_seconds) WHERE id = p_id;
     PERFORM th_wake_workers();
+    RETURN true;
+END $$;
+
+-- Ends the check of a question by its companion, in the try p_tries. Returns whether that was still to be done.
+CREATE OR REPLACE FUNCTION end_check(p_question bigint, p_tries int, p_tool text, p_arguments text, p_result text,
+                                     p_problem text, p_who text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    UPDATE outcome_check SET ended_at = clock_timestamp(), tool_name = p_tool, arguments = p_arguments,
+           result = p_result, problem = p_problem
+    WHERE question_id = p_question AND tries = p_tries AND ended_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO event (tenant_id, task_id, action, actor, door, context_id, target, reason, after)
+    SELECT t.tenant_id, t.id, 'task.outcome.checked', coalesce(th_who('name'), session_user),
+           coalesce(th_who('door'), 'sql'), t.context_id, t.tool_name, left(p_problem, 1024),
+           jsonb_build_object('key', q.key, 'tool', p_tool, 'answered', p_result IS NOT NULL)
+    FROM question q JOIN task t ON t.id = q.task_id WHERE q.id = p_question;
     RETURN true;
 END $$;

@@ -393,6 +393,36 @@ SELECT fault(:task, :epoch, :error, :message, :kind, :who);
 -- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
 SELECT settle_cancel(:task, :epoch, :message, :who);
 
+-- write: take_checks(worker_seconds float8, most int) -> list[_Due]
+-- A check that a worker takes is due again some time later, in case that worker is lost.
+WITH due AS MATERIALIZED (
+    SELECT c.question_id FROM outcome_check AS c
+    WHERE c.ended_at IS NULL AND c.next_at <= statement_timestamp()
+    ORDER BY c.next_at LIMIT :most FOR UPDATE SKIP LOCKED
+),
+taken AS (
+    UPDATE outcome_check AS c
+    SET tries = c.tries + 1, next_at = clock_timestamp() + make_interval(secs => :worker_seconds)
+    FROM due WHERE c.question_id = due.question_id
+    RETURNING c.question_id, c.tries
+)
+SELECT k.question_id, k.tries, q.key, q.state = 'open' AS open, t.id AS task_id, t.public_id, t.tenant_id, t.context_id,
+       t.arguments::text, o.companion::text, o.server_id, s.name AS server_name, coalesce(p.id, 0) AS companion_id,
+       coalesce(p.exposed_name, o.companion ->> 'tool', '') AS exposed_name,
+       coalesce(p.read_only AND p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL, false) AS fits,
+       o.exposed_name AS tool_name, o.definition::text
+FROM taken AS k JOIN question AS q ON q.id = k.question_id JOIN task AS t ON t.id = q.task_id
+JOIN tool AS o ON o.id = t.tool_id JOIN server AS s ON s.id = o.server_id
+LEFT JOIN tool AS p ON p.server_id = s.id AND p.name = o.companion ->> 'tool'
+ORDER BY k.question_id;
+
+-- write: put_off_check(question bigint, tries int, seconds float8, problem text) -> rowcount
+UPDATE outcome_check SET next_at = clock_timestamp() + make_interval(secs => :seconds), problem = :problem
+WHERE question_id = :question AND tries = :tries AND ended_at IS NULL;
+
+-- write: end_check(question bigint, tries int, tool text, arguments text, result text, problem text, who text) -> bool
+SELECT end_check(:question, :tries, :tool, :arguments, :result, :problem, :who);
+
 -- write: lose(task bigint, epoch int, told text, outcome_seconds float8, who text) -> bool
 SELECT lose(:task, :epoch, :told, :outcome_seconds, :who);
 

@@ -527,6 +527,7 @@ class Migration(migrations.Migration):
                 ("approval_quorum", models.IntegerField(db_default=1)),
                 ("question_audience", models.CharField(max_length=8, null=True)),
                 ("people_after_program", models.BooleanField(db_default=False)),
+                ("companion", models.JSONField(db_default={}, default=dict)),
                 ("retry_on", models.JSONField(db_default=[], default=list)),
                 ("retry_seconds", models.IntegerField(db_default=1)),
                 ("max_attempts", models.IntegerField(db_default=3)),
@@ -606,6 +607,42 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(fields=("application", "user"), name="consent_one_answer"),
                     models.CheckConstraint(condition=models.Q(("scopes__len__gt", 0)), name="consent_to_something"),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="OutcomeCheck",
+            fields=[
+                (
+                    "question",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="check_of_outcome",
+                        serialize=False,
+                        to="store.question",
+                    ),
+                ),
+                ("tool_name", models.CharField(db_default="", max_length=160)),
+                ("arguments", models.TextField(null=True)),
+                ("tries", models.IntegerField(db_default=0)),
+                ("next_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("result", models.TextField(null=True)),
+                ("problem", models.TextField(db_default="")),
+            ],
+            options={
+                "db_table": "outcome_check",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("ended_at__isnull", True)), fields=["next_at"], name="outcome_check_due"
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("result__isnull", True), ("ended_at__isnull", False), _connector="OR"),
+                        name="outcome_check_result_ends_it",
+                    )
                 ],
             },
         ),

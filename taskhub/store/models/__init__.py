@@ -6,7 +6,7 @@ from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
 from taskhub.store.models.servers import ConnectionTest, Server, Tool
 from taskhub.store.models.sessions import Outbound, Session, Stream
-from taskhub.store.models.tasks import Attempt, Decision, Question, ResultRead, Task, TaskLog
+from taskhub.store.models.tasks import Attempt, Decision, OutcomeCheck, Question, ResultRead, Task, TaskLog
 from taskhub.store.models.workers import Timing, UpstreamSession, Worker
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Membership",
     "Offer",
     "Outbound",
+    "OutcomeCheck",
     "Question",
     "Relay",
     "ResultRead",

@@ -132,6 +132,7 @@ class Tool(models.Model):
     approval_quorum = models.IntegerField(db_default=1)
     question_audience = models.CharField(max_length=8, null=True)
     people_after_program = models.BooleanField(db_default=False)
+    companion = models.JSONField(default=dict, db_default={})
     retry_on = models.JSONField(default=list, db_default=[])
     retry_seconds = models.IntegerField(db_default=1)
     max_attempts = models.IntegerField(db_default=3)

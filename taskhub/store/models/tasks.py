@@ -221,6 +221,34 @@ class Question(models.Model):
         return f"{self.kind} {self.key}"
 
 
+class OutcomeCheck(models.Model):
+    """What the companion of a tool says of a run that was lost (`domain.tasks.checks`). `tries` counts how often a
+    worker took it, and `next_at` is when one may take it (again)."""
+
+    question = models.OneToOneField(Question, models.CASCADE, primary_key=True, related_name="check_of_outcome")
+    tool_name = models.CharField(max_length=160, db_default="")
+    arguments = models.TextField(null=True)
+    tries = models.IntegerField(db_default=0)
+    next_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    result = models.TextField(null=True)
+    problem = models.TextField(db_default="")
+
+    class Meta:
+        db_table = "outcome_check"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(result__isnull=True) | Q(ended_at__isnull=False), name="outcome_check_result_ends_it"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_at"], condition=Q(ended_at__isnull=True), name="outcome_check_due"),
+        ]
+
+    def __str__(self) -> str:
+        return f"check of {self.question_id}"
+
+
 class Decision(models.Model):
     """The verdict of one person or client on a question, and the door through which it came."""
 

@@ -17,7 +17,7 @@ from taskhub.domain.audit import kinds as audit
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.questions.answer import answer_question, decide_approval, rule_outcome
 from taskhub.domain.sessions import writes as sessions
-from taskhub.domain.tasks import callers, run
+from taskhub.domain.tasks import callers, checks, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task
 from taskhub.store.models import Decision, Event, Tool
@@ -35,6 +35,7 @@ IN_DATABASE = {
     "task.cancel.requested",
     "task.write.stale",
     "task.outcome.unknown",
+    "task.outcome.checked",
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
@@ -109,6 +110,12 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
         task = kit.create(world)
         run.lose(kit.claim_one(), told="lost", actor=WORKER)
         rule_outcome(task.id, kit.opened(task.id), ran=ran, result=kit.FINAL if ran else None, actor=ADA)
+    request_cancel(task.id, actor=ADA)
+    Tool.objects.filter(pk=world.tool.id).update(companion={"tool": "look"})
+    task = kit.create(world)
+    run.lose(kit.claim_one(), told="lost", actor=WORKER)
+    (check,) = checks.take_checks()
+    checks.end_check(check, problem="it is not there", actor=WORKER)
     request_cancel(task.id, actor=ADA)
     task = kit.create(world)
     taken = kit.claim_one()

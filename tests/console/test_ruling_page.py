@@ -1,0 +1,166 @@
+"""The page on which people rule whether a lost run ran."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from taskhub.core.states import Role, State
+from taskhub.domain.tasks import run
+from taskhub.domain.tasks.checks import end_check, take_checks
+from taskhub.domain.tasks.reads import task_by_id
+from taskhub.store.models import Decision, Question, Tool
+from tests.console.conftest import Login
+from tests.console.test_overview_page import words
+from tests.domain import kit
+from tests.domain.kit import World
+from tests.factories import WORKER, make_context, make_person, make_server, make_tool
+
+pytestmark = pytest.mark.django_db
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+@pytest.fixture
+def world(tenant: Any) -> World:
+    return World(make_context(tenant, "agent-a"), make_tool(make_server(tenant, "demo"), "deploy"))
+
+
+@pytest.fixture
+def operator(tenant: Any, sign_in: Login) -> Client:
+    return sign_in(make_person(Role.OPERATOR, tenant))
+
+
+def lost(world: World) -> Question:
+    kit.create(world)
+    run.lose(kit.claim_one(), told="The connection to server demo was lost while the tool ran", actor=WORKER)
+    return Question.objects.get(kind="outcome", state="open")
+
+
+def rule(client: Client, question: Question, **fields: str) -> Any:
+    return client.post(f"/inbox/{question.pk}/rule", fields)
+
+
+def state(question: Question) -> State:
+    task = task_by_id(question.task_id)
+    assert task is not None
+    return task.state
+
+
+def test_it_says_what_is_known(world: World, operator: Client) -> None:
+    question = lost(world)
+    text = words(operator.get(f"/inbox/{question.pk}/").content.decode())
+    assert "Did the tool run?" in text
+    assert "The connection to server demo was lost while the tool ran." in text
+    for told in ("Worker worker-1", "Attempt 1", "Began just now", "Lost just now"):
+        assert told in text
+    assert "It is being asked" not in text
+    assert "was lost while it ran: outcome unknown" in text
+
+
+@pytest.mark.parametrize(
+    ("verdict", "asks"), [("ran", "It ran: end the task?"), ("unrun", "It did not run: run it now?")]
+)
+def test_a_ruling_is_confirmed_first(world: World, operator: Client, verdict: str, asks: str) -> None:
+    question = lost(world)
+    page = rule(operator, question, verdict=verdict, reason="seen in the log")
+    assert page.status_code == 200
+    assert asks in words(page.content.decode())
+    assert state(question) is State.INPUT_REQUIRED
+    back = rule(operator, question, verdict=verdict, reason="seen in the log", back="1").content.decode()
+    assert "seen in the log" in back
+    assert asks not in words(back)
+    done = rule(operator, question, verdict=verdict, reason="seen in the log", confirmed="1")
+    assert done.status_code == 302
+    assert state(question) is (State.FINISHED if verdict == "ran" else State.QUEUED)
+    decision = Decision.objects.get()
+    assert (decision.verdict, decision.reason, decision.door) == (verdict, "seen in the log", "web")
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"verdict": "ran"}, "Enter a reason: how do you know?"),
+        ({"verdict": "ran", "reason": "  "}, "Enter a reason: how do you know?"),
+        ({"reason": "seen"}, "Choose one of the rulings."),
+        ({"verdict": "unrun", "reason": "seen", "result": "done"}, "What did not run has no result."),
+        ({"verdict": "ran", "reason": "seen", "result": "{", "as_json": "on"}, "This is no JSON"),
+    ],
+)
+def test_what_is_missing_is_said_and_nothing_is_decided(
+    world: World, operator: Client, fields: dict[str, str], problem: str
+) -> None:
+    question = lost(world)
+    for confirmed in ({}, {"confirmed": "1"}):
+        page = rule(operator, question, **fields, **confirmed)
+        assert page.status_code == 422
+        assert problem in words(page.content.decode())
+    assert state(question) is State.INPUT_REQUIRED
+
+
+def test_a_result_is_shown_before_it_is_given(world: World, operator: Client) -> None:
+    question = lost(world)
+    page = rule(operator, question, verdict="ran", reason="seen", result="done by <b>hand</b>")
+    assert "done by &lt;b&gt;hand&lt;/b&gt;" in page.content.decode()
+    rule(operator, question, verdict="ran", reason="seen", result="done by hand", confirmed="1")
+    task = task_by_id(question.task_id)
+    assert task is not None
+    assert json.loads(task.result_json or "")["content"] == [{"type": "text", "text": "done by hand"}]
+
+
+def test_a_tool_with_an_output_schema_takes_json(world: World, operator: Client) -> None:
+    Tool.objects.filter(pk=world.tool.id).update(definition={"name": "deploy", "outputSchema": SCHEMA})
+    question = lost(world)
+    assert 'name="as_json"' not in operator.get(f"/inbox/{question.pk}/").content.decode()
+    refused = rule(operator, question, verdict="ran", reason="seen", result='{"n": "x"}', confirmed="1")
+    assert "does not fit the tool’s output schema" in words(refused.content.decode())
+    assert rule(operator, question, verdict="ran", reason="seen", result='{"n": 1}', confirmed="1").status_code == 302
+
+
+def test_whoever_is_late_is_told_who_ruled(world: World, operator: Client, tenant: Any, sign_in: Login) -> None:
+    question = lost(world)
+    rule(operator, question, verdict="ran", reason="seen", confirmed="1")
+    late = rule(operator, question, verdict="unrun", reason="seen", confirmed="1")
+    text = words(operator.get(late["Location"]).content.decode())
+    assert "ruled that it ran" in text
+    page = words(operator.get(f"/inbox/{question.pk}/").content.decode())
+    assert "Whether the tool ran" in page
+    assert "It ran …" not in page
+
+
+def test_who_may_not_answer_may_not_rule(world: World, tenant: Any, sign_in: Login) -> None:
+    question = lost(world)
+    for role in (Role.VIEWER, Role.AUDITOR):
+        client = sign_in(make_person(role, tenant))
+        assert rule(client, question, verdict="ran", reason="seen", confirmed="1").status_code == 403
+    assert state(question) is State.INPUT_REQUIRED
+
+
+def test_the_task_leads_there_and_its_history_tells_of_it(world: World, operator: Client) -> None:
+    question = lost(world)
+    address = f"/tasks/{question.task.public_id}/"
+    page = operator.get(address).content.decode()
+    assert f"/inbox/{question.pk}/" in page
+    assert "Nobody knows whether the tool did its work." in words(page)
+    assert "Outcome unknown" in words(operator.get("/tasks/?state=unknown").content.decode())
+    rule(operator, question, verdict="ran", reason="seen", confirmed="1")
+    assert "ruled that it ran: seen" in words(operator.get(address).content.decode())
+    story = words(operator.get(f"{address}?view=timeline").content.decode())
+    for told in ("Lost while it ran", "Ruled: it ran", "1. worker lost"):
+        assert told in story
+
+
+def test_what_its_companion_says_is_shown(world: World, operator: Client) -> None:
+    make_tool(Tool.objects.get(pk=world.tool.id).server, "look", read_only=True)
+    Tool.objects.filter(pk=world.tool.id).update(companion={"tool": "look", "arguments": {}})
+    question = lost(world)
+    address = f"/inbox/{question.pk}/"
+    assert "What look says It is being asked." in words(operator.get(address).content.decode())
+    (check,) = take_checks()
+    end_check(check, result={"content": [], "structuredContent": {"state": "shipped"}}, actor=WORKER)
+    text = words(operator.get(f"{address}state").content.decode())
+    assert "&quot;state&quot;: &quot;shipped&quot;" in text
+    assert "Asked just now with {}" in text

@@ -67,6 +67,11 @@ class Person:
         """Answer what a tool asks; its form's fields are named by their place: `f0`, `f1`, …"""
         self._send(f"/inbox/{question}/", f"/inbox/{question}/answer", action=action, **fields)
 
+    def rule(self, question: int, verdict: str, reason: str, result: str = "") -> None:
+        """Rule on a lost run, past the look at what follows."""
+        fields = {"verdict": verdict, "reason": reason, "result": result, "confirmed": "1"}
+        self._send(f"/inbox/{question}/", f"/inbox/{question}/rule", **fields)
+
     def try_now(self, server: int) -> None:
         """Have a server tried whose calls wait."""
         self._send(f"/servers/{server}/", f"/servers/{server}/try")

@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 
@@ -15,7 +15,9 @@ class DatabaseDoor:
     """Listens on a TCP port of this machine and passes everything on, until it is `shut` (whoever comes is
     refused, whoever is in is thrown out) or `mute` (all connections stay, and nothing moves)."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Callable[[], socket.socket] | None = None) -> None:
+        """`connect` leads to another server than Postgres."""
+        self._connect = connect or _server
         self._listener: socket.socket | None = None
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._moving = threading.Event()
@@ -63,7 +65,11 @@ class DatabaseDoor:
                 inner, _ = listener.accept()
             except OSError:
                 return
-            outer = _server()
+            try:
+                outer = self._connect()
+            except OSError:  # nobody is there
+                inner.close()
+                continue
             pair = (inner, outer)
             self._pairs.append(pair)
             threading.Thread(target=self._pass_on, args=pair, daemon=True).start()

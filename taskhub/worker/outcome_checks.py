@@ -25,7 +25,7 @@ async def make_check(lanes: Lanes, servers: Servers, check: Check, actor: Actor)
         return
     pool = servers.pool(check.server_id)
     if pool is None:
-        await lanes.run(checks.put_off, check, "Waiting for its server")
+        await lanes.run(checks.put_off, check, "Its server is being connected")
         return
     calling = asyncio.ensure_future(pool.run(call_tool(pool, _call(check), say=lambda line: None, ask=_nobody)))
     try:

@@ -44,7 +44,10 @@ TABLE: list[tuple[str, list[str], str, dict[str, Any], set[str]]] = [
         "tool-policy",
         ["server", "tool"],
         "post",
-        {"enabled": "on", "approval_quorum": "1", "max_attempts": "3", "run_seconds": "9", "join_seconds": "9"},
+        {
+            **{"enabled": "on", "approval_quorum": "1", "max_attempts": "3"},
+            **{"retry_seconds": "1", "run_seconds": "9", "join_seconds": "9"},
+        },
         ADMINS,
     ),
     ("tool-policy-preview", ["server", "tool"], "post", {}, ADMINS),

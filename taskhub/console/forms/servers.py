@@ -339,15 +339,13 @@ class PolicyForm(ConsoleForm):
         ),
     )
     companion_field = Typed(
-        label="It rules by itself, by this member of its answer",
+        label="Rules by itself, by this member of its answer",
         longest=128,
         look="mono",
-        attrs={"placeholder": "nobody but people rule", "spellcheck": "false"},
+        attrs={"placeholder": "people rule", "spellcheck": "false"},
     )
-    companion_ran = Typed(label="which is this if it ran", longest=500, look="mono", attrs={"spellcheck": "false"})
-    companion_unrun = Typed(
-        label="or this if it did not, and runs again", longest=500, look="mono", attrs={"spellcheck": "false"}
-    )
+    companion_ran = Typed(label="It ran if that is", longest=500, look="mono", attrs={"spellcheck": "false"})
+    companion_unrun = Typed(label="It did not run if that is", longest=500, look="mono", attrs={"spellcheck": "false"})
     retry_on = Typed(
         label="Try again after these errors",
         longest=300,

@@ -22,7 +22,7 @@ CHECK_SECONDS: Final = 60.0
 """How long a companion may take."""
 TAKEN_SECONDS: Final = 120.0
 """How long a worker has a check, before another takes it: longer than it waits for a connection and an answer."""
-LONGEST_PAUSE: Final = 300.0
+LONGEST_PAUSE: Final = 60.0
 """The longest pause between two tries of a check whose server cannot be reached."""
 MAX_KEPT: Final = 65_536
 """The most bytes that are kept of what a companion answers."""

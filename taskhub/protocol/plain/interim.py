@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from taskhub.core.records import OpenQuestion, TaskRecord
-from taskhub.core.states import State
+from taskhub.core.states import QuestionKind, State
 from taskhub.domain.questions.kinds import METHODS
 from taskhub.protocol.wire.pages import question_path
 from taskhub.protocol.wire.tasks import timestamp

@@ -311,7 +311,13 @@ class Connection:
             return imported(self.target.target)
         # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
         hooks = _Hooks(
-            self._stop.set, self._forget, self._note_session, self._cannot_send, self._declare, self.on_opened
+            self._stop.set,
+            self._forget,
+            self._note_session,
+            self._cannot_send,
+            self._declare,
+            self._note_process,
+            self.on_opened,
         )
         return _transport(self.target, hooks)
 
@@ -340,6 +346,9 @@ class Connection:
 
     def _note_session(self) -> None:
         self.has_session = True
+
+    def _note_process(self, pid: int) -> None:
+        self.pid = pid
 
 
 def _sampling(profile: Profile) -> types.SamplingCapability:
@@ -370,6 +379,7 @@ class _Hooks:
     on_session: Callable[[], None]
     on_unconnected: Callable[[str], None]
     declare: Callable[[Any], None]
+    on_process: Callable[[int], None]
     on_opened: Callable[[], None]
 
 
@@ -403,6 +413,9 @@ async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, 
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
+        if target.transport == "stdio":
+            # The SDK tells nobody which process it has started.
+            hooks.on_process(opening.gen.ag_frame.f_locals["process"].pid)  # type: ignore[attr-defined]
         hooks.on_opened()
         sieve, waiting = Sieve(), Waiting()
         yield _Read(read, sieve, waiting, hooks.on_end, refusals), _Written(write, sieve, waiting, hooks.declare)

@@ -205,6 +205,10 @@ class Pool:
         async with self._room, self.sessions.look(context_id, prefer=prefer) as connection:
             yield connection
 
+    def processes(self) -> list[int]:
+        """The processes of a command that clients have. Thread-safe."""
+        return self.sessions.processes()
+
     def note(self, connection: Connection) -> None:
         """Note whether the server has sessions, by a connection that was made to it."""
         self._has_sessions = self._belongs(connection)

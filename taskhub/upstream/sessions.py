@@ -152,6 +152,11 @@ class Sessions:
         """The clients' sessions that carry no call."""
         return [each for each in self._of.values() if each.context_id is not None and not each.users]
 
+    def processes(self) -> list[int]:
+        """The processes that clients have."""
+        held = [each.connection.pid for each in list(self._of.values()) if each.context_id is not None]
+        return [pid for pid in held if pid is not None]
+
     def end(self, session: Session, why: str) -> None:
         """End a session. Calls that it carries may still get their answers."""
         if session.why:

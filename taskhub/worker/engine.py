@@ -67,6 +67,7 @@ SWEEP_SECONDS = 5.0
 SEAL_SECONDS = 5.0
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
+MEMORY_SECONDS = 10.0
 
 
 class Engine:
@@ -122,6 +123,7 @@ class Engine:
         self.chores.every("outcome checks", SWEEP_SECONDS, self._check_outcomes)
         self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
+        self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
         self.chores.forever("relays", self.relays.run)
         self.chores.forever("jobs", _run_jobs)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+import psutil
 from django.conf import settings
 
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
-from taskhub.domain.workers.sessions import session_ended, session_opened, take_session
+from taskhub.domain.workers.sessions import session_ended, session_opened, store_memory, take_session
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
@@ -151,6 +154,12 @@ class Servers:
                 if row.id not in self._held:
                     self._held[row.id] = self._connect(row)
 
+    async def weigh(self) -> None:
+        """Store how much memory the processes of clients use."""
+        pids = [pid for held in self._held.values() for pid in held.pool.processes()]
+        if pids:
+            await self._lanes.run(_weigh, self._worker, pids)
+
     async def close(self) -> None:
         """Close every connection, and end every watcher."""
         held, self._held = list(self._held.values()), {}
@@ -245,3 +254,14 @@ class Servers:
             await self._lanes.run(announce_updates, row.id, uris)
         except Exception:
             logger.exception("server %s: updates of its resources were not told", row.name)
+
+
+def _weigh(worker: str, pids: list[int]) -> None:
+    memory = dict.fromkeys(pids, 0)
+    # Each command leads a session, in which is what it has started itself, as where it is a script.
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error, OSError):
+            leader = os.getsid(child.pid)
+            if leader in memory:
+                memory[leader] += child.memory_info().rss
+    store_memory(worker, memory)

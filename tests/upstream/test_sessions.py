@@ -125,6 +125,13 @@ async def test_a_session_that_the_server_forgot_is_opened_anew_and_told_of() -> 
     assert "lost: its server forgot it" in said[0].text
 
 
+async def test_the_process_of_a_client_is_known() -> None:
+    async with kit.pool_of(kit.NOTEBOOK) as pool:
+        pid = int(text(await call(pool, "pid", context_id=A)))
+        assert pool.processes() == [pid]
+    assert pool.processes() == []
+
+
 # --- side by side
 
 

@@ -162,6 +162,8 @@ def test_headers_variables_directory_and_time_come_from_files_and_options(
     assert (tool.directory, tool.connect_seconds) == ("", 15)
     out = run("server", "edit", "tool", "--spec", "stdio:other")[1]
     assert "of before is dropped: variable API_KEY, variable LEVEL.\n" in out
+    out = run("server", "set", "web=https://other.example/mcp")[1]
+    assert out.endswith("of before is dropped: header X-Api-Key, header X-Org.\n")
     (tmp_path / "env").write_text("=b\n")
     for words, why in (
         (("--env", str(tmp_path / "env")), "expected variables as lines NAME=VALUE"),

@@ -150,9 +150,11 @@ class Command(BaseCommand):
 
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
         spec = parse_spec(_line(options["spec"]))
+        before = reads.server_named(caller.tenant_id, spec.name)
         name = reads.server_name(servers.set_server(caller, spec, shared=_yes(options["shared"])))
         if name == spec.name:
             self.stdout.write(f"{name} is set; workers connect to it.")
+            self._dropped(before, servers.find_server(caller, name), ServerEdit())
         else:  # the address was connected before, under another name
             self.stdout.write(f"That is connected already, as {name}.")
 
@@ -177,7 +179,10 @@ class Command(BaseCommand):
         before = servers.find_server(caller, options["name"])
         servers.edit_server(caller, before.id, edit)
         self.stdout.write(f"{before.name} is changed.")
-        if dropped := edit.dropped(before, servers.find_server(caller, before.name)):
+        self._dropped(before, servers.find_server(caller, before.name), edit)
+
+    def _dropped(self, before: ServerRow | None, after: ServerRow, edit: ServerEdit) -> None:
+        if before is not None and (dropped := edit.dropped(before, after)):
             self.stdout.write(f"What was for the address or command of before is dropped: {', '.join(dropped)}.")
 
     def _import(self, caller: Caller, options: dict[str, Any]) -> None:

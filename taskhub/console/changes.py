@@ -14,6 +14,23 @@ _BEFORE: Final = 80
 
 _Path = tuple[tuple[str, str], ...]
 """The place of a value in JSON: for each level ("object", name) or ("array", index)."""
+_Part = tuple[str, _Path]
+"""A part of a definition: what it is, and its name, nested ones level by level."""
+_Place = tuple[str, _Path, _Path]
+"""A part, and the path of a value within it."""
+
+_PARTS: Final = {
+    "title": "Title",
+    "description": "Description",
+    "inputSchema": "Argument",
+    "outputSchema": "Output",
+    "annotations": "Annotation",
+    "_meta": "_meta",
+}
+_WHOLE: Final = {"Argument": "Arguments", "Output": "Output schema", "Annotation": "Annotations"}
+"""The same of the whole, where it is not about one by its name."""
+_SCHEMAS: Final = {"inputSchema", "outputSchema"}
+_MAPS: Final = {"annotations", "_meta"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +41,107 @@ class Change:
     before: str
     after: str
 
+    @property
+    def kind(self) -> str:
+        """`added`, `removed` or `changed`."""
+        return "changed" if self.before and self.after else "added" if self.after else "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a definition that differs, such as an argument, in the words that people use."""
+
+    what: str
+    """What the part is: "Description", "Argument", …"""
+    name: str
+    """Its name, where a tool has several of the kind: text of the server."""
+    kind: str
+    """`added`, `removed` or `changed`."""
+    changes: tuple[Change, ...]
+    """What differs in it; the path of a change is within the part, empty for the part itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The first `SHOWN` differences, and in `more` the number of further ones. Equal definitions have none."""
+    """The first `SHOWN` differences by the part that they are in, and in `more` the number of further ones. Definitions
+    that are equal, or differ only in the order of their parts, have none."""
 
-    shown: tuple[Change, ...]
+    parts: tuple[Part, ...]
     more: int
 
 
 def changes(before: dict[str, Any] | None, after: dict[str, Any] | None) -> Changes:
-    """The values that differ between two definitions, or are missing in one, in the order of the newer definition."""
-    old, new = (dict(_leaves(one, ())) if one else {} for one in (before, after))
-    found = [path for path in [*new, *(path for path in old if path not in new)] if old.get(path) != new.get(path)]
-    return Changes(tuple(_change(path, old, new) for path in found[:SHOWN]), max(0, len(found) - SHOWN))
+    """The values that differ between two definitions, or are missing in one, in the order of the newer definition. What
+    is required is told at each argument, and a list of plain values, such as the choices of an `enum`, as one value."""
+    old, new = (dict(_told(one)) if one else {} for one in (before, after))
+    places = [*new, *(place for place in old if place not in new)]
+    found = [place for place in places if old.get(place) != new.get(place)]
+    by_part: dict[_Part, list[_Place]] = {}
+    for place in found[:SHOWN]:
+        by_part.setdefault(place[:2], []).append(place)
+    had, has = ({place[:2] for place in one} for one in (old, new))
+    parts = tuple(
+        Part(
+            part[0] if part[1] else _WHOLE.get(part[0], part[0]),
+            _dotted(part[1]),
+            "added" if part not in had else "removed" if part not in has else "changed",
+            tuple(_change(place[2], old.get(place, ""), new.get(place, "")) for place in differing),
+        )
+        for part, differing in by_part.items()
+    )
+    return Changes(parts, max(0, len(found) - SHOWN))
+
+
+def _told(definition: dict[str, Any]) -> Iterator[tuple[_Place, str]]:
+    """Each value of a definition, as JSON, with the part that it is in and its path within the part."""
+    for key, value in definition.items():
+        what = _PARTS.get(key, "")
+        if key in _SCHEMAS and isinstance(value, dict):
+            yield from _schema(value, what, ())
+        elif key in _MAPS and isinstance(value, dict) and value:
+            for name, inner in value.items():
+                yield from (((what, (("object", name),), path), text) for path, text in _leaves(inner, ()))
+        else:
+            names: _Path = () if what else (("object", key),)
+            yield from (((what or "Member", names, path), text) for path, text in _leaves(value, ()))
+
+
+def _schema(schema: dict[str, Any], what: str, names: _Path) -> Iterator[tuple[_Place, str]]:
+    """The same for a JSON schema, whose properties are parts of their own."""
+    properties, required = schema.get("properties"), schema.get("required")
+    inner = properties if isinstance(properties, dict) else {}
+    flags = _flags(required, inner)
+    if not schema:
+        yield (what, names, ()), "{}"
+    for key, value in schema.items():
+        if key == "properties" and inner:
+            for name, rule in inner.items():
+                below = (*names, ("object", name))
+                yield (what, below, (("flag", "required"),)), "yes" if name in flags else "no"
+                if isinstance(rule, dict):
+                    yield from _schema(rule, what, below)
+                else:
+                    yield from (((what, below, path), text) for path, text in _leaves(rule, ()))
+        elif key == "items" and isinstance(value, dict):
+            yield from _schema(value, what, (*names, ("array", "")))
+        elif key == "required" and flags:
+            continue
+        elif isinstance(value, list) and value and not any(isinstance(one, (dict, list)) for one in value):
+            yield (what, names, (("object", key),)), json.dumps(value, ensure_ascii=False)
+        else:
+            yield from (((what, names, path), text) for path, text in _leaves(value, (("object", key),)))
+
+
+def _flags(required: Any, properties: dict[str, Any]) -> set[str]:
+    """The required properties, if the schema names nothing else as required; else none."""
+    if not isinstance(required, list) or not all(isinstance(name, str) and name in properties for name in required):
+        return set()
+    return set(required) if len(set(required)) == len(required) else set()
+
+
+def _dotted(names: _Path) -> str:
+    """The name of a nested argument as people write it: `files[].path`."""
+    return "".join(f".{name}" if kind == "object" else "[]" for kind, name in names).removeprefix(".")
 
 
 def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
@@ -52,10 +156,9 @@ def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
         yield path, json.dumps(value, ensure_ascii=False)
 
 
-def _change(path: _Path, old: dict[_Path, str], new: dict[_Path, str]) -> Change:
-    before, after = old.get(path, ""), new.get(path, "")
+def _change(path: _Path, before: str, after: str) -> Change:
     start = max(0, _differs_at(before, after) - _BEFORE) if max(len(before), len(after)) > LONGEST else 0
-    words = [name if kind == "object" else f"[{name}]" for kind, name in path]
+    words = [f"[{name}]" if kind == "array" else name for kind, name in path]
     return Change(" › ".join(words), _part(before, start), _part(after, start))
 
 

@@ -16,6 +16,7 @@ from taskhub.console.views import (
     servers,
     settings,
     tasks,
+    tool_versions,
     workers,
 )
 
@@ -75,6 +76,7 @@ urlpatterns = [
     path("servers/<int:pk>/toggle", servers.server_toggle, name="server-toggle"),
     path("servers/<int:pk>/tools/<int:tool>/policy", servers.tool_policy, name="tool-policy"),
     path("servers/<int:pk>/tools/<int:tool>/policy/preview", servers.tool_policy_preview, name="tool-policy-preview"),
+    path("servers/<int:pk>/tools/<int:tool>/versions", tool_versions.tool_versions, name="tool-versions"),
     path("dev/components", components.components, name="components"),
     path("workers/", workers.worker_list, name="worker-list"),
     path("settings/", settings.settings_page, name="settings"),

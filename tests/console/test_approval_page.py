@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from taskhub.console.changes import LONGEST, SHOWN, Change, changes
+from taskhub.console.changes import LONGEST, SHOWN, Change, Part, changes
 from taskhub.core.records import ToolRecord
 from taskhub.core.states import Role
+from taskhub.domain.catalogue.view import tool_by_id
 from taskhub.store.models import Question, Tool
 from tests.console.conftest import Login
 from tests.domain import kit
+from tests.domain.catalogue.test_versions import definition, lists
 from tests.factories import make_context, make_person, make_server, make_task, make_tenant, make_tool
 
 pytestmark = pytest.mark.django_db
@@ -93,17 +95,92 @@ def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Lo
     assert "The tool has changed since this call was made." in text_of(mia.get("/inbox/"))
 
 
+def test_what_the_caller_was_offered_is_compared_where_no_approval_was_required_then(sign_in: Login) -> None:
+    server = make_server(make_tenant(), "demo")
+    lists(server, definition("Ships it", "deploy"))
+    Tool.objects.update(approval=True, approval_when={"env": "prod"})
+    tool = tool_by_id(Tool.objects.get().pk)
+    assert tool is not None
+    _, mia = asked(sign_in, tool, {"env": "test"})
+    lists(server, definition("Deletes it", "deploy"))
+    assert kit.claim() == []
+    page = text_of(mia.get("/inbox/"))
+    assert "The tool has changed since this call was made." in page
+    assert ("<del>Ships it</del>" in page, "<ins>Deletes it</ins>" in page) == (True, True)
+    assert "When called" in page
+
+
 def test_differences_are_values_in_the_order_of_the_new_definition_and_bounded() -> None:
     found = changes({"a": {"b": [1, "x"]}, "gone": {}}, {"new": None, "a": {"b": [1, "y"], "c": True}})
-    assert found.shown == (
-        Change("new", "", "null"),
-        Change("a › b › [1]", "x", "y"),
-        Change("a › c", "", "true"),
-        Change("gone", "{}", ""),
+    assert found.parts == (
+        Part("Member", "new", "added", (Change("", "", "null"),)),
+        Part("Member", "a", "changed", (Change("b › [1]", "x", "y"), Change("c", "", "true"))),
+        Part("Member", "gone", "removed", (Change("", "{}", ""),)),
     )
     many = changes({}, {str(n): "v" * (LONGEST + 1) for n in range(SHOWN + 5)})
-    assert (len(many.shown), many.more, len(many.shown[0].after)) == (SHOWN, 5, LONGEST + 1)
-    assert changes(None, None).shown == ()
+    assert (len(many.parts), many.more, len(many.parts[0].changes[0].after)) == (SHOWN, 5, LONGEST + 1)
+    assert changes(None, None).parts == ()
+
+
+def test_differences_are_told_in_the_words_of_a_tool() -> None:
+    before = {
+        "description": "Ships it",
+        "inputSchema": {
+            "type": "object",
+            "required": ["env", "files"],
+            "properties": {
+                "env": {"type": "string", "enum": ["test", "prod"]},
+                "files": {"type": "array", "items": {"properties": {"path": {"type": "string"}}}},
+                "old": {"type": "string"},
+            },
+        },
+        "outputSchema": {"type": "object", "properties": {"url": {"type": "string"}}},
+        "annotations": {"readOnlyHint": True},
+    }
+    after = {
+        "description": "Deletes it",
+        "inputSchema": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["files"],
+            "properties": {
+                "env": {"type": "string", "enum": ["prod"], "default": "prod", "description": "Where to"},
+                "files": {"type": "array", "items": {"properties": {"path": {"type": "integer"}}}},
+                "to": {"type": "string"},
+            },
+        },
+        "outputSchema": {"type": "object", "properties": {"url": {"type": "null"}}},
+        "annotations": {"readOnlyHint": False},
+        "_meta": {"team": "web"},
+    }
+    assert changes(before, after).parts == (
+        Part("Description", "", "changed", (Change("", "Ships it", "Deletes it"),)),
+        Part("Arguments", "", "changed", (Change("additionalProperties", "", "false"),)),
+        Part(
+            "Argument",
+            "env",
+            "changed",
+            (
+                Change("required", "yes", "no"),
+                Change("enum", '["test", "prod"]', '["prod"]'),
+                Change("default", "", "prod"),
+                Change("description", "", "Where to"),
+            ),
+        ),
+        Part("Argument", "files[].path", "changed", (Change("type", "string", "integer"),)),
+        Part("Argument", "to", "added", (Change("required", "", "no"), Change("type", "", "string"))),
+        Part("Output", "url", "changed", (Change("type", "string", '"null"'),)),
+        Part("Annotation", "readOnlyHint", "changed", (Change("", "true", "false"),)),
+        Part("_meta", "team", "added", (Change("", "", "web"),)),
+        Part("Argument", "old", "removed", (Change("required", "no", ""), Change("type", "string", ""))),
+    )
+
+
+def test_what_is_required_in_another_order_is_the_same() -> None:
+    def requires(*names: str) -> dict[str, Any]:
+        return {"inputSchema": {"required": list(names), "properties": {"a": {}, "b": {}}}}
+
+    assert changes(requires("a", "b"), requires("b", "a")).parts == ()
 
 
 @pytest.mark.parametrize(
@@ -114,15 +191,25 @@ def test_differences_are_values_in_the_order_of_the_new_definition_and_bounded()
         ({"d": "[]"}, {"d": []}),
         ({"d": ["a"]}, {"d": {"0": "a"}}),
         ({"a": {"b": "harmless"}}, {"a": {"b": "evil"}, "a › b": "harmless"}),
+        ({"inputSchema": {"required": []}}, {"inputSchema": {}}),
+        ({"inputSchema": {"required": ["x"]}}, {"inputSchema": {"required": ["y"]}}),
+        ({"inputSchema": {"required": ["x"], "properties": {}}}, {"inputSchema": {"properties": {}}}),
+        (
+            {"inputSchema": {"properties": {"a.b": {}}}},
+            {"inputSchema": {"properties": {"a": {"properties": {"b": {}}}}}},
+        ),
+        ({"inputSchema": {"items": {}}}, {"inputSchema": {"items": []}}),
+        ({"_meta": {}}, {}),
+        ({"annotations": ["x"]}, {"annotations": {"x": 1}}),
     ],
 )
 def test_no_two_definitions_are_said_to_be_the_same(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert changes(before, after).shown
+    assert changes(before, after).parts
 
 
 def test_of_a_long_text_the_part_that_differs_is_shown() -> None:
     long = "A" * 3_000
-    (change,) = changes({"d": f"{long} reads it"}, {"d": f"{long} DELETES it"}).shown
+    ((change,),) = (part.changes for part in changes({"d": f"{long} reads it"}, {"d": f"{long} DELETES it"}).parts)
     assert change.before.endswith('A reads it"')
     assert change.after.endswith('A DELETES it"')
     assert change.after.startswith("…A")

@@ -98,6 +98,22 @@ def badge(kind: str, icon_name: str, word: str) -> SafeString:
     return format_html('<span class="badge {}">{}{}</span>', kind, icon(icon_name), word)
 
 
+NEWS: Final = {
+    "added": ("good", "plus-circle", "Added"),
+    "new": ("good", "plus-circle", "New"),
+    "removed": ("danger", "minus-circle", "Removed"),
+    "gone": ("danger", "minus-circle", "Gone"),
+    "changed": ("warn", "pencil-square", "Changed"),
+}
+"""The badge of something that is another than before: kind, icon and word."""
+
+
+@register.simple_tag
+def change_badge(kind: str) -> SafeString:
+    """What became of a tool, or of a part of its definition, as a badge; nothing for an empty `kind`."""
+    return badge(*NEWS[kind]) if kind else mark_safe("")
+
+
 @register.simple_tag
 def state_badge(state: str, is_error: bool = False, cancel_requested: Any = None, waiting_for: str = "") -> SafeString:
     """A task's state as a badge. A finished task whose tool reported an error has a look of its own; a request to

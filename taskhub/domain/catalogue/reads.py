@@ -133,6 +133,10 @@ class ToolRow(Policy):
     first_seen_at: datetime
     changed_at: datetime
     gone_at: datetime | None
+    confirmed_digest: str
+    """The digest of the definition that was confirmed last; empty where none was."""
+    confirmed_at: datetime | None
+    confirmed_by: str
 
     @property
     def title(self) -> str:
@@ -359,6 +363,9 @@ def _tool(row: Tool) -> ToolRow:
         first_seen_at=row.first_seen_at,
         changed_at=row.changed_at,
         gone_at=row.gone_at,
+        confirmed_digest=row.confirmed_digest,
+        confirmed_at=row.confirmed_at,
+        confirmed_by=row.confirmed_by,
         **values_of(row),
     )
 

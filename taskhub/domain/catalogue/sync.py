@@ -23,6 +23,7 @@ from taskhub.domain.catalogue.naming import locked_with_names, tool_names
 from taskhub.domain.catalogue.offers import WORKER, ListedOffer, store_offers
 from taskhub.domain.catalogue.reads import lost, opened, spec_of, target_of, vault, without_its_secrets
 from taskhub.domain.catalogue.spec import unversioned
+from taskhub.domain.catalogue.versions import keep_versions
 from taskhub.domain.hints.announce import notify
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
@@ -42,6 +43,9 @@ SEEN = (
     "gone_at",
 )
 """The columns of a tool that a listing may change; its policy, in other columns, belongs to the operator."""
+
+CONFIRMED = ("confirmed_digest", "confirmed_at")
+"""Further columns that the first listing of a server sets, unless its tools wait for a person."""
 
 MAX_SERVERS: Final = 200
 
@@ -294,7 +298,9 @@ def store_snapshot(
     `OfferKind`) to the reason. Returns whether clients could see a difference. Nothing is stored of a removed server.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
-    name. The name that clients see is given at the first listing (`domain.catalogue.naming`).
+    name. The name that clients see is given at the first listing (`domain.catalogue.naming`). Definitions are kept as
+    versions (`domain.catalogue.versions`). What is there at the first listing counts as confirmed, unless the server's
+    tools wait for a person (`domain.catalogue.confirmations`).
     """
     now = datetime.now(UTC)
     with transaction.atomic():
@@ -303,7 +309,9 @@ def store_snapshot(
             return False
         known = {tool.name: tool for tool in Tool.objects.filter(server=server)}
         names = tool_names(server, now)
+        trusted = server.catalogue_at is None and not server.review
         changed = False
+        redefined: list[Tool] = []
         for position, listed in enumerate(tools):
             old = known.pop(listed.name, None)
             if old is None:
@@ -321,17 +329,23 @@ def store_snapshot(
             changed = True
             if old.pk and old.digest != listed.digest:
                 _record(server, "tool.changed", listed.name, {"digest": old.digest}, {"digest": listed.digest})
+            if (old.digest, old.rejected, old.gone_at) != (listed.digest, listed.rejected, None) or old.pk is None:
+                redefined.append(old)
+            if trusted:
+                old.confirmed_digest, old.confirmed_at = listed.digest, now
             old.position, old.definition = position, listed.definition
             old.digest, old.rejected, old.hint_mode = listed.digest, listed.rejected, listed.hint_mode
             old.read_only, old.idempotent = listed.read_only, listed.idempotent
             old.changed_at, old.gone_at = now, None
             # Never the columns of the policy: somebody may be changing them right now.
-            old.save(update_fields=None if old.pk is None else SEEN)
+            old.save(update_fields=None if old.pk is None else (*SEEN, *CONFIRMED) if trusted else SEEN)
         for gone in known.values():
             if gone.gone_at is None and TOOL not in unread:
                 changed = True
                 gone.gone_at = now
                 gone.save(update_fields=["gone_at"])
+                redefined.append(gone)
+        keep_versions([tool.pk for tool in redefined], listed=now, seen=server.catalogue_at)
         changed = store_offers(server, offers, unread.keys(), now) or changed
         lacking = jsonx.repaired("; ".join(f"{kind}s: {why}" for kind, why in unread.items()))
         incomplete = without_its_secrets(server, lacking)[:1_000]

@@ -36,7 +36,7 @@ from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.catalogue.sync import is_target, new_server, set_shared, set_target, shown_given
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
-from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool
+from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool, ToolVersion
 
 NOTHING: Final[Pairs] = MappingProxyType({})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -293,6 +293,7 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
     Tool.objects.filter(server=server, gone_at=None).update(gone_at=now)
     for rows in (Offer.objects, Interest.objects, Timing.objects, ConnectionTest.objects):
         rows.filter(server=server).delete()
+    ToolVersion.objects.filter(tool__server=server).delete()
     before = {
         "transport": server.transport,
         "target": server.target,

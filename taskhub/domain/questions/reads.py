@@ -22,8 +22,8 @@ class _Stored:
 class ApprovedCall:
     """The call that an approval is about, without its arguments. `definition` is the tool's definition when the
     approval was asked for. `before` is the one that people saw when they last approved the same call, and `approved_by`
-    names them. Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not
-    kept."""
+    names them; where the tool changed after a call that needed no approval, it is the one that the caller was offered.
+    Both definitions are `None` where there is none. Digests are SHA-256 in hex, empty where they were not kept."""
 
     definition: dict[str, Any] | None
     definition_digest: str

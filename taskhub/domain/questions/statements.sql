@@ -86,7 +86,7 @@ SELECT d.actor, d.verdict, d.reason, d.door, d.at FROM decision AS d WHERE d.que
 -- read fresh: approved_call(question bigint) -> ApprovedCall | None
 SELECT q.definition, coalesce(encode(q.definition_digest, 'hex'), '') AS definition_digest,
        encode(t.arguments_digest, 'hex') AS arguments_digest, coalesce(t.answers, '{}') AS came_along,
-       p.definition AS before,
+       coalesce(p.definition, v.definition) AS before,
        array(
            SELECT d.actor FROM decision AS d WHERE d.question_id = p.id AND d.verdict = 'approve' ORDER BY d.id
        ) AS approved_by
@@ -97,6 +97,10 @@ LEFT JOIN LATERAL (
     WHERE o.task_id = q.task_id AND o.kind = 'approval' AND o.state = 'answered' AND o.id < q.id
     ORDER BY o.id DESC LIMIT 1
 ) AS p ON true
+-- Where no approval was required before the tool changed: the definition that the caller was offered, if it is kept.
+LEFT JOIN tool_version AS v
+    ON p.id IS NULL AND q.params ->> 'changed' = 'true' AND v.tool_id = t.tool_id
+        AND v.digest = encode(t.tool_digest, 'hex')
 WHERE q.id = :question AND q.kind = 'approval';
 
 -- read fresh: lost_call(question bigint) -> LostCall | None

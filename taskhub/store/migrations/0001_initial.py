@@ -416,6 +416,7 @@ class Migration(migrations.Migration):
                 ("directory", models.TextField(blank=True, db_default="")),
                 ("connect_seconds", models.IntegerField(null=True)),
                 ("prefix", models.CharField(blank=True, db_default="", max_length=64)),
+                ("review", models.BooleanField(db_default=False)),
                 ("calls_at_once", models.IntegerField(null=True)),
                 ("shared", models.BooleanField(db_default=False)),
                 ("enabled", models.BooleanField(db_default=True)),
@@ -518,6 +519,9 @@ class Migration(migrations.Migration):
                 ("first_seen_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("changed_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
                 ("gone_at", models.DateTimeField(null=True)),
+                ("confirmed_digest", models.CharField(blank=True, db_default="", max_length=64)),
+                ("confirmed_at", models.DateTimeField(null=True)),
+                ("confirmed_by", models.CharField(blank=True, db_default="", max_length=255)),
                 ("enabled", models.BooleanField(db_default=True)),
                 ("policy_mode", models.CharField(max_length=8, null=True)),
                 ("policy_at_least_once", models.BooleanField(null=True)),
@@ -816,6 +820,30 @@ class Migration(migrations.Migration):
                         ),
                         name="upstream_session_ended_for_a_reason",
                     ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ToolVersion",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.IntegerField()),
+                ("digest", models.CharField(max_length=64)),
+                ("definition", taskhub.store.fields.JsonText()),
+                ("first_seen_at", models.DateTimeField()),
+                ("last_seen_at", models.DateTimeField(null=True)),
+                (
+                    "tool",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="versions", to="store.tool"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "tool_version",
+                "constraints": [
+                    models.UniqueConstraint(fields=("tool", "digest"), name="tool_version_digest_unique"),
+                    models.UniqueConstraint(fields=("tool", "number"), name="tool_version_number_unique"),
                 ],
             },
         ),

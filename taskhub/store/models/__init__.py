@@ -4,7 +4,7 @@ from taskhub.store.models.audit import Event, Seal
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
-from taskhub.store.models.servers import ConnectionTest, Server, Tool
+from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, OutcomeCheck, Question, ResultRead, Task, TaskLog
 from taskhub.store.models.workers import Timing, UpstreamSession, Worker
@@ -38,6 +38,7 @@ __all__ = [
     "Timing",
     "TokenFamily",
     "Tool",
+    "ToolVersion",
     "UpstreamSession",
     "Worker",
 ]

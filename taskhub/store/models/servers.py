@@ -31,6 +31,8 @@ class Server(models.Model):
     """The working directory of a command; empty for the worker's own."""
     connect_seconds = models.IntegerField(null=True)
     prefix = models.CharField(max_length=64, db_default="", blank=True)
+    review = models.BooleanField(db_default=False)
+    """Whether its new and changed tools wait for a person before they are offered."""
     calls_at_once = models.IntegerField(null=True)
     shared = models.BooleanField(db_default=False)
     """Whether clients share its processes or sessions, which otherwise belong to one client each."""
@@ -122,6 +124,11 @@ class Tool(models.Model):
     first_seen_at = models.DateTimeField(db_default=Now())
     changed_at = models.DateTimeField(db_default=Now())
     gone_at = models.DateTimeField(null=True)
+    confirmed_digest = models.CharField(max_length=64, db_default="", blank=True)
+    """The digest of the definition that somebody confirmed last; empty where nobody has confirmed any."""
+    confirmed_at = models.DateTimeField(null=True)
+    confirmed_by = models.CharField(max_length=255, db_default="", blank=True)
+    """Who confirmed it; empty where it was there at the first listing of its server."""
 
     enabled = models.BooleanField(db_default=True)
     policy_mode = models.CharField(max_length=8, null=True)
@@ -160,6 +167,29 @@ class Tool(models.Model):
 
     def __str__(self) -> str:
         return self.exposed_name
+
+
+class ToolVersion(models.Model):
+    """A definition that a tool has, or had. There is one row for each digest: a definition that comes back is its
+    version again."""
+
+    tool = models.ForeignKey(Tool, models.CASCADE, related_name="versions")
+    number = models.IntegerField()
+    digest = models.CharField(max_length=64)
+    definition = JsonText()
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField(null=True)
+    """The last listing that had it; null for the definition that the server lists now."""
+
+    class Meta:
+        db_table = "tool_version"
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "digest"], name="tool_version_digest_unique"),
+            models.UniqueConstraint(fields=["tool", "number"], name="tool_version_number_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.number} of {self.tool_id}"
 
 
 class ConnectionTest(models.Model):

@@ -1,0 +1,28 @@
+"""The form that chooses two versions of a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from taskhub.console.forms.base import ConsoleForm, picked
+from taskhub.domain.catalogue.versions import Version
+from taskhub.lib.numbers import whole
+
+
+class VersionsForm(ConsoleForm):
+    """Two of the versions of a tool, which are newest first. A number of none that is kept counts as not chosen: then
+    it is the newest, and the one before it."""
+
+    before = picked((), label="From version")
+    after = picked((), label="to version")
+
+    def __init__(self, versions: Sequence[Version], data: Any) -> None:
+        by_number = {version.number: version for version in versions}
+        after = by_number.get(whole(data.get("after", "")) or 0, versions[0])
+        older = [version for version in versions if version.number < after.number]
+        before = by_number.get(whole(data.get("before", "")) or 0, older[0] if older else after)
+        super().__init__({"before": str(before.number), "after": str(after.number)})
+        self.versions = (before, after)
+        for name in ("before", "after"):
+            self.fields[name].widget.choices = [(str(number), str(number)) for number in by_number]

@@ -1,0 +1,53 @@
+"""The versions of tools' definitions: what servers listed, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import F
+
+from taskhub.store import statements
+from taskhub.store.models import ToolVersion
+
+MAX_VERSIONS: Final = 20
+"""Versions of a tool that are kept: the newest, besides the confirmed one."""
+
+_KEEP = statements.none("keep_versions")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A definition that a tool has, or had, verbatim."""
+
+    number: int
+    digest: str
+    definition: dict[str, Any]
+    first_seen_at: datetime
+    last_seen_at: datetime | None
+    """The last listing that had it; `None` for the definition that the server lists now."""
+
+
+def keep_versions(changed: Sequence[int], *, listed: datetime, seen: datetime | None) -> None:
+    """Store the definitions of these tools as their versions, in the transaction that stored a listing. `seen` is the
+    moment of the server's listing before. A definition that comes back is its version again."""
+    if changed:
+        _KEEP(changed=list(changed), listed=listed, seen=seen or listed, most=MAX_VERSIONS)
+
+
+def tool_versions(tenant_id: int, tool_id: int) -> tuple[Version, ...]:
+    """The versions that are kept of a tool, newest first."""
+    rows = ToolVersion.objects.filter(tool_id=tool_id, tool__server__tenant_id=tenant_id).order_by("-number")
+    return tuple(
+        Version(row.number, row.digest, row.definition, row.first_seen_at, row.last_seen_at) for row in rows[:100]
+    )
+
+
+def confirmed_definitions(tenant_id: int, server_id: int) -> dict[int, dict[str, Any]]:
+    """For each tool of the server the definition that was confirmed last, where it is another one than now."""
+    rows = ToolVersion.objects.filter(
+        tool__server_id=server_id, tool__server__tenant_id=tenant_id, digest=F("tool__confirmed_digest")
+    ).exclude(tool__digest=F("tool__confirmed_digest"))
+    return {row.tool_id: row.definition for row in rows}

@@ -19,7 +19,7 @@ from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.lib.logs import JsonLine
-from taskhub.store.models import Question, Server, TaskLog, Tool, UpstreamSession, Worker
+from taskhub.store.models import Question, Server, TaskLog, Tool, Worker
 from taskhub.upstream import call as upstream_call
 from taskhub.upstream.connection import Target
 from taskhub.worker import claiming, engine, running
@@ -597,15 +597,3 @@ def test_a_result_survives_the_loss_of_the_workers_database_connections(hall: Ha
     gates.opened.set()
     assert words(task) == "let go"
     assert words(call(hall.tool(server, "echo"), text="and on")) == "and on"
-
-
-def test_the_memory_of_clients_processes_is_known(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "MEMORY_SECONDS", 0.1)
-    tool = hall.tool(hall.server(upstream.NOTEBOOK), "pid")
-    hall.start()
-    pid = int(words(call(tool)))
-    row = wait_until(lambda: UpstreamSession.objects.filter(memory__gt=1_000_000).first(), "its memory")
-    assert (row.pid, row.context_id) == (pid, hall.context.pk)
-    hall.stop()
-    row.refresh_from_db()
-    assert (row.pid, row.why) == (None, "its server was disconnected")

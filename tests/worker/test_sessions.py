@@ -1,0 +1,29 @@
+"""The processes that clients have of commands, as a worker keeps them on record."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from taskhub.store.models import UpstreamSession
+from taskhub.worker import engine
+from tests.upstream import kit as upstream
+from tests.worker.kit import Hall, call, ended, wait_until
+
+
+def text(task_id: int) -> str:
+    found: str = json.loads(ended(task_id).result_json or "{}")["content"][0]["text"]
+    return found
+
+
+def test_the_memory_of_clients_processes_is_known(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MEMORY_SECONDS", 0.1)
+    tool = hall.tool(hall.server(upstream.NOTEBOOK), "pid")
+    hall.start()
+    pid = int(text(call(tool)))
+    row = wait_until(lambda: UpstreamSession.objects.filter(memory__gt=1_000_000).first(), "its memory")
+    assert (row.pid, row.context_id) == (pid, hall.context.pk)
+    hall.stop()
+    row.refresh_from_db()
+    assert (row.pid, row.why) == (None, "its server was disconnected")

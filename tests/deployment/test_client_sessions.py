@@ -73,7 +73,7 @@ def test_each_client_finds_its_own_state_on_every_call_and_never_anothers(
         for number, word, task in asked:
             kept[number].append(word)
             assert said(clients[number], task) == " ".join(kept[number])
-    assert hub.sql(WORKERS) == [(2,)], "else the test tells nothing of two workers"
+    assert hub.sql(WORKERS)[0][0] > 1, "else the test tells nothing of two workers"
     workers = (
         "SELECT count(DISTINCT a.worker) FROM attempt a JOIN task t ON t.id = a.task_id WHERE a.outcome = 'finished'"
     )

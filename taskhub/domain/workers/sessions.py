@@ -69,7 +69,8 @@ def store_memory(worker: str, memory: Mapping[int, int]) -> None:
 
 
 def purge_upstream_sessions(*, days: int = KEPT_DAYS, limit: int = 1_000) -> int:
-    """Delete rows of sessions that ended so many days ago. Returns how many."""
+    """Delete rows of sessions that ended so many days ago, or were opened then by a worker that is gone. Returns how
+    many."""
     return _PURGE(days=days, most=limit)
 
 

@@ -104,7 +104,10 @@ WHERE worker = :worker AND ended_at IS NULL AND upstream_session.pid = m.pid;
 
 -- write: purge_upstream_sessions(days int, most int) -> rowcount
 DELETE FROM upstream_session WHERE id = any(array(
-    SELECT id FROM upstream_session WHERE ended_at < statement_timestamp() - make_interval(days => :days)
+    -- Where a worker was lost, nobody has stored the end.
+    SELECT id FROM upstream_session
+    WHERE coalesce(ended_at, opened_at) < statement_timestamp() - make_interval(days => :days)
+      AND (ended_at IS NOT NULL OR NOT th_lives(worker))
     ORDER BY id LIMIT :most FOR UPDATE SKIP LOCKED
 ));
 

@@ -87,3 +87,11 @@ def test_what_ended_is_forgotten_after_some_days(where: dict[str, Any]) -> None:
     UpstreamSession.objects.update(ended_at=timezone.now() - timedelta(days=8))
     assert sessions_at(where["server_id"]) == []
     assert purge_upstream_sessions() == 1
+
+
+def test_what_a_lost_worker_had_is_forgotten_too(where: dict[str, Any]) -> None:
+    take_session(**where, worker="w1")
+    UpstreamSession.objects.update(opened_at=timezone.now() - timedelta(days=8))
+    assert purge_upstream_sessions() == 0, "it lives"
+    goodbye("w1")
+    assert purge_upstream_sessions() == 1

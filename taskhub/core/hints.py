@@ -113,6 +113,12 @@ class TasksWaiting(Hint):
     letter = "w"
 
 
+class PollsDue(Hint):
+    """Deferred calls have to be polled now: one was answered or is to be cancelled."""
+
+    letter = "d"
+
+
 class CatalogueChanged(Hint):
     """A server, tool, offer or policy has changed."""
 
@@ -249,6 +255,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     TaskCancelled,
     TaskChanged,
     TasksWaiting,
+    PollsDue,
     CatalogueChanged,
     ServerStale,
     StandingChanged,

@@ -266,6 +266,46 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamTask:
+    """A task of a server, as the server told it when it took a call. `poll_ms` is how often it wants to be asked;
+    `None` if it did not say."""
+
+    id: str
+    revision: str
+    status: str
+    message: str
+    poll_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """A deferred call whose poll a worker has taken. `turn` shuts out workers whose poll was taken over by another."""
+
+    claim: Claim
+    upstream_id: str
+    revision: str
+    status: str
+    turn: int
+    poll_ms: int
+    message: str
+    """The message of the hub's task."""
+    cancelling: bool
+    """Whether the server's task is to be cancelled."""
+    ended: bool
+    """Whether the hub's task has ended: then the server's task is cancelled, and nothing else done."""
+    overdue: bool
+    """Whether the server has had the time that it gets to cancel its task."""
+    ran_seconds: float
+    """Seconds that the call has run, without the time during which people were asked."""
+    open_keys: frozenset[str]
+    """The server's keys of its questions that are open."""
+    answers: dict[str, Any]
+    """The answers to the server's questions, by its own keys."""
+    used_keys: frozenset[str]
+    """The hub's keys of all questions of the task so far."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine:
     """One line a tool said while it ran: a log message or a progress note."""
 
@@ -289,6 +329,6 @@ class StoredLine:
 
 __all__ = [
     "Actor", "Audience", "Claim", "Created", "LogLine", "NewQuestion", "NewTask", "OfferKind", "OfferRecord",
-    "OpenQuestion", "Person", "Principal", "QuestionKind", "QuestionState", "Session", "State", "StoredLine",
-    "TaskMode", "TaskRecord", "ToolRecord", "Upstream",
+    "OpenQuestion", "Person", "Poll", "Principal", "QuestionKind", "QuestionState", "Session", "State", "StoredLine",
+    "TaskMode", "TaskRecord", "ToolRecord", "Upstream", "UpstreamTask",
 ]  # fmt: skip

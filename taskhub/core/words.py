@@ -31,6 +31,8 @@ WORDS: Final = MappingProxyType({
     "server_lost": "The connection to server %s was lost while the tool ran: outcome unknown",
     "session_worker_lost": "the worker that had it was lost or stopped",
     "state_lost": "What server %s kept for this client before this call is lost: %s",
+    "cancelled_by_server": "Cancelled by its server",
+    "upstream_unknown": "Server %s no longer knows the task of this call (%s): outcome unknown",
     "worker_stopped": "The worker was stopped while the tool ran: outcome unknown",
     "worker_lost": "The worker was lost while the tool ran: outcome unknown",
     "worker_lost_often": "The worker was lost %s times: outcome unknown",

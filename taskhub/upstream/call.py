@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,8 +17,9 @@ from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from taskhub.core.errors import TaskHubError, Unavailable
-from taskhub.core.records import Audience, Claim, LogLine, NewQuestion
+from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, UpstreamTask
 from taskhub.core.states import QuestionKind
+from taskhub.core.versions import Version
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
 from taskhub.lib import jsonx
@@ -43,6 +44,8 @@ MAX_CODE = 2**31 - 1
 MAX_OPEN = 16
 MAX_KEY = 256
 """The most characters of the key of a tool's question."""
+MAX_TASK_ID = 256
+"""The most characters of the id of a server's task."""
 MAX_PAGES = 1_000
 MAX_TRIES = 3
 """The most tries of a call that the server refuses to run because it no longer knows the session."""
@@ -87,7 +90,14 @@ class Postponed:
     seconds: float
 
 
-CallOutcome = Finished | Faulted | Asked | Postponed
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The server runs the call as a task of its own, which is to be polled (`upstream.deferred`)."""
+
+    task: UpstreamTask
+
+
+CallOutcome = Finished | Faulted | Asked | Postponed | Deferred
 Mirrored = frozenset[tuple[str, str]]
 Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
@@ -135,7 +145,7 @@ async def call_tool(
         await asyncio.sleep(pause)  # no connection is held meanwhile: a command can serve other calls
         outcome = await _round(pool, claim, _Round(None, outcome.state), bound, say)
     if isinstance(outcome, _Again):
-        return _broken(f"the tool asked for nothing but another call, {len(PAUSES) + 1} times")
+        return broken(f"the tool asked for nothing but another call, {len(PAUSES) + 1} times")
     return outcome
 
 
@@ -157,7 +167,7 @@ async def _round(
         async with pool.borrow(profile, claim.context_id) as connection:
             reached = True
             if not bound.begin():
-                return _broken("its call was withdrawn")
+                return broken("its call was withdrawn")
             if why := connection.lost_before:
                 connection.lost_before = ""
                 say(LogLine("warning", words("state_lost", claim.server_name, why)))
@@ -170,20 +180,20 @@ async def _round(
         if bound.refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
         if why := failure(error):
-            return _broken(why)
+            return broken(why)
         if (said := refusal(error)) and said.status == HTTPStatus.UNAUTHORIZED:
             return _unreached(claim, said.words())
         if not lost(error):
-            return _passed_on(pool.target, error)
+            return passed_on(pool.target, error)
         return _unreached(claim, bound.unconnected) if bound.unconnected else _lost(claim)
     except Later as error:
         return Postponed(error.message, error.seconds)
     except TaskHubError as error:
         if not reached:
             return _unreached(claim, error.message)
-        return _broken(error.message)
+        return broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
-        return _broken(pool.target.reason(error))
+        return broken(pool.target.reason(error))
 
 
 async def _posted(
@@ -206,7 +216,7 @@ async def _posted(
     try:
         async with pool.turn():
             if not bound.begin():
-                return _broken("its call was withdrawn")
+                return broken("its call was withdrawn")
             body = await posts.call(profile, params, bound, say)
         return await _translated(pool, lambda: pool.borrow(profile, claim.context_id), claim, body, say)
     except ValidationError as error:
@@ -227,7 +237,7 @@ async def _answer(
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
-        return _passed_on(pool.target, error)
+        return passed_on(pool.target, error)
     except ValidationError as error:
         return _no_result(error)
 
@@ -239,8 +249,10 @@ async def _translated(
     `ValidationError` if it is no result of a tool."""
     if body.get("resultType") == "input_required":
         types.InputRequiredResult.model_validate(body, by_name=False)
-        return _asked(claim, body)
-    return await _finished(pool, lend, claim, body, say)
+        return asked(claim, body)
+    if body.get("resultType") == "task":
+        return _deferred(pool.target, body)
+    return await finished(pool, lend, claim, body, say)
 
 
 async def _call(
@@ -278,9 +290,11 @@ async def _call(
         return await call()
 
 
-async def _finished(
+async def finished(
     pool: Pool, lend: Lend, claim: Claim, body: dict[str, Any], say: Callable[[LogLine], None]
 ) -> CallOutcome:
+    """The outcome for the result `body` of a call. `lend` as for `_translated`. Raises `ValidationError` if it is no
+    result of a tool."""
     result = types.CallToolResult.model_validate(body, by_name=False)
     body = {name: value for name, value in body.items() if name != "resultType"}
     clean = jsonx.repaired(body)
@@ -290,7 +304,7 @@ async def _finished(
     if not result.is_error:
         checked = await _misfit_of_output(pool, lend, claim.tool_name, clean)
         if checked.problem:
-            return _broken(checked.problem)
+            return broken(checked.problem)
         if checked.unchecked:
             words = f"The result was not checked against the tool's output schema: {checked.unchecked}"
             say(LogLine("warning", words))
@@ -367,15 +381,38 @@ def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
+def _deferred(target: Target, body: dict[str, Any]) -> CallOutcome:
+    task_id = body.get("taskId")
+    if not isinstance(task_id, str) or not 0 < len(task_id) <= MAX_TASK_ID or not task_id.isprintable():
+        return broken(f"the id of its task is not 1 to {MAX_TASK_ID} printable characters")
+    message, wanted = target.shown(status_message(body)), poll_ms(body)
+    return Deferred(UpstreamTask(task_id, Version.MCP_2026_07_28, str(body.get("status", ""))[:16], message, wanted))
+
+
+def status_message(body: dict[str, Any]) -> str:
+    """The message of a task of a server; empty if there is none."""
+    message = body.get("statusMessage")
+    return message[:MAX_ERROR_MESSAGE] if isinstance(message, str) else ""
+
+
+def poll_ms(body: dict[str, Any], name: str = "pollIntervalMs") -> int | None:
+    """How often a server wants to be asked for its task, in milliseconds; `None` if it does not say."""
+    found = body.get(name)
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not found > 0:
+        return None
+    return int(min(found, MAX_CODE))
+
+
+def asked(claim: Claim, body: dict[str, Any], used: Collection[str] = ()) -> CallOutcome | _Again:
+    """The outcome for an `InputRequiredResult`, which is valid. `used`: keys that the task's questions have already."""
     requests: dict[str, Any] = body.get("inputRequests") or {}
     if len(requests) > MAX_OPEN:
-        return _broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
+        return broken(f"the tool asked {len(requests)} questions at once; at most {MAX_OPEN} are allowed")
     questions: list[NewQuestion] = []
-    keys: set[str] = set()
+    keys = set(used)
     for upstream_key, request in requests.items():
         if len(upstream_key) > MAX_KEY or jsonx.has_nul(upstream_key):
-            return _broken(f"the tool asked under a key that holds U+0000 or is longer than {MAX_KEY} characters")
+            return broken(f"the tool asked under a key that holds U+0000 or is longer than {MAX_KEY} characters")
         key = _key(upstream_key, claim)
         while key in keys:  # a short key of the tool may equal the digest of a long one
             key += "~"
@@ -384,7 +421,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
         params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
         problem = question_problem(kind, params)
         if problem:
-            return _broken(problem)
+            return broken(problem)
         questions.append(
             NewQuestion(
                 key=key,
@@ -396,7 +433,7 @@ def _asked(claim: Claim, body: dict[str, Any]) -> CallOutcome | _Again:
         )
     state = body.get("requestState")
     if not questions:
-        return _broken("the tool asked for input without a question") if state is None else _Again(state)
+        return broken("the tool asked for input without a question") if state is None else _Again(state)
     return Asked(tuple(questions), state)
 
 
@@ -417,10 +454,10 @@ def waiting_message(questions: Sequence[NewQuestion]) -> str:
     return words("waiting_answers", len(questions))
 
 
-def _passed_on(target: Target, error: MCPError) -> Faulted:
+def passed_on(target: Target, error: MCPError) -> Faulted:
     """The server's own error, with bounded size and code, and without the server's secrets."""
     if said := refusal(error):
-        return _broken(said.words())
+        return broken(said.words())
     code, message = error.error.code, target.shown(error.error.message)
     data = jsonx.with_strings(error.error.data, target.shown)
     body: dict[str, Any] = {"code": code if abs(code) <= MAX_CODE else types.INTERNAL_ERROR, "message": message}
@@ -443,8 +480,9 @@ def _lost(claim: Claim) -> Faulted:
 
 
 def _no_result(error: ValidationError) -> Faulted:
-    return _broken(f"the server sent something that is no tool result: {misfit(error)}")
+    return broken(f"the server sent something that is no tool result: {misfit(error)}")
 
 
-def _broken(why: str) -> Faulted:
+def broken(why: str) -> Faulted:
+    """The outcome of a call whose server did something that the protocol does not allow."""
     return Faulted({"code": -32603, "message": f"The tool's server failed: {why}"})

@@ -19,6 +19,7 @@ import httpx2
 import mcp_types as types
 from django.conf import settings
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.extension import advertise
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -42,6 +43,8 @@ from taskhub.upstream.stderr import logged
 from taskhub.upstream.unreadable import Waiting
 
 CLOSE_SECONDS = 5.0
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
 MAX_LOGGER = 100
 """The most characters of a logger's name that are put in front of its line."""
 
@@ -169,8 +172,8 @@ class Connection:
         self.dismissed = False
         """Whether `stop` ended the connection. One that is neither alive nor dismissed was lost."""
         self.declared: dict[str, Any] = {}
-        """The part of `_meta` in which the calls of this connection declare version, client and capabilities; empty
-        before the first, and on older revisions."""
+        """The part of `_meta` in which the calls and polls of this connection declare version, client and capabilities;
+        empty before the first, and on older revisions."""
         self.learnt: frozenset[tuple[str, str]] = frozenset()
         """The value of `Pool.mirrored` when the client last listed the tools, for the headers of their arguments."""
         self._secrets = target.secrets()
@@ -262,6 +265,7 @@ class Connection:
             log_level="debug",
             message_handler=self._message,
             client_info=types.Implementation(name="taskhub", version=settings.VERSION),
+            extensions=[advertise(TASKS)],
             cache=None,
         )
 
@@ -327,12 +331,16 @@ class Connection:
 
     def _declare(self, message: Any) -> None:
         """Note what a request declares, and narrow it to what the caller of the call has. Older servers get the
-        capabilities once, at `initialize`, for all calls."""
+        capabilities once, at `initialize`, for all calls; the extension for tasks is none of theirs (T26-54)."""
         if not isinstance(message, types.JSONRPCRequest):
             return
         params = message.params or {}
+        if message.method == "initialize":
+            capabilities = {name: told for name, told in params["capabilities"].items() if name != "extensions"}
+            message.params = {**params, "capabilities": capabilities}
+            return
         meta = params.get("_meta") or {}
-        if message.method == "tools/call" and not self.declared:
+        if message.method in ("tools/call", "tasks/get") and not self.declared:
             self.declared = {name: meta[name] for name in _DECLARED if name in meta}
         if (call := CALL.get()) is not None and (told := call.narrowed(meta)) is not meta:
             message.params = {**params, "_meta": told}

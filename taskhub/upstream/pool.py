@@ -15,13 +15,15 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from django.conf import settings
+from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
-from taskhub.upstream.connection import Connection, Profile, Target, reason
+from taskhub.upstream.asks import Asks
+from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
 from taskhub.upstream.posts import Posts
 from taskhub.upstream.sessions import Keeper, Places, Sessions
 
@@ -67,6 +69,11 @@ class Pool:
         )
         self._has_sessions = target.transport == "stdio"
         """Whether the server has sessions. Of an HTTP server that is known once it has been connected."""
+        self._for_all: Connection | None = None
+        """The connection of `shared`."""
+        self._opening = asyncio.Lock()
+        self.asks = Asks(target) if target.transport == "http" else None
+        """Requests that need no connection of the SDK."""
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over: Crossing | None = None
         self._back: Crossing | None = None
@@ -220,6 +227,30 @@ class Pool:
         return self._has_sessions
 
     @asynccontextmanager
+    async def shared(self, context_id: int) -> AsyncIterator[Connection]:
+        """A connection for requests that belong to no call, such as polls, and take no call's place: the session of
+        this client, if the server has sessions; else one that any number of them use at the same time. Raises as
+        `borrow` does."""
+        if self._has_sessions:
+            async with self.sessions.lend(context_id) as connection:
+                yield connection
+            return
+        async with self._opening:
+            if self._for_all is None or not self._for_all.alive:
+                if self._for_all is not None:
+                    await asyncio.shield(self._for_all.stop())
+                self._for_all = None
+                self._for_all = await self._connect(ABLE)
+            connection = self._for_all
+        try:
+            yield connection
+        except MCPError as error:
+            if gone(error) and self._for_all is connection:
+                self._for_all = None
+                await asyncio.shield(connection.stop())
+            raise
+
+    @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
         """While the block runs, a call that has a connection does not count against the limit of calls at once: it
         waits for people."""
@@ -256,6 +287,8 @@ class Pool:
         self.checker.close()
         if self.posts is not None:
             await self.posts.close()
+        if self.asks is not None:
+            await self.asks.close()
         if self._own_loop is None:
             await asyncio.gather(self._close_idle(), self.sessions.close("its server was disconnected"))
             return
@@ -275,6 +308,9 @@ class Pool:
     async def _close_idle(self) -> None:
         held = [connection for idle in self._idle.values() for connection in idle]
         self._idle.clear()
+        if self.closed and self._for_all is not None:
+            held.append(self._for_all)
+            self._for_all = None
         await asyncio.gather(*(connection.stop() for connection in held))
 
 

@@ -20,6 +20,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.hints import (
     CatalogueChanged,
     InterestsChanged,
+    PollsDue,
     RelayDropped,
     RelayWaiting,
     SchemaChanged,
@@ -55,6 +56,7 @@ from taskhub.worker.chores import Chores
 from taskhub.worker.claiming import CLAIM_SECONDS, Slots
 from taskhub.worker.connection_tests import make_test
 from taskhub.worker.outcome_checks import make_check
+from taskhub.worker.polling import Polls
 from taskhub.worker.relays import Relays
 from taskhub.worker.running import Runner
 from taskhub.worker.servers import Servers
@@ -94,6 +96,8 @@ class Engine:
         self.actor = Actor(name=self.name, door=Door.WORKER)
         runner = Runner(self.lanes, self.servers, self.breakers, self.timings, self.actor)
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
+        self.polls = Polls(self.name, runner, self.actor)
+        runner.on_deferred = self.polls.expect
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""
@@ -126,6 +130,7 @@ class Engine:
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
         self.chores.forever("relays", self.relays.run)
+        self.chores.forever("polls", self.polls.run)
         self.chores.forever("jobs", _run_jobs)
         try:
             await self._beat()
@@ -166,6 +171,8 @@ class Engine:
                 self.slots.offer(hint.context_id)
             case TasksWaiting():
                 self.slots.wake()
+            case PollsDue():
+                self.polls.wake()
             case CatalogueChanged():
                 self.chores.soon("servers", self._refresh_servers)
             case ServerStale(server_id):
@@ -182,6 +189,7 @@ class Engine:
     def _on_gap(self) -> None:
         self.slots.wake()
         self.relays.wake()
+        self.polls.wake()
         self.chores.soon("schema", self._look_at_schema)
         self.chores.soon("leases", self._renew)
         self.chores.soon("interests", self._follow)

@@ -13,17 +13,28 @@ from functools import partial
 from typing import Any
 
 from taskhub.core.errors import Unavailable
-from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion, QuestionKind
+from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion, QuestionKind, UpstreamTask
 from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.deferred import defer
 from taskhub.domain.tasks.sweep import CANCEL_GRACE_SECONDS
 from taskhub.lib import logs
 from taskhub.lib.batches import Batches
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import Asked, CallOutcome, Faulted, Finished, Postponed, call_tool, waiting_message
+from taskhub.upstream.call import (
+    Asked,
+    CallOutcome,
+    Deferred,
+    Faulted,
+    Finished,
+    Postponed,
+    call_tool,
+    waiting_message,
+)
+from taskhub.upstream.deferred import FIRST_MS
 from taskhub.upstream.pool import give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
@@ -121,6 +132,8 @@ class Runner:
         self.actor = actor
         self.on_asking: Callable[[], None] = lambda: None
         """Called when a task begins to wait for an answer, and gives up its slot."""
+        self.on_deferred: Callable[[int, float], None] = lambda task_id, seconds: None
+        """Called when a call was deferred, with the seconds until its first poll."""
         self.results: Batches[tuple[Claim, dict[str, Any]], bool] = Batches(
             lanes,
             lambda ended: lifecycle.finish_tasks(ended, actor=actor),
@@ -188,6 +201,11 @@ class Runner:
                 reason="Its worker was stopped",
                 actor=self.actor,
             )
+        return self._storing(held, outcome)
+
+    def _storing(self, held: Running, outcome: CallOutcome) -> Callable[[], Awaitable[bool]]:
+        """A function that stores the outcome."""
+        claim = held.claim
         match outcome:
             case Finished(result):
                 self.breakers.reached(claim.server_id)
@@ -197,6 +215,9 @@ class Runner:
                 self.breakers.reached(claim.server_id)
                 self._ended(held, TimingKind.ASKED)
                 return lambda: self._open(claim, asked, state, live=False)
+            case Deferred(task):
+                self.breakers.reached(claim.server_id)
+                return lambda: self._defer(held, task)
             case Postponed(why, seconds):
                 return self._give_back(claim, seconds, why)
             case Faulted(error, lost=True):
@@ -208,6 +229,25 @@ class Runner:
                 kind = "connect" if unreached else str(error["code"])
                 fault = partial(self.lanes.run, lifecycle.fault, claim, error, kind=kind, actor=self.actor)
                 return self._unreached(held, problem, fault) if unreached else fault
+
+    async def _defer(self, held: Running, task: UpstreamTask) -> bool:
+        """Hand the call over to its server, whose task is polled from now on. The time that it has run so far counts on
+        (`worker.polling`)."""
+        claim = held.claim
+        delay_ms = FIRST_MS if task.poll_ms is None else min(FIRST_MS, task.poll_ms)
+        ran = 0.0 if held.begun is None else asyncio.get_running_loop().time() - held.begun
+        done = await self.lanes.run(
+            defer,
+            claim,
+            task,
+            poll_ms=delay_ms,
+            delay_ms=delay_ms,
+            ran_seconds=ran,
+            home=self.actor.name if self.servers.only_here(claim.server_id) else "",
+            actor=self.actor,
+        )
+        self.on_deferred(claim.task_id, delay_ms / 1000)
+        return done
 
     def _ended(self, held: Running, kind: TimingKind) -> None:
         """Count the time that the call took, if it got a connection."""
@@ -279,9 +319,7 @@ class Runner:
         """Open questions of the tool, each for whom the policy names; `False` if the lease is lost. What the client
         alone is to answer and cannot be asked goes to its model, if that can answer with the hub's own tool; else to
         people."""
-        found = [self._to_model(claim, question) for question in asked]
-        if found != list(asked) and await self.lanes.run(lifecycle.goes_on_by_tools, claim.task_id):
-            asked = found
+        asked = await self.for_whom(claim, asked)
         return await self.lanes.run(
             lifecycle.ask,
             claim,
@@ -291,6 +329,13 @@ class Runner:
             live=live,
             actor=self.actor,
         )
+
+    async def for_whom(self, claim: Claim, asked: Sequence[NewQuestion]) -> Sequence[NewQuestion]:
+        """The questions, each for whom `_open` says."""
+        found = [self._to_model(claim, question) for question in asked]
+        if found != list(asked) and await self.lanes.run(lifecycle.goes_on_by_tools, claim.task_id):
+            return found
+        return asked
 
     @staticmethod
     def _to_model(claim: Claim, question: NewQuestion) -> NewQuestion:

@@ -15,6 +15,7 @@ WIRE: dict[str, Hint] = {
     "x 1 2 3 abc": hints.TaskCancelled(1, 2, 3, "abc"),
     "t 1 2 3 abc": hints.TaskChanged(1, 2, 3, "abc"),
     "w": hints.TasksWaiting(),
+    "d": hints.PollsDue(),
     "c": hints.CatalogueChanged(),
     "s 4": hints.ServerStale(4),
     "p": hints.StandingChanged(),

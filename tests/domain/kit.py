@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import psycopg
 from django.db import connection
 
-from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord
+from taskhub.core.records import Actor, Claim, NewQuestion, NewTask, OpenQuestion, TaskRecord, ToolRecord, UpstreamTask
 from taskhub.core.states import Door
-from taskhub.domain.tasks import run
+from taskhub.domain.tasks import deferred, run
 from taskhub.domain.tasks.create import create_task
 from taskhub.domain.tasks.reads import task_by_id
 from taskhub.store.models import AuthContext, Event
@@ -91,6 +91,14 @@ def finish(taken: Claim, result: dict[str, Any] | None = None) -> bool:
 
 def fault(taken: Claim) -> bool:
     return run.fault(taken, {"code": -32603, "message": "boom"}, actor=WORKER)
+
+
+def defer(taken: Claim, **fields: Any) -> bool:
+    """Its server runs the call as a task of its own, which is due to be polled at once."""
+    task = UpstreamTask(
+        **{"id": "up-1", "revision": "2026-07-28", "status": "working", "message": "", "poll_ms": None, **fields}
+    )
+    return deferred.defer(taken, task, poll_ms=1_000, ran_seconds=0.0, home="", delay_ms=0, actor=WORKER)
 
 
 def look(task_id: int) -> TaskRecord:

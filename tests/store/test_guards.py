@@ -1,4 +1,4 @@
-"""What the database refuses, whoever asks: SQLSTATEs TH001 to TH008, and TH010."""
+"""What the database refuses, whoever asks: SQLSTATEs TH001 to TH008, and TH010 (TH011: test_deferred_guards.py)."""
 
 from __future__ import annotations
 

@@ -43,6 +43,9 @@ EVENTS: Final[dict[str, Shape]] = {
         "The companion of a tool was asked whether the tool ran; it need not have answered.",
         after="key tool answered",
     ),
+    "task.deferred": Shape(
+        "The server runs the call as a task of its own, which workers poll.", after="state epoch revision"
+    ),
     "task.left": Shape("The caller of a plain call stopped waiting, without its result.", after="state"),
     "task.joined": Shape("The client made the same call again, and waits for this task.", after="state"),
     "task.write.stale": Shape(

@@ -482,8 +482,8 @@ BEGIN
     RETURN '';
 END $$;
 
--- Ends the calls of a removed server that no worker has, p_limit at most. What is left, and what comes back to the
--- queue later, is ended by the claim (th_hold_back). Returns how many it ended.
+-- Ends the calls of a removed server that no worker has, deferred ones too, p_limit at most. What is left, and what
+-- comes back to the queue later, is ended by the claim (th_hold_back). Returns how many it ended.
 CREATE OR REPLACE FUNCTION end_calls_of_removed(p_server bigint, p_limit int, p_who text) RETURNS int
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -495,7 +495,7 @@ BEGIN
     PERFORM set_config('th.who', p_who, true), set_config('th.hints', '', true);
     FOR t IN
         SELECT w.id, w.lease_epoch FROM task w
-        WHERE w.ended_at IS NULL AND w.lease_until IS NULL
+        WHERE w.ended_at IS NULL AND (w.lease_until IS NULL OR w.lease_until = 'infinity')
           AND w.tool_id IN (SELECT o.id FROM tool o JOIN server s ON s.id = o.server_id
                             WHERE s.id = p_server AND s.removed_at IS NOT NULL)
         ORDER BY w.id LIMIT p_limit FOR UPDATE OF w SKIP LOCKED
@@ -509,7 +509,7 @@ BEGIN
         UPDATE question SET state = 'superseded', closed_at = clock_timestamp() WHERE task_id = t.id AND state = 'open';
         UPDATE task SET state = 'faulted', message = left(why, 1024),
                error = th_error(why, CASE WHEN lost IS NULL THEN 'server_removed' ELSE 'outcome_unknown' END),
-               ended_at = clock_timestamp(), upstream_state = NULL WHERE id = t.id;
+               ended_at = clock_timestamp(), lease_until = NULL, upstream_state = NULL WHERE id = t.id;
     END LOOP;
     RETURN ended;
 END $$;
@@ -544,6 +544,7 @@ BEGIN
             PERFORM th_lose(t.id, 'worker_lost', th_words('worker_lost'), 'the lease ran out', p_outcome_seconds);
         END IF;
     END LOOP;
+    changed := changed + th_sweep_deferred(moment - make_interval(secs => 2 * p_grace_seconds), p_limit);
     -- Questions that were not answered in time.
     FOR t IN
         SELECT id, lease_epoch FROM task WHERE state = 'input_required' AND EXISTS (

@@ -282,7 +282,7 @@ SELECT count(*) FROM (
 SELECT {task_columns}, t.tool_id, t.tool_name, o.name AS upstream_name, s.id AS server_id, s.name AS server,
        c.id AS context_id, c.name AS client,
        t.arguments, o.approval_when AS tool_rule, t.worker,
-       t.lease_until, t.crashes, t.max_attempts, t.at_least_once,
+       nullif(t.lease_until, 'infinity') AS lease_until, t.crashes, t.max_attempts, t.at_least_once,
        array(SELECT jsonb_array_elements_text(o.retry_on)) AS retry_on, t.run_seconds, t.runnable_at, t.expires_at,
        t.last_polled_at, t.idempotency_key, t.client_info, t.trace,
        (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
@@ -393,6 +393,32 @@ SELECT fault(:task, :epoch, :error, :message, :kind, :who);
 -- write: settle_cancel(task bigint, epoch int, message text, who text) -> bool
 SELECT settle_cancel(:task, :epoch, :message, :who);
 
+-- write: defer_task(task bigint, epoch int, server bigint, upstream text, revision text, home text, status text,
+--     poll_ms int, delay_ms int, ran_seconds float8, message text, who text) -> bool
+SELECT defer_task(:task, :epoch, :server, :upstream, :revision, :home, :status, :poll_ms, :delay_ms, :ran_seconds,
+                  :message, :who);
+
+-- write: take_polls(worker text, servers bigint[], rooms int[], lease_seconds float8) -> list[_Poll]
+SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool,
+       client_capabilities, question_audience, run_seconds, upstream_id, revision, status, turn, poll_ms, message,
+       cancelling, ended, overdue, ran_seconds, live, keys
+FROM take_polls(:worker, :servers, :rooms, :lease_seconds);
+
+-- write: put_back_polls(polls json, who text) -> list[int]
+SELECT put_back_polls(:polls, :who);
+
+-- write: end_poll(task bigint, turn int, status text) -> bool
+SELECT end_poll(:task, :turn, :status);
+
+-- write: fault_deferred(task bigint, epoch int, turn int, status text, error text, message text, who text) -> bool
+SELECT fault_deferred(:task, :epoch, :turn, :status, :error, :message, :who);
+
+-- write: cancel_deferred(task bigint, epoch int, turn int, status text, message text, who text) -> bool
+SELECT cancel_deferred(:task, :epoch, :turn, :status, :message, :who);
+
+-- write: ask_deferred(task bigint, epoch int, turn int, asked json, message text, delay_ms int, who text) -> bool
+SELECT ask_deferred(:task, :epoch, :turn, :asked, :message, :delay_ms, :who);
+
 -- write: take_checks(worker_seconds float8, most int) -> list[_Due]
 -- A check that a worker takes is due again some time later, in case that worker is lost.
 WITH due AS MATERIALIZED (
@@ -440,8 +466,8 @@ SELECT cancel_now(:task, :who);
 SELECT end_calls_of_removed(:server, :most, :who);
 
 -- read fresh: live_calls(server bigint, most int) -> LiveCalls
-SELECT count(*) FILTER (WHERE l.lease_until IS NULL)::int AS waiting,
-       count(*) FILTER (WHERE l.lease_until IS NOT NULL)::int AS running
+SELECT count(*) FILTER (WHERE coalesce(l.lease_until, 'infinity') = 'infinity')::int AS waiting,
+       count(*) FILTER (WHERE l.lease_until < 'infinity')::int AS running
 FROM (
     SELECT t.lease_until FROM task AS t
     WHERE t.ended_at IS NULL AND t.tool_id IN (SELECT o.id FROM tool AS o WHERE o.server_id = :server)

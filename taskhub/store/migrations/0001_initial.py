@@ -1515,6 +1515,70 @@ class Migration(migrations.Migration):
                 condition=models.Q(count__gte=1, first_at__lte=models.F("last_at")), name="result_read_makes_sense"
             ),
         ),
+        migrations.CreateModel(
+            name="Deferred",
+            fields=[
+                (
+                    "task",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="deferred",
+                        serialize=False,
+                        to="store.task",
+                    ),
+                ),
+                (
+                    "server",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="store.server"),
+                ),
+                ("upstream_id", models.CharField(max_length=256)),
+                ("revision", models.CharField(max_length=32)),
+                ("home", models.CharField(db_default="", max_length=128)),
+                ("status", models.CharField(db_default="working", max_length=16)),
+                ("poll_ms", models.IntegerField(db_default=1000)),
+                ("poll_at", models.DateTimeField(null=True)),
+                ("turn", models.IntegerField(db_default=0)),
+                ("ran_seconds", models.FloatField(db_default=0.0)),
+                ("running_since", models.DateTimeField(null=True)),
+                ("cancel_at", models.DateTimeField(null=True)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+            ],
+            options={
+                "db_table": "deferred",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("poll_at__isnull", False)),
+                        fields=["server", "poll_at"],
+                        name="deferred_due",
+                    ),
+                    models.Index(
+                        condition=models.Q(("cancel_at__isnull", False)),
+                        fields=["cancel_at"],
+                        name="deferred_to_cancel",
+                    ),
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("poll_at__isnull", False), ("status__in", ["working", "input_required"])),
+                            models.Q(
+                                ("poll_at__isnull", True),
+                                ("status__in", ["completed", "failed", "cancelled", "unknown"]),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="deferred_polled_until_over",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("poll_ms__range", (100, 60000))), name="deferred_poll_range"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("upstream_id", ""), _negated=True), name="deferred_has_an_id"
+                    ),
+                ],
+            },
+        ),
         # A table in parts, which Django cannot say: 0001_initial.sql makes it.
         migrations.SeparateDatabaseAndState(
             state_operations=[

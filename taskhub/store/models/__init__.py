@@ -6,7 +6,7 @@ from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
-from taskhub.store.models.tasks import Attempt, Decision, OutcomeCheck, Question, ResultRead, Task, TaskLog
+from taskhub.store.models.tasks import Attempt, Decision, Deferred, OutcomeCheck, Question, ResultRead, Task, TaskLog
 from taskhub.store.models.workers import Timing, UpstreamSession, Worker
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ConnectionTest",
     "Consent",
     "Decision",
+    "Deferred",
     "Event",
     "Interest",
     "LearnedPatience",

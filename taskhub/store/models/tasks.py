@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 from taskhub.core.states import QuestionKind
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import AuthContext, Tenant
-from taskhub.store.models.servers import Tool
+from taskhub.store.models.servers import Server, Tool
 from taskhub.store.models.sessions import Session
 
 STATES = ["queued", "working", "input_required", "finished", "faulted", "cancelled"]
@@ -297,6 +297,44 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}/{self.number}"
+
+
+class Deferred(models.Model):
+    """A call that its server runs as a task of its own, which workers poll (`domain/tasks/deferred.py`). `poll_at` is
+    null once the server's task is over."""
+
+    task = models.OneToOneField(Task, models.CASCADE, primary_key=True, related_name="deferred")
+    server = models.ForeignKey(Server, models.PROTECT, db_index=False)
+    upstream_id = models.CharField(max_length=256)
+    revision = models.CharField(max_length=32)
+    home = models.CharField(max_length=128, db_default="")
+    status = models.CharField(max_length=16, db_default="working")
+    poll_ms = models.IntegerField(db_default=1000)
+    poll_at = models.DateTimeField(null=True)
+    turn = models.IntegerField(db_default=0)
+    ran_seconds = models.FloatField(db_default=0.0)
+    running_since = models.DateTimeField(null=True)
+    cancel_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "deferred"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(poll_at__isnull=False, status__in=["working", "input_required"])
+                | Q(poll_at__isnull=True, status__in=["completed", "failed", "cancelled", "unknown"]),
+                name="deferred_polled_until_over",
+            ),
+            models.CheckConstraint(condition=Q(poll_ms__range=(100, 60_000)), name="deferred_poll_range"),
+            models.CheckConstraint(condition=~Q(upstream_id=""), name="deferred_has_an_id"),
+        ]
+        indexes = [
+            models.Index(fields=["server", "poll_at"], condition=Q(poll_at__isnull=False), name="deferred_due"),
+            models.Index(fields=["cancel_at"], condition=Q(cancel_at__isnull=False), name="deferred_to_cancel"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.task_id} at {self.server_id}"
 
 
 class TaskLog(models.Model):

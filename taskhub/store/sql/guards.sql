@@ -3,6 +3,7 @@
 --   TH004 lease epoch        TH005 cancel request     TH006 closed question
 --   TH007 input_required <> open question             TH008 append-only table
 --   TH009 the last admin of a tenant             TH010 a removed server
+--   TH011 a deferred call and its task
 -- The pairs of states in task_guard repeat taskhub.core.states.PAIRS; a test compares the two.
 
 CREATE OR REPLACE FUNCTION th_who(part text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -139,11 +140,44 @@ CREATE OR REPLACE FUNCTION goes_with_its_parent() RETURNS trigger LANGUAGE plpgs
 BEGIN
     IF TG_TABLE_NAME = 'decision'
        AND EXISTS (SELECT 1 FROM question WHERE id = (to_jsonb(OLD) ->> 'question_id')::bigint)
-       OR TG_TABLE_NAME = 'question'
+       OR TG_TABLE_NAME IN ('question', 'deferred')
        AND EXISTS (SELECT 1 FROM task WHERE id = (to_jsonb(OLD) ->> 'task_id')::bigint) THEN
         RAISE EXCEPTION '% is deleted with its task only', TG_TABLE_NAME USING ERRCODE = 'TH008';
     END IF;
     RETURN OLD;
+END $$;
+
+-- A deferred call is that task at that server. It is polled by turns, and not any more once the server's task is over.
+CREATE OR REPLACE FUNCTION deferred_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.poll_at IS NULL OR NEW.turn NOT IN (OLD.turn, OLD.turn + 1) OR
+       (NEW.task_id, NEW.server_id, NEW.upstream_id, NEW.revision, NEW.home, NEW.created_at)
+       IS DISTINCT FROM
+       (OLD.task_id, OLD.server_id, OLD.upstream_id, OLD.revision, OLD.home, OLD.created_at)
+    THEN
+        RAISE EXCEPTION 'the deferred call of task % is % and stays as it is', OLD.task_id, OLD.status
+            USING ERRCODE = 'TH011';
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- At commit, a live task has a lease without end if and only if its call is deferred: otherwise nobody would end it.
+CREATE OR REPLACE FUNCTION deferred_check() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    subject bigint;
+BEGIN
+    IF TG_TABLE_NAME = 'task' THEN
+        subject := NEW.id;
+    ELSE
+        subject := NEW.task_id;
+    END IF;
+    IF EXISTS (SELECT FROM task t WHERE t.id = subject AND t.ended_at IS NULL AND (
+        coalesce(t.lease_until, '-infinity') = 'infinity' AND t.worker = '')
+        <> EXISTS (SELECT FROM deferred d WHERE d.task_id = t.id AND d.poll_at IS NOT NULL)) THEN
+        RAISE EXCEPTION 'task % has a lease without end, or a deferred call, but not both', subject
+            USING ERRCODE = 'TH011';
+    END IF;
+    RETURN NULL;
 END $$;
 
 -- A live task is never deleted; the purge deletes ended ones.

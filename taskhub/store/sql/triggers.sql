@@ -13,6 +13,30 @@ CREATE TRIGGER server_guard BEFORE UPDATE ON server FOR EACH ROW WHEN (OLD.remov
 
 CREATE TRIGGER question_guard BEFORE UPDATE ON question FOR EACH ROW EXECUTE FUNCTION question_guard();
 
+-- For deferred calls alone (domain/tasks/deferred.sql); for all others no function is called.
+CREATE TRIGGER deferred_follows AFTER UPDATE ON task FOR EACH ROW
+    WHEN (OLD.lease_until = 'infinity' AND (OLD.lease_until IS DISTINCT FROM NEW.lease_until OR OLD.state <> NEW.state
+          OR OLD.cancel_requested_at IS DISTINCT FROM NEW.cancel_requested_at))
+    EXECUTE FUNCTION deferred_follows();
+
+CREATE TRIGGER deferred_answered AFTER UPDATE ON question FOR EACH ROW
+    WHEN (NEW.live AND NEW.state = 'answered' AND OLD.state = 'open') EXECUTE FUNCTION deferred_answered();
+
+CREATE TRIGGER deferred_guard BEFORE UPDATE ON deferred FOR EACH ROW EXECUTE FUNCTION deferred_guard();
+
+CREATE TRIGGER deferred_stays BEFORE DELETE ON deferred FOR EACH ROW EXECUTE FUNCTION goes_with_its_parent();
+
+CREATE CONSTRAINT TRIGGER deferred_matches_task AFTER INSERT ON deferred
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION deferred_check();
+
+CREATE CONSTRAINT TRIGGER deferred_ends_with_task AFTER UPDATE ON deferred
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.poll_at IS NULL) EXECUTE FUNCTION deferred_check();
+
+CREATE CONSTRAINT TRIGGER task_matches_deferred AFTER UPDATE ON task
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+    WHEN (NEW.lease_until = 'infinity' AND OLD.lease_until IS DISTINCT FROM NEW.lease_until)
+    EXECUTE FUNCTION deferred_check();
+
 CREATE CONSTRAINT TRIGGER question_matches_task AFTER INSERT OR UPDATE OR DELETE ON question
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION input_required_check();
 

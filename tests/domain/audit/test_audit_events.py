@@ -36,6 +36,7 @@ IN_DATABASE = {
     "task.write.stale",
     "task.outcome.unknown",
     "task.outcome.checked",
+    "task.deferred",
     "task.left",
     "task.joined",
     *(f"question.{verdict}" for verdict in VERDICTS),
@@ -124,6 +125,8 @@ def test_everything_the_database_records_has_its_shape(transactional_db: None) -
     kit.finish(taken)
     kit.create(world)
     kit.fault(kit.claim_one())
+    kit.create(world)
+    kit.defer(kit.claim_one())
     task = kit.create(world)
     kit.ask(kit.claim_one(), make_question(key="q"))
     Tool.objects.filter(pk=world.tool.id).update(people_after_program=True)

@@ -1,0 +1,224 @@
+"""Deferred calls: a server runs the call as a task of its own, and workers poll that task.
+
+The id of the server's task is part of the durable state. While the server works, the call takes neither a slot nor a
+lease, and any worker that reaches the server polls on: nothing is run again, and nothing is unknown because a worker
+was lost. `docs/dev/state-machine.md` says which changes a poll can make.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from taskhub.core.records import Actor, Audience, Claim, NewQuestion, Poll, UpstreamTask
+from taskhub.domain.changes import change, questions, who
+from taskhub.domain.hints.announce import announce
+from taskhub.lib import jsonx
+from taskhub.store import statements
+
+POLL_RANGE_MS: Final = (100, 60_000)
+"""The shortest and the longest time between two polls of a deferred call, whatever its server wants."""
+
+LEASE_SECONDS: Final = 15.0
+"""How long a poll is a worker's. If the worker dies, another one polls after this time."""
+
+
+class _Poll(NamedTuple):
+    id: int
+    public_id: str
+    epoch: int
+    tenant_id: int
+    context_id: int
+    server_id: int
+    server_name: str
+    tool_id: int
+    upstream_tool: str
+    client_capabilities: str
+    question_audience: str | None
+    run_seconds: int
+    upstream_id: str
+    revision: str
+    status: str
+    turn: int
+    poll_ms: int
+    message: str
+    cancelling: bool
+    ended: bool
+    overdue: bool
+    ran_seconds: float
+    live: str | None
+    keys: list[str]
+
+
+_DEFER = statements.one("defer_task", bool)
+_TAKE = statements.many("take_polls", _Poll)
+_PUT_BACK = statements.many("put_back_polls", int)
+_END = statements.one("end_poll", bool)
+_FAULT = statements.one("fault_deferred", bool)
+_CANCEL = statements.one("cancel_deferred", bool)
+_ASK = statements.one("ask_deferred", bool)
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """A poll that goes back until it is due, after `delay_ms`; or one that its worker keeps, for so long. `message`:
+    the new message of the task; `None` if it has not changed."""
+
+    poll: Poll
+    delay_ms: int
+    message: str | None = None
+
+
+def within_range(poll_ms: int) -> int:
+    """The time between two polls, within `POLL_RANGE_MS`."""
+    least, most = POLL_RANGE_MS
+    return min(max(poll_ms, least), most)
+
+
+def defer(
+    claim: Claim, task: UpstreamTask, *, poll_ms: int, ran_seconds: float, home: str, delay_ms: int, actor: Actor
+) -> bool:
+    """Hand the task over to its server, which runs the call as `task`: it is polled first after `delay_ms`. `home`: the
+    worker that alone can reach the server's task; empty if any worker can. Returns `False` if the lease is lost."""
+    return change(
+        _DEFER,
+        claim.task_id,
+        task=claim.task_id,
+        epoch=claim.epoch,
+        server=claim.server_id,
+        upstream=task.id,
+        revision=task.revision,
+        home=home,
+        status="input_required" if task.status == "input_required" else "working",
+        poll_ms=within_range(poll_ms),
+        delay_ms=delay_ms,
+        ran_seconds=ran_seconds,
+        message=_shown(task.message),
+        who=who(actor),
+    )
+
+
+def take_polls(worker: str, rooms: Mapping[int, int]) -> list[Poll]:
+    """Take polls that are due: for each server at most as many as `rooms` says."""
+    rows = _TAKE(
+        worker=worker,
+        servers=list(rooms),
+        rooms=list(rooms.values()),
+        lease_seconds=LEASE_SECONDS,
+    )
+    return [_poll(row) for row in rows]
+
+
+def _poll(row: _Poll) -> Poll:
+    claim = Claim(
+        task_id=row.id,
+        public_id=row.public_id,
+        epoch=row.epoch,
+        tenant_id=row.tenant_id,
+        context_id=row.context_id,
+        server_id=row.server_id,
+        server_name=row.server_name,
+        tool_id=row.tool_id,
+        tool_name=row.upstream_tool,
+        arguments={},
+        answers=None,
+        upstream_state=None,
+        client_capabilities=json.loads(row.client_capabilities),
+        trace={},
+        question_audience=Audience(row.question_audience) if row.question_audience else None,
+        run_seconds=row.run_seconds,
+    )
+    live = json.loads(row.live) if row.live else {}
+    return Poll(
+        claim=claim,
+        upstream_id=row.upstream_id,
+        revision=row.revision,
+        status=row.status,
+        turn=row.turn,
+        poll_ms=row.poll_ms,
+        message=row.message,
+        cancelling=row.cancelling,
+        ended=row.ended,
+        overdue=row.overdue,
+        ran_seconds=row.ran_seconds,
+        open_keys=frozenset(key for key, (state, _) in live.items() if state == "open"),
+        answers={key: json.loads(response) for key, (state, response) in live.items() if state == "answered"},
+        used_keys=frozenset(row.keys),
+    )
+
+
+def put_back_polls(polls: Sequence[PutBack], *, actor: Actor) -> frozenset[int]:
+    """Put polls back, or keep them. Nothing is written to a task whose message has not changed. Returns the ids of the
+    tasks whose polls were this worker's still."""
+    rows = [
+        {
+            "id": each.poll.claim.task_id,
+            "turn": each.poll.turn,
+            "status": each.poll.status,
+            "poll_ms": within_range(each.poll.poll_ms),
+            "delay_ms": each.delay_ms,
+            "message": None if each.message is None else _shown(each.message),
+        }
+        for each in polls
+    ]
+    kept = change(_PUT_BACK, polls=jsonx.encode(rows).decode(), who=who(actor))
+    announce(*(each.poll.claim.task_id for each in polls if each.message is not None))
+    return frozenset(kept)
+
+
+def end_poll(poll: Poll, *, status: str) -> bool:
+    """Note that the server's task of a call that has ended is over: it is polled no more."""
+    return change(_END, task=poll.claim.task_id, turn=poll.turn, status=status)
+
+
+def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, actor: Actor) -> bool:
+    """Store a JSON-RPC error: the task is faulted, and its server's task is over, in `status`. Returns `False` if
+    another worker has taken the poll, or the task has ended."""
+    clean = jsonx.repaired(error)
+    return change(
+        _FAULT,
+        poll.claim.task_id,
+        task=poll.claim.task_id,
+        epoch=poll.claim.epoch,
+        turn=poll.turn,
+        status=status,
+        error=jsonx.encode(clean).decode(),
+        message=str(clean["message"])[:1024],
+        who=who(actor),
+    )
+
+
+def cancel_deferred(poll: Poll, *, status: str, message: str, actor: Actor) -> bool:
+    """End the task as cancelled, and its server's task as over, in `status`. Returns as `fault_deferred`."""
+    return change(
+        _CANCEL,
+        poll.claim.task_id,
+        task=poll.claim.task_id,
+        epoch=poll.claim.epoch,
+        turn=poll.turn,
+        status=status,
+        message=message,
+        who=who(actor),
+    )
+
+
+def ask_deferred(poll: Poll, asked: Sequence[NewQuestion] | None, *, message: str, delay_ms: int, actor: Actor) -> bool:
+    """Open further questions of the server's task, and poll it again after `delay_ms`. With `asked` `None`, close those
+    that are open: the server wants no answer any more. Returns as `fault_deferred`."""
+    return change(
+        _ASK,
+        poll.claim.task_id,
+        task=poll.claim.task_id,
+        epoch=poll.claim.epoch,
+        turn=poll.turn,
+        asked=None if asked is None else jsonx.encode(questions(asked)).decode(),
+        message=_shown(message),
+        delay_ms=delay_ms,
+        who=who(actor),
+    )
+
+
+def _shown(message: str) -> str:
+    return str(jsonx.repaired(message))[:1024]

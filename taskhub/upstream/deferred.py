@@ -1,0 +1,257 @@
+"""Polls a server for its task of a deferred call, and translates its answer into plain records.
+
+In revision 2026-07-28 the answer to `tasks/get` has everything: the result, the error, or the questions, which
+`tasks/update` answers. An answer is sent as long as the server asks for it, so that nothing is kept about what was
+sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import mcp_types as types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from taskhub.core.errors import TaskHubError
+from taskhub.core.records import LogLine, NewQuestion, Poll
+from taskhub.core.words import words
+from taskhub.upstream.asks import OtherwiseError
+from taskhub.upstream.call import (
+    Asked,
+    Faulted,
+    Finished,
+    asked,
+    broken,
+    finished,
+    passed_on,
+    poll_ms,
+    status_message,
+)
+from taskhub.upstream.connection import Target, gone
+from taskhub.upstream.offers import Verbatim
+from taskhub.upstream.pool import Pool
+from taskhub.upstream.refusals import refusal
+from taskhub.upstream.sieve import misfit
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS: Final = 10.0
+"""The longest that a server may take for one poll."""
+
+FIRST_MS: Final = 100
+"""Milliseconds until the first poll, and until the next one after an answer was sent. Then twice as long each time, up
+to what the server wants: tasks that take a moment are not kept for the seconds that servers want for long ones."""
+
+LONGEST_MS: Final = 5_000
+"""The most milliseconds between two polls if the server does not say how often it wants to be asked."""
+
+ASKING_MS: Final = 5_000
+"""Milliseconds between two polls, at least, while people or the client are asked."""
+
+CANCELLING_MS: Final = 1_000
+"""Milliseconds between two polls of a task that the server is to cancel."""
+
+_UNKNOWN: Final = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, -32002})
+"""Codes of errors that mean that the server does not know the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoesOn:
+    """The server's task is not over. `message` is its own, empty if it has none."""
+
+    status: str
+    message: str
+    poll_ms: int
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AsksMore:
+    """The server's task asks questions that it did not ask before."""
+
+    questions: tuple[NewQuestion, ...]
+    delay_ms: int = ASKING_MS
+
+
+@dataclass(frozen=True, slots=True)
+class AsksNoMore:
+    """The server's task wants no answer any more to the questions that are open."""
+
+    message: str
+    delay_ms: int = FIRST_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The server's task was cancelled; `confirmed`: the server has said so."""
+
+    confirmed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """There is no result. `status`: that of the server's task from now on."""
+
+    outcome: Faulted
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """The server could not be asked, and `problem` says why; it is asked again later."""
+
+    problem: str
+
+
+PollOutcome = GoesOn | AsksMore | AsksNoMore | Finished | Ended | Cancelled | Silent
+
+
+class _TaskRequest(types.Request[dict[str, Any], str]):
+    name_param = "taskId"
+
+
+def is_spent(taken: Poll) -> bool:
+    """Whether the call has run for as long as its tool may."""
+    return taken.ran_seconds >= taken.claim.run_seconds and taken.status != "input_required"
+
+
+def too_long(taken: Poll) -> str:
+    """The message of a call that ran for too long."""
+    return f"The tool ran longer than {taken.claim.run_seconds} s and was stopped"
+
+
+def next_ms(before_ms: int, wanted_ms: int | None) -> int:
+    """Milliseconds until the next poll, if there were `before_ms` before this one and the server wants `wanted_ms`."""
+    return min(before_ms * 2, LONGEST_MS if wanted_ms is None else wanted_ms)
+
+
+async def poll(pool: Pool, taken: Poll, *, say: Callable[[LogLine], None]) -> PollOutcome:
+    """Ask the server for its task, send it the answers that it waits for, or have it cancel the task. Never raises for
+    anything that the server does. `say` gets warnings about the result."""
+    try:
+        async with asyncio.timeout(POLL_SECONDS):
+            return await _poll(pool, taken, say)
+    except TimeoutError:
+        return Silent(f"no answer within {POLL_SECONDS:.0f} s")
+    except MCPError as error:
+        if not gone(error) and refusal(error) is None and error.error.code in _UNKNOWN:
+            return _unknown(taken, pool.target, error)
+        return Silent(pool.target.reason(error))
+    except TaskHubError as error:
+        return Silent(error.message)
+    except ValidationError as error:
+        return Ended(broken(f"the server sent something that is no task: {misfit(error)}"), "failed")
+    except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
+        return Silent(pool.target.reason(error))
+
+
+async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
+    spent = is_spent(taken)
+    if taken.ended or taken.cancelling or spent:
+        stopped = await _cancel(pool, taken)
+        if taken.ended or (taken.cancelling and not stopped):
+            return Cancelled(confirmed=False)
+        if spent and not taken.cancelling:
+            return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": too_long(taken)}), "cancelled")
+    body = await _ask(pool, "tasks/get", taken)
+    status = body.get("status")
+    if status == "completed":
+        return await _completed(pool, taken, body, say)
+    if status == "failed":
+        return Ended(_failed(pool.target, body), "failed")
+    if status == "cancelled":
+        return Cancelled(confirmed=True)
+    if status not in ("working", "input_required"):
+        return Ended(broken("its task has a status that the protocol does not know"), "failed")
+    if taken.cancelling:
+        if taken.overdue:
+            return Cancelled(confirmed=False)
+        return GoesOn(status, taken.message, taken.poll_ms, CANCELLING_MS)
+    if status == "input_required":
+        return await _input_required(pool, taken, body)
+    message = pool.target.shown(status_message(body))
+    if taken.open_keys:
+        return AsksNoMore(message)
+    delay_ms = next_ms(taken.poll_ms, poll_ms(body))
+    return GoesOn(status, message, delay_ms, delay_ms)
+
+
+async def _completed(pool: Pool, taken: Poll, body: dict[str, Any], say: Callable[[LogLine], None]) -> PollOutcome:
+    result = body.get("result")
+    if not isinstance(result, dict):
+        return Ended(broken("its task is completed and has no result"), "failed")
+    outcome = await finished(pool, lambda: pool.shared(taken.claim.context_id), taken.claim, result, say)
+    return outcome if isinstance(outcome, Finished) else _ended(outcome)
+
+
+def _ended(outcome: Any) -> PollOutcome:
+    return Ended(outcome if isinstance(outcome, Faulted) else broken("its task ended with another task"), "failed")
+
+
+def _failed(target: Target, body: dict[str, Any]) -> Faulted:
+    try:
+        error = types.ErrorData.model_validate(body.get("error"))
+    except ValidationError:
+        return broken(target.shown(status_message(body)) or "its task failed, and it does not say why")
+    return passed_on(target, MCPError(error.code, error.message, error.data))
+
+
+async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> PollOutcome:
+    requests = body.get("inputRequests")
+    if not isinstance(requests, dict) or not requests:
+        return Ended(broken("its task asked for input without a question"), "failed")
+    given = {key: taken.answers[key] for key in requests if key in taken.answers}
+    if given:
+        await _ask(pool, "tasks/update", taken, inputResponses=given)
+        # A server that goes on asking has not accepted the answer, and is not asked as often.
+        delay_ms = FIRST_MS if taken.status == "input_required" else next_ms(taken.poll_ms, None)
+        return GoesOn("working", taken.message, delay_ms, delay_ms)
+    further = {key: request for key, request in requests.items() if key not in taken.open_keys}
+    if not further:
+        return GoesOn("input_required", taken.message, taken.poll_ms, max(taken.poll_ms, ASKING_MS))
+    wanted = {"resultType": "input_required", "inputRequests": further}
+    types.InputRequiredResult.model_validate(wanted, by_name=False)
+    outcome = asked(taken.claim, wanted, taken.used_keys)
+    if not isinstance(outcome, Asked):
+        return _ended(outcome)
+    return AsksMore(outcome.questions, max(taken.poll_ms, ASKING_MS))
+
+
+async def _cancel(pool: Pool, taken: Poll) -> bool:
+    """Ask the server to cancel its task. Returns `False` if it answers with an error: it does not know the task, or
+    cannot cancel it."""
+    try:
+        await _ask(pool, "tasks/cancel", taken)
+    except MCPError as error:
+        if gone(error) or refusal(error) is not None:
+            raise
+        logger.info("task %s was not cancelled: %s", taken.claim.public_id, pool.target.reason(error))
+        return False
+    return True
+
+
+async def _ask(pool: Pool, method: str, taken: Poll, **more: Any) -> dict[str, Any]:
+    params = {"taskId": taken.upstream_id, **more}
+    if pool.asks is not None:
+        with contextlib.suppress(OtherwiseError):
+            return await pool.asks.ask(method, params, taken.upstream_id)
+    async with pool.shared(taken.claim.context_id) as connection:
+        assert connection.client is not None
+        body = (await connection.client.session.send_request(_TaskRequest(method=method, params=params), Verbatim)).root
+        if pool.asks is not None and connection.modern:
+            pool.asks.declared = connection.declared
+        return body
+
+
+def _unknown(taken: Poll, target: Target, error: MCPError) -> PollOutcome:
+    if taken.cancelling:
+        return Cancelled(confirmed=False)
+    message = words("upstream_unknown", taken.claim.server_name, target.shown(error.error.message)[:300])
+    data = {"reason": "outcome_unknown"}
+    return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": message, "data": data}), "unknown")

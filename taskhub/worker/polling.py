@@ -1,0 +1,322 @@
+"""Polls the servers' tasks of deferred calls, beside the slots: a poll takes no slot and no lease of a task.
+
+A worker that has taken a poll keeps it and asks the server again and again, as often as that wants. The database is
+told when something has changed, and every few seconds, in one statement for all, that they are this worker's still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from taskhub.core.errors import Unavailable
+from taskhub.core.records import Actor, LogLine, NewQuestion, Poll
+from taskhub.core.timings import TimingKind
+from taskhub.core.words import words
+from taskhub.domain.tasks import deferred
+from taskhub.domain.tasks import run as lifecycle
+from taskhub.domain.tasks.deferred import LEASE_SECONDS, PutBack
+from taskhub.lib import logs
+from taskhub.lib.throttle import Throttle
+from taskhub.upstream.call import Finished, waiting_message
+from taskhub.upstream.deferred import (
+    FIRST_MS,
+    AsksMore,
+    AsksNoMore,
+    Cancelled,
+    Ended,
+    GoesOn,
+    PollOutcome,
+    Silent,
+    is_spent,
+    poll,
+    too_long,
+)
+from taskhub.worker.notes import Notes
+from taskhub.worker.running import Runner
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE: Final = 16
+"""The most polls that a worker has under way at one server."""
+
+MOST_KEPT: Final = 1_000
+"""The most deferred calls of one server that one worker polls. Others are polled by other workers, or later."""
+
+LOOK_SECONDS: Final = 5.0
+"""The longest time between two looks for polls that are due: calls that other workers deferred are found by these. With
+each, the worker keeps the polls that it has. A poll that is due later than the next look is put back instead."""
+
+TICK_SECONDS: Final = 0.05
+"""The least time between two looks, so that what is due or has changed at nearly the same time shares a statement."""
+
+ALIGNED_MS: Final = 1_000
+"""Polls that are at least this far apart are made at the same moments, four in each such time: many together cost half
+of what they cost one by one."""
+
+SILENT_SECONDS: Final = 1.0
+"""The pause after a server could not be asked; then twice as long each time, up to `LONGEST_SECONDS`. In the meantime
+one poll at a time tries."""
+
+LONGEST_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True)
+class _Silence:
+    """A server that could not be asked: how often in a row, and when it is tried again."""
+
+    times: int = 0
+    until: float = 0.0
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A poll that this worker keeps. `poll` is as of `since`, by `time.monotonic`."""
+
+    poll: Poll
+    since: float
+    timer: asyncio.TimerHandle | None = None
+    message: str | None = None
+    """The new message of the task, until it is stored."""
+
+    def now(self) -> Poll:
+        """The poll with the time that the call has run until now."""
+        spent = 0.0 if self.poll.status == "input_required" else time.monotonic() - self.since
+        return replace(self.poll, ran_seconds=self.poll.ran_seconds + spent)
+
+
+class Polls:
+    """The polls of one worker. For its event loop only."""
+
+    def __init__(self, worker: str, runner: Runner, actor: Actor) -> None:
+        self._worker = worker
+        self._runner = runner
+        self._lanes = runner.lanes
+        self._actor = actor
+        self._awake = asyncio.Event()
+        self._kept: dict[int, _Kept] = {}
+        """The polls that this worker has, by task, also while the server is being asked."""
+        self._back: list[PutBack] = []
+        """Polls that are put back with the next look."""
+        self._due: dict[int, float] = {}
+        """When polls that were put back are due, by task."""
+        self._until = 0.0
+        """When the next look is, if nothing comes before."""
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._room: defaultdict[int, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(AT_ONCE))
+        self._silent: dict[int, _Silence] = {}
+        self._throttle = Throttle(60.0)
+
+    def wake(self) -> None:
+        """Look soon, because polls may be due."""
+        self._awake.set()
+
+    def expect(self, task_id: int, seconds: float) -> None:
+        """Look after this time, when a poll of the task is due."""
+        self._due[task_id] = due = time.monotonic() + seconds
+        if due < self._until:
+            self.wake()
+
+    async def run(self) -> None:
+        """Poll, for ever."""
+        try:
+            while True:
+                self._awake.clear()
+                await self._look()
+                await asyncio.sleep(TICK_SECONDS)
+                tried = min((silence.until for silence in self._silent.values()), default=math.inf)
+                self._until = min(time.monotonic() + LOOK_SECONDS, tried, *self._due.values())
+                try:
+                    async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
+                        await self._awake.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            for task_id in list(self._kept):
+                self._drop(task_id)
+            for task in self._under_way:
+                task.cancel()
+
+    async def _look(self) -> None:
+        """Put back what is done with for now, keep the rest, and take what is due."""
+        back, self._back = self._back, []
+        kept = [PutBack(each.poll, int(LEASE_SECONDS * 1000), each.message) for each in self._kept.values()]
+        if back or kept:
+            still = await self._lanes.run(partial(deferred.put_back_polls, back + kept, actor=self._actor))
+            for each in back:  # not before, so that it is due by the database's clock too
+                self.expect(each.poll.claim.task_id, each.delay_ms / 1000)
+            for each in kept:
+                task_id, held = each.poll.claim.task_id, self._kept.get(each.poll.claim.task_id)
+                if held is None or held.poll.turn != each.poll.turn:
+                    continue
+                if task_id not in still:  # it is another's, or somebody answered, or wants it cancelled: taken anew
+                    self._drop(task_id)
+                elif held.message == each.message:
+                    held.message = None
+        now = time.monotonic()
+        self._due = {task_id: due for task_id, due in self._due.items() if due > now}
+        if not (rooms := self._rooms()):
+            return
+        for taken in await self._lanes.run(deferred.take_polls, self._worker, rooms):
+            self._drop(taken.claim.task_id)
+            self._kept[taken.claim.task_id] = _Kept(taken, time.monotonic())
+            self._begin(taken.claim.task_id, taken.turn)
+
+    def _rooms(self) -> dict[int, int]:
+        """For each server to which this worker is connected, how many more of its polls it may take."""
+        busy, now = Counter(each.poll.claim.server_id for each in self._kept.values()), time.monotonic()
+        rooms = {}
+        for server_id in self._runner.servers.held():
+            silence = self._silent.get(server_id)
+            most = MOST_KEPT if silence is None else int(now >= silence.until)
+            if (room := most - busy[server_id]) > 0:
+                rooms[server_id] = room
+        return rooms
+
+    def _begin(self, task_id: int, turn: int) -> None:
+        held = self._kept.get(task_id)
+        if held is None or held.poll.turn != turn:
+            return
+        held.timer = None
+        task = asyncio.create_task(self._poll(held))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def _drop(self, task_id: int) -> None:
+        held = self._kept.pop(task_id, None)
+        if held is not None and held.timer is not None:
+            held.timer.cancel()
+
+    async def _poll(self, held: _Kept) -> None:
+        claim = held.poll.claim
+        pool = self._runner.servers.pool(claim.server_id)
+        if pool is None:
+            self._let_go(held)  # this worker has left the server; the poll is due again when its lease ends
+            return
+        notes = Notes(claim, self._lanes)
+        loop = asyncio.get_running_loop()
+
+        def say(line: LogLine) -> None:
+            loop.call_soon_threadsafe(notes.add, line)
+
+        try:
+            with logs.about({"task": claim.public_id, "server": claim.server_name}):
+                async with self._room[claim.server_id]:
+                    taken = held.now()
+                    outcome = await pool.run(poll(pool, taken, say=say))
+                await self._settle(held, taken, outcome, notes)
+        except Unavailable as error:  # what came of it is asked again when the lease ends
+            self._let_go(held)
+            if self._throttle():
+                logger.warning("task %s: its poll was not stored: %s", claim.public_id, error)
+        except Exception:
+            self._let_go(held)
+            logger.exception("task %s: its poll was not stored", claim.public_id)
+
+    def _let_go(self, held: _Kept) -> None:
+        if self._kept.get(held.poll.claim.task_id) is held:
+            self._drop(held.poll.claim.task_id)
+
+    async def _settle(self, held: _Kept, taken: Poll, outcome: PollOutcome, notes: Notes) -> None:
+        claim, server_id = taken.claim, taken.claim.server_id
+        if isinstance(outcome, Silent):
+            await self._was_silent(held, taken, outcome.problem)
+            return
+        self._silent.pop(server_id, None)
+        self._runner.breakers.reached(server_id)
+        if isinstance(outcome, GoesOn):
+            self._goes_on(held, taken, outcome)
+            return
+        self._let_go(held)
+        match outcome:
+            case Finished(result):
+                await notes.flush()
+                self._count(taken, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
+                await self._runner.results.run((claim, result))
+            case Ended(faulted, status):
+                self._count(taken, TimingKind.TIMED_OUT if is_spent(taken) else TimingKind.FAULTED)
+                await self._store(
+                    partial(deferred.fault_deferred, taken, faulted.error, status=status, actor=self._actor)
+                )
+            case Cancelled() if taken.ended:
+                await self._store(partial(deferred.end_poll, taken, status="cancelled"))
+            case Cancelled(confirmed):
+                self._count(taken, TimingKind.CANCELLED)
+                code = "cancelled_running" if taken.cancelling else "cancelled_by_server"
+                message = words(code if confirmed else "cancelled_unconfirmed")
+                status = "cancelled" if confirmed else "unknown"
+                await self._store(
+                    partial(deferred.cancel_deferred, taken, status=status, message=message, actor=self._actor)
+                )
+            case AsksMore(questions, delay_ms):
+                asked = await self._runner.for_whom(claim, questions)
+                await self._asks(taken, asked, waiting_message(asked), delay_ms)
+            case AsksNoMore(message, delay_ms):
+                await self._asks(taken, None, message, delay_ms)
+
+    async def _asks(self, taken: Poll, questions: Sequence[NewQuestion] | None, message: str, delay_ms: int) -> None:
+        await self._store(
+            partial(deferred.ask_deferred, taken, questions, message=message, delay_ms=delay_ms, actor=self._actor)
+        )
+        self.expect(taken.claim.task_id, delay_ms / 1000)
+
+    def _goes_on(self, held: _Kept, taken: Poll, outcome: GoesOn) -> None:
+        changed = taken.status != "input_required" and not taken.cancelling and outcome.message != taken.message
+        message = outcome.message if changed else None
+        new = replace(
+            taken, status=outcome.status, poll_ms=outcome.poll_ms, message=outcome.message if changed else taken.message
+        )
+        if self._kept.get(taken.claim.task_id) is not held:
+            return  # taken anew meanwhile
+        if taken.cancelling or outcome.delay_ms >= LOOK_SECONDS * 1000:
+            self._put_back(held, PutBack(new, outcome.delay_ms, message))
+            return
+        held.poll, held.since = new, time.monotonic()
+        if message is not None:
+            held.message = message
+            self.wake()
+        loop = asyncio.get_running_loop()
+        due = loop.time() + outcome.delay_ms / 1000
+        if outcome.delay_ms >= ALIGNED_MS:
+            due = round(due * 1000 / ALIGNED_MS * 4) * ALIGNED_MS / 4 / 1000
+        held.timer = loop.call_at(due, self._begin, taken.claim.task_id, taken.turn)
+
+    def _put_back(self, held: _Kept, back: PutBack) -> None:
+        if self._kept.get(back.poll.claim.task_id) is held:
+            self._drop(back.poll.claim.task_id)
+            self._back.append(back)
+            self.wake()
+
+    async def _was_silent(self, held: _Kept, taken: Poll, problem: str) -> None:
+        claim, server_id = taken.claim, taken.claim.server_id
+        silence = self._silent.setdefault(server_id, _Silence())
+        if time.monotonic() >= silence.until:  # counted once for all polls that were under way
+            silence.times += 1
+            pause = min(SILENT_SECONDS * 2 ** min(silence.times - 1, 10), LONGEST_SECONDS)
+            silence.until = time.monotonic() + pause * random.uniform(0.8, 1.2)  # noqa: S311 - jitter, not a secret
+            logger.info("server %s: its tasks cannot be asked for: %s", claim.server_name, problem)
+            await self._runner.breakers.failed(server_id, problem, probing=False)
+            self._runner.servers.look_again(server_id)
+        if is_spent(taken) and not taken.ended and not taken.cancelling:
+            self._let_go(held)
+            error = {"code": -32603, "message": too_long(taken), "data": {"reason": "outcome_unknown"}}
+            await self._store(partial(lifecycle.fault, claim, error, actor=self._actor))
+            return
+        delay_ms = max(FIRST_MS, int((silence.until - time.monotonic()) * 1000))
+        waits = words("waiting_server")
+        told = taken.status == "input_required" or taken.cancelling or taken.message == waits
+        self._put_back(held, PutBack(taken, delay_ms, None if told else waits))
+
+    async def _store(self, change: Callable[[], bool]) -> None:
+        await self._lanes.run(change)
+
+    def _count(self, taken: Poll, kind: TimingKind) -> None:
+        self._runner.timings.add(taken.claim.server_id, kind, taken.ran_seconds)

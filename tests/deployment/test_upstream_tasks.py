@@ -1,0 +1,81 @@
+"""A server's own task outlives every part of the hub: its result arrives, and its tool ran once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.client import Client, accept
+from tests.support.hasty import HASTY
+from tests.support.hub import RunningHub, wait_until
+from tests.upstream.tasking_server import TaskingServer, question, text
+
+pytestmark = pytest.mark.processes
+
+PEOPLE = {"caps": {"extensions": {"io.modelcontextprotocol/tasks": {}}, "elicitation": {}}}
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[TaskingServer]:
+    with TaskingServer(pollIntervalMs=500) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hub(upstream: TaskingServer) -> Iterator[RunningHub]:
+    running = RunningHub(servers=(f"tasking={upstream.target.target}",), **HASTY)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def deferred(hub: RunningHub, client: Client) -> str:
+    task = client.create("research", **PEOPLE)
+    taken = "SELECT 1 FROM deferred JOIN task ON task.id = task_id WHERE public_id = %s AND turn > 0"
+    wait_until(lambda: hub.sql(taken, [task]), "a polled call")
+    return task
+
+
+def outcomes(hub: RunningHub, task: str) -> list[tuple[Any, ...]]:
+    return hub.sql("SELECT number, outcome FROM attempt JOIN task ON task.id = task_id WHERE public_id = %s", [task])
+
+
+@pytest.mark.parametrize("part", ["worker", "web"])
+def test_a_killed_part_costs_neither_the_result_nor_a_second_run(
+    hub: RunningHub, upstream: TaskingServer, part: str
+) -> None:
+    runs = len(upstream.runs)
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        task = deferred(hub, client)
+        hub.part(part).kill()
+        upstream.become("completed", result=text(f"without the {part}"))
+        wait_until(lambda: hub.sql("SELECT 1 FROM task WHERE public_id = %s AND state = 'finished'", [task]), "it", 45)
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        done = wait_until(lambda: _got(client, task), "the result", 45)
+    assert done["result"]["content"][0]["text"] == f"without the {part}"
+    assert len(upstream.runs) == runs + 1
+    assert outcomes(hub, task) == [(1, "finished")]
+
+
+def test_an_answer_given_while_the_worker_is_away_is_sent_by_the_next(hub: RunningHub, upstream: TaskingServer) -> None:
+    upstream.on_answers = lambda given: {"status": "completed", "result": text(given["who"]["content"]["name"])}
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        task = deferred(hub, client)
+        upstream.become("input_required", inputRequests={"who": question()})
+        assert list(client.until(task, "input_required")["inputRequests"]) == ["who"]
+        hub.part("worker").kill()
+        client.update(task, {"who": accept(name="Ada")})
+        done = client.until(task, "completed", "failed", seconds=45)
+    assert done["result"]["content"][0]["text"] == "Ada"
+    assert upstream.given[-1] == {"who": accept(name="Ada")}
+
+
+def _got(client: Client, task: str) -> dict[str, Any] | None:
+    try:
+        found = client.get(task).result
+    except Exception:  # noqa: BLE001 - the web process is being started again
+        return None
+    return found if found["status"] == "completed" else None

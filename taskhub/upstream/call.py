@@ -31,6 +31,7 @@ from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
 from taskhub.upstream.refusals import refusal
+from taskhub.upstream.session_tasks import result_of, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
 
@@ -232,7 +233,7 @@ async def _answer(
     try:
         if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
-        body = await _call(connection, claim, given, say, mirrored)
+        body = await _call(pool, connection, claim, given, say, mirrored)
         return await _translated(pool, lambda: contextlib.nullcontext(connection), claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
@@ -256,7 +257,7 @@ async def _translated(
 
 
 async def _call(
-    connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
+    pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
 ) -> dict[str, Any]:
     async def note(progress: float, total: float | None, message: str | None) -> None:
         say(LogLine("progress", connection.hide(message or ""), progress=progress, total=total))
@@ -266,10 +267,12 @@ async def _call(
     answers: Any = given.answers if connection.modern else None
     meta: Any = claim.trace or None
     session = connection.client.session
+    as_task = not connection.modern and claim.tool_name in pool.only_as_tasks
     request = types.CallToolRequest(
         params=types.CallToolRequestParams(
             name=claim.tool_name,
             arguments=claim.arguments,
+            task=task_of(claim.run_seconds) if as_task else None,
             input_responses=answers,
             request_state=given.state,
             _meta=meta,
@@ -278,7 +281,8 @@ async def _call(
 
     async def call() -> dict[str, Any]:
         # Without a timeout: the worker limits the running time, and does not count the time while people answer.
-        return (await session.send_request(request, Verbatim, progress_callback=note)).root
+        body = (await session.send_request(request, Verbatim, progress_callback=note)).root
+        return await result_of(connection, body, say) if as_task else body
 
     try:
         return await call()

@@ -25,6 +25,7 @@ from taskhub.upstream.connection import Connection, gone
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
 from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.session_tasks import only_as_tasks
 from taskhub.upstream.sieve import UNFIT
 
 MAX_TOOLS = 1_000
@@ -179,6 +180,8 @@ class Watcher:
                 if self._pool.target.transport == "http" and watched.modern:
                     self._pool.mirrored = mirrored(snapshot)
                 self._pool.outputs = outputs(snapshot.tools)
+                tools = {tool.name: tool.definition for tool in snapshot.tools if not tool.rejected}
+                self._pool.only_as_tasks = only_as_tasks(snapshot.protocol, snapshot.capabilities, tools)
                 self._on_snapshot(snapshot)
                 self._pause = FIRST_PAUSE  # not before: a server may accept a connection, and end when it is listed
                 if lost:

@@ -91,6 +91,8 @@ class Pool:
         """The tools that want arguments in headers as well, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
         """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
+        self.only_as_tasks: frozenset[str] = frozenset()
+        """The tools that a server of 2025-11-25 runs as tasks alone."""
         self.checker = Checker()
         self.posts = Posts(target, self.most) if target.transport == "http" else None
         """The calls that need no connection of the SDK; `None` for servers that are not spoken to over HTTP."""

@@ -19,6 +19,9 @@ from taskhub.core.versions import Version
 UNFIT: Final = "io.taskhub/unfit"
 """The member of a sieved result with the items that were taken out, as pairs of item and reason."""
 
+CREATED: Final = "io.taskhub/task"
+"""The member of `_meta` with the task that a server made of a call: the SDK would refuse it as the answer to one."""
+
 _MEMBER: Final = {
     "tools/list": "tools",
     "prompts/list": "prompts",
@@ -34,16 +37,25 @@ class Sieve:
 
     def __init__(self) -> None:
         self._asked: dict[types.RequestId, tuple[str, str]] = {}
+        self._tasks: set[types.RequestId] = set()
+        """Calls that the server is to make tasks of."""
 
     def sent(self, message: Any) -> None:
-        """Note the id of a request for a list."""
+        """Note the id of a request for a list, and of a call as a task (2025-11-25)."""
+        if isinstance(message, types.JSONRPCRequest) and "task" in (message.params or {}):
+            self._tasks.add(message.id)
         if isinstance(message, types.JSONRPCRequest) and message.method in _MEMBER:
             meta = (message.params or {}).get("_meta") or {}
             self._asked[message.id] = (message.method, meta.get(META_VERSION, _ON_SESSIONS))
 
     def received(self, message: Any) -> None:
-        """Sieve the result in the message, in place, if it answers a request for a list."""
+        """Sieve the result in the message, in place, if it answers a request for a list. The task that answers a call
+        is put into an empty result (`upstream.session_tasks`)."""
         if isinstance(message, (types.JSONRPCResponse, types.JSONRPCError)):
+            if message.id in self._tasks:
+                self._tasks.discard(message.id)
+                if isinstance(message, types.JSONRPCResponse) and "task" in message.result:
+                    message.result = {"content": [], "_meta": {CREATED: message.result["task"]}}
             asked = self._asked.pop(message.id, None) if message.id is not None else None
             if asked and isinstance(message, types.JSONRPCResponse):
                 message.result = sieved(*asked, message.result)

@@ -74,6 +74,7 @@ def make_tool(server: Server, name: str = "", **policy: Any) -> ToolRecord:
         exposed_name=policy.pop("exposed_name", name),
         definition={"name": name, "inputSchema": {"type": "object"}},
         digest="0" * 64,
+        confirmed_digest="0" * 64,
         **policy,
     )
     tool = tool_by_id(row.pk)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from django.db import transaction
 
 from taskhub.control.caller import Caller
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.policy import Policy
-from taskhub.domain.catalogue import breakers, connection_tests, reads, sync, writes
+from taskhub.domain.catalogue import breakers, confirmations, connection_tests, reads, sync, writes
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.given import Pairs
 from taskhub.domain.catalogue.reads import ServerRow
@@ -31,6 +31,7 @@ def add_server(
     directory: str = "",
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
+    review: bool = False,
 ) -> int:
     """Connect a new server; returns its id. Raises `Forbidden`, and what `writes.add_server` raises."""
     caller.require("server.manage", f"add server {name}")
@@ -45,6 +46,7 @@ def add_server(
         directory=directory,
         connect_seconds=connect_seconds,
         calls_at_once=calls_at_once,
+        review=review,
         actor=caller.actor,
     )
 
@@ -125,6 +127,14 @@ def edit_server(caller: Caller, server_id: int, edit: ServerEdit) -> None:
     Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
     caller.require("server.manage", f"edit server {server_id}")
     writes.edit_server(tenant_id=caller.tenant_id, server_id=server_id, edit=edit, actor=caller.actor)
+
+
+def confirm_tools(caller: Caller, server_id: int, seen: Mapping[int, str]) -> int:
+    """Confirm tools of a server that are new, changed or gone, all or none; returns how many were
+    (`domain.catalogue.confirmations`). `seen`: by the tool's id what the person was shown. Raises `Forbidden`,
+    `NotFound`, or `Refused` for a tool that has changed since."""
+    caller.require("server.manage", f"confirm tools of server {server_id}")
+    return confirmations.confirm_tools(tenant_id=caller.tenant_id, server_id=server_id, seen=seen, actor=caller.actor)
 
 
 def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) -> LiveCalls:

@@ -64,6 +64,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
         lambda by, on: servers.import_servers(by, [FileServer("new", "https://example.com/mcp")]),
     ),
     "servers.edit_server": (ADMINS, lambda by, on: servers.edit_server(by, on.server, ServerEdit(prefix="a_"))),
+    "servers.confirm_tools": (ADMINS, lambda by, on: servers.confirm_tools(by, on.server, {on.tool: "0" * 64})),
     "servers.remove_server": (ADMINS, lambda by, on: servers.remove_server(by, on.server, confirmed=True)),
     "servers.request_test": (ADMINS, lambda by, on: servers.request_test(by, on.server)),
     "servers.server_to_test": (ADMINS, lambda by, on: servers.server_to_test(by, on.server)),

@@ -144,7 +144,19 @@ class ServerFields(ConsoleForm):
         optional=True,
         help_text="Empty: the default for this kind of server.",
     )
-    further: ClassVar[tuple[str, ...]] = ("headers", "environment", "directory", "connect_seconds", "calls_at_once")
+    review = forms.BooleanField(
+        required=False,
+        label="New and changed tools wait for a person",
+        help_text="They are neither listed nor called until an admin confirms them on the server’s page.",
+    )
+    further: ClassVar[tuple[str, ...]] = (
+        "headers",
+        "environment",
+        "directory",
+        "connect_seconds",
+        "calls_at_once",
+        "review",
+    )
     """The fields that are folded away until one of them is needed."""
 
     def usual_fields(self) -> list[forms.BoundField]:
@@ -209,6 +221,7 @@ class ServerEditForm(ServerFields):
             "connect_seconds": server.connect_seconds if server.connect_said else None,
             "calls_at_once": server.calls_at_once if server.calls_said else None,
             "shared": server.shared,
+            "review": server.review,
         }
         super().__init__(data, initial=initial)
         self.fields["headers"].widget.stored = server.header_names
@@ -231,6 +244,7 @@ class ServerEditForm(ServerFields):
             connect_seconds=typed["connect_seconds"] or 0,
             calls_at_once=typed["calls_at_once"] or 0,
             shared=typed["shared"],
+            review=typed["review"],
         )
 
 

@@ -10,6 +10,7 @@ from taskhub.console.access import page
 from taskhub.console.chart import chart
 from taskhub.console.htmx import partial_or_page
 from taskhub.console.requests import ConsoleRequest
+from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.questions import inbox
 from taskhub.domain.tasks import stats
 from taskhub.domain.tasks.listing import TaskFilter, task_page
@@ -43,6 +44,7 @@ def overview(request: ConsoleRequest) -> HttpResponse:
         "newest": task_page(tenant, TaskFilter(), limit=SHORT).rows,
         "answers": answers,
         "needs": inbox.questions(person, "mine" if answers else "all", limit=SHORT),
+        "waiting_tools": servers.waiting_tools(tenant),
         "may_manage": request.caller.may("server.manage"),
         "may_issue": request.caller.may("client.manage"),
     }

@@ -283,6 +283,8 @@ def _detail(
             "tools": [row for row in tools if not row.rejected and row.gone_at is None],
             "rejected": [row for row in tools if row.rejected and row.gone_at is None],
             "gone": [row for row in tools if row.gone_at is not None],
+            "news": _news(tools),
+            "news_kind": "warning" if server.waiting else "info",
             "prompts": prompts,
             "resources": resources[:shown_rows],
             "show_all": show_all,
@@ -312,6 +314,12 @@ def _detail(
         },
         status=status,
     )
+
+
+def _news(tools: Sequence[servers.ToolRow]) -> str:
+    """How many tools are new, changed or gone since a person confirmed what the server offers; empty if none is."""
+    counts = [(sum(row.news == news for row in tools), news) for news in ("new", "changed", "gone")]
+    return ", ".join(f"{count} {news}" for count, news in counts if count)
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:

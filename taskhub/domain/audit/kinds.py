@@ -19,7 +19,7 @@ class Shape(NamedTuple):
 
 _TASK: Final = "state message epoch"
 _VERDICT: Final = "key kind arguments_sha256? definition_sha256?"
-_GIVEN: Final = "headers? environment? directory? connect_seconds? calls_at_once?"
+_GIVEN: Final = "headers? environment? directory? connect_seconds? calls_at_once? review?"
 _APPLICATION: Final = "client_id name type redirects"
 
 EVENTS: Final[dict[str, Shape]] = {
@@ -89,6 +89,11 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
     "server.calls.changed": Shape("A server takes more or fewer calls at once.", "calls_at_once", "calls_at_once"),
+    "server.review.changed": Shape(
+        "New and changed tools of a server wait for a person, or no more. `confirmed`: how many count as confirmed.",
+        "review",
+        "review confirmed",
+    ),
     "server.enabled": Shape("A server is offered again.", "enabled state", "enabled state"),
     "server.disabled": Shape("A server is offered no more.", "enabled state", "enabled state"),
     "server.removed": Shape("A server was removed, and its secrets erased.", f"transport target prefix token {_GIVEN}"),
@@ -104,6 +109,11 @@ EVENTS: Final[dict[str, Shape]] = {
     ),
     "server.probe.requested": Shape("A person wants a server whose calls wait to be tried now."),
     "tool.changed": Shape("A tool's definition is another.", "digest", "digest"),
+    "tool.confirmed": Shape(
+        "A person confirmed a tool, `as` `new`, `changed` or `gone`. The digest before is the one confirmed last.",
+        "digest",
+        "digest as",
+    ),
     "tool.policy.changed": Shape("An admin changed what holds for a tool.", "*", "*"),
     "prompt.changed": Shape("A prompt's definition is another.", "digest", "digest"),
     "resources.changed": Shape("Resources of a server are defined differently.", after="count uris"),

@@ -19,6 +19,7 @@ class ServerEdit:
     `spec` may be the one that people are shown, with hidden secrets: then the address or command stays. `calls_at_once`
     and `connect_seconds` are 0 for the default, `token` is empty for none. `headers` and `environment` are all that the
     server is to have; those that are left out are removed. `shared`: whether clients share its processes or sessions.
+    With `review` its new and changed tools wait for a person.
     """
 
     spec: str | None = None
@@ -27,6 +28,7 @@ class ServerEdit:
     connect_seconds: int | None = None
     shared: bool | None = None
     directory: str | None = None
+    review: bool | None = None
     headers: Pairs | None = field(default=None, repr=False)
     environment: Pairs | None = field(default=None, repr=False)
     token: str | None = field(default=None, repr=False)

@@ -40,6 +40,8 @@ class ServerRow:
     transport: str
     target: str
     prefix: str
+    review: bool
+    """Whether its new and changed tools wait for a person."""
     enabled: bool
     disabled_reason: str
     state: str
@@ -50,7 +52,10 @@ class ServerRow:
     last_seen_at: datetime | None
     created_at: datetime
     tools: int
+    """The tools that are offered to clients."""
     rejected: int
+    waiting: int
+    """The new and changed tools that wait for a person."""
     has_token: bool
     token_lost: bool
     """Whether its token cannot be decrypted with the `SECRET_KEY` of this process."""
@@ -137,6 +142,18 @@ class ToolRow(Policy):
     """The digest of the definition that was confirmed last; empty where none was."""
     confirmed_at: datetime | None
     confirmed_by: str
+    review: bool
+    """Whether new and changed tools of its server wait for a person."""
+
+    @property
+    def news(self) -> str:
+        """`new`, `changed` or `gone` where nobody has confirmed that yet; else empty."""
+        return news_of(self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not offered because it waits for a person."""
+        return self.review and self.news in ("new", "changed")
 
     @property
     def title(self) -> str:
@@ -207,6 +224,15 @@ class ToolRow(Policy):
         return mark_of(self)
 
 
+def news_of(tool: Tool | ToolRow) -> str:
+    """`new`, `changed` or `gone` where nobody has confirmed that yet; else empty, as for a tool that is rejected."""
+    if tool.gone_at is not None:
+        return "gone" if tool.confirmed_at is not None and tool.confirmed_at < tool.gone_at else ""
+    if tool.rejected or tool.confirmed_digest == tool.digest:
+        return ""
+    return "changed" if tool.confirmed_digest else "new"
+
+
 def spec_of(transport: str, target: str) -> str:
     """The spec of a transport and its target."""
     return target if transport == "http" else f"{transport}:{target}"
@@ -234,6 +260,15 @@ def server_tools(tenant_id: int, server_id: int) -> tuple[ToolRow, ...]:
     here = Tool.objects.filter(server_id=server_id, server__tenant_id=tenant_id, server__removed_at=None)
     rows = here.select_related("server")
     return tuple(_tool(row) for row in rows.order_by(F("gone_at").asc(nulls_first=True), "position", "name")[:2_000])
+
+
+def waiting_tools(tenant_id: int) -> tuple[tuple[int, str, int], ...]:
+    """The enabled servers with tools that wait for a person: id, name, and how many do; 100 at most."""
+    here = Tool.objects.filter(
+        server__tenant_id=tenant_id, server__enabled=True, server__review=True, gone_at=None, rejected=""
+    )
+    waiting = here.exclude(confirmed_digest=F("digest")).values_list("server_id", "server__name")
+    return tuple(waiting.annotate(count=Count("id")).order_by("server__name")[:100])
 
 
 def known_groups(tenant_id: int) -> tuple[str, ...]:
@@ -304,8 +339,10 @@ def _readable(locked: bytes | memoryview) -> bool:
 
 def _servers(tenant_id: int) -> Any:
     here = Q(tools__gone_at__isnull=True)
+    waits = Q(review=True) & ~Q(tools__confirmed_digest=F("tools__digest"))
     return Server.objects.filter(tenant_id=tenant_id, removed_at=None).annotate(
-        tool_count=Count("tools", filter=here & Q(tools__rejected="")),
+        tool_count=Count("tools", filter=here & Q(tools__rejected="") & ~waits),
+        waiting_count=Count("tools", filter=here & Q(tools__rejected="") & waits),
         rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
     )
 
@@ -318,6 +355,7 @@ def _server(row: Any) -> ServerRow:
         transport=row.transport,
         target=row.target,
         prefix=row.prefix,
+        review=row.review,
         enabled=row.enabled,
         disabled_reason=row.disabled_reason,
         state="unreachable" if unreadable and row.enabled else row.state,
@@ -329,6 +367,7 @@ def _server(row: Any) -> ServerRow:
         created_at=row.created_at,
         tools=row.tool_count,
         rejected=row.rejected_count,
+        waiting=row.waiting_count,
         has_token=row.credentials is not None,
         token_lost=token_lost(row.credentials),
         header_names=tuple(sorted(row.headers)),
@@ -366,6 +405,7 @@ def _tool(row: Tool) -> ToolRow:
         confirmed_digest=row.confirmed_digest,
         confirmed_at=row.confirmed_at,
         confirmed_by=row.confirmed_by,
+        review=row.server.review,
         **values_of(row),
     )
 

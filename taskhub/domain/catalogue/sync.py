@@ -49,8 +49,9 @@ CONFIRMED = ("confirmed_digest", "confirmed_at")
 
 MAX_SERVERS: Final = 200
 
-GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once")
-"""The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`)."""
+GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once", "review")
+"""The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`), and whether its tools
+wait for a person."""
 
 TOOL: Final = "tool"
 """The key of the list of tools in `unread` of `store_snapshot`; the other keys are values of `OfferKind`."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import F, Q
+
 from taskhub.core.policy import Policy, values_of
 from taskhub.core.records import OfferKind, OfferRecord, TaskMode, ToolRecord, Upstream
 from taskhub.lib.caches import ExpiringCache
@@ -75,6 +77,8 @@ def catalogue(tenant_id: int) -> Catalogue:
         Tool.objects.filter(
             server__tenant_id=tenant_id, server__enabled=True, enabled=True, gone_at__isnull=True, rejected=""
         )
+        # What nobody has confirmed of a server whose tools wait for a person (domain.catalogue.confirmations).
+        .filter(Q(server__review=False) | Q(confirmed_digest=F("digest")))
         .select_related("server")
         .order_by("server_id", "position", "id")
     )

@@ -22,6 +22,7 @@ from taskhub.core.secrets import HIDDEN
 from taskhub.core.transports import MOST_AT_ONCE
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.breakers import close_breaker
+from taskhub.domain.catalogue.confirmations import set_review
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
 from taskhub.domain.catalogue.given import (
     Pairs,
@@ -130,11 +131,13 @@ def add_server(
     directory: str = "",
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
+    review: bool = False,
     actor: Actor,
 ) -> int:
     """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
     server gets as `Authorization: Bearer …`. It, the values of `headers` (for every request to an HTTP server) and
-    those of `environment` (the variables of a command) are stored encrypted and never shown.
+    those of `environment` (the variables of a command) are stored encrypted and never shown. With `review` all its
+    tools wait for a person (`domain.catalogue.confirmations`).
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -153,6 +156,7 @@ def add_server(
         "directory": _checked_directory(transport, directory),
         "connect_seconds": checked_connect_seconds(connect_seconds),
         "calls_at_once": _checked_calls(calls_at_once),
+        "review": review,
     }
     with transaction.atomic():
         server = new_server(
@@ -232,6 +236,8 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
         if edit.calls_at_once is not None:
             calls = edit.calls_at_once or None
             set_server_calls(tenant_id=tenant_id, server_id=server_id, calls_at_once=calls, actor=actor)
+        if edit.review is not None:
+            set_review(server, edit.review, actor)
         if edit.headers is not None:
             has_token = server.credentials is not None if edit.token is None else bool(edit.token.strip())
             _give(server, "headers", _for_http(server.transport, edit.headers, token=has_token), actor)

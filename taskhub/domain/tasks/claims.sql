@@ -30,9 +30,10 @@ $$;
 
 -- Holds back those of the tasks p_ids, which a worker is about to take, that must not run as they are; returns their
 -- ids. Where the tool has changed since people approved the call, or since a rule let it through, an approval is asked
--- for (again). The other tasks are faulted, with the reason. An approval is for the definition that was shown with it;
--- a rule decided by the definition of that moment. The caller holds the locks of the tasks. Every batch passes here, so
--- the costly check of a client's rights (th_may_call) is made only where they depend on a person.
+-- for (again). So it is where a tool waits for a person to confirm it, and nobody has approved this call. The other
+-- tasks are faulted, with the reason. An approval is for the definition that was shown with it; a rule decided by the
+-- definition of that moment. The caller holds the locks of the tasks. Every batch passes here, so the costly check
+-- of a client's rights (th_may_call) is made only where they depend on a person.
 CREATE OR REPLACE FUNCTION th_hold_back(p_ids bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     unfit record;
@@ -67,6 +68,7 @@ BEGIN
                    -- A call without an approval goes to the server, which knows best which tools it has.
                    a.id IS NOT NULL AND o.gone_at IS NOT NULL AS gone,
                    CASE WHEN a.id IS NULL THEN o.approval AND t.tool_digest <> decode(o.digest, 'hex')
+                                               OR s.review AND o.confirmed_digest <> o.digest
                         ELSE a.outdated END AS outdated) AS may
         WHERE s.removed_at IS NOT NULL OR NOT may.call OR NOT o.enabled OR o.rejected <> '' OR may.gone OR may.outdated
     LOOP

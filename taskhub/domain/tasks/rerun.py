@@ -24,6 +24,8 @@ def rerun_task(tenant_id: int, public_id: str, actor: Actor) -> TaskRecord:
         raise Refused(f"Task {public_id} is still {old.state}: it can be run again when it has ended.")
     if not old.tool.enabled or old.tool.gone_at is not None or not old.tool.server.enabled:
         raise Refused(f"{old.tool_name} is not offered at present, so it cannot be run again.")
+    if old.tool.server.review and old.tool.confirmed_digest != old.tool.digest:
+        raise Refused(f"{old.tool_name} waits for a person to confirm it, so it cannot be run again.")
     tool = tool_by_id(old.tool_id)
     assert tool is not None  # its tasks keep a tool from being deleted
     return create_task(

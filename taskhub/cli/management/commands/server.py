@@ -124,7 +124,7 @@ class Command(BaseCommand):
                 self.stdout.write("tools:" if value else "tools: none")
                 for tool in value:
                     why = f", rejected: {tool['rejected']}" if tool["rejected"] else ""
-                    off = "" if tool["enabled"] else ", off"
+                    off = ", waits for a person" if tool["waits"] else "" if tool["enabled"] else ", off"
                     self.stdout.write(spelled(f"  {tool['exposed_name']} ({tool['mode']}{off}{why})"))
             elif isinstance(value, list):
                 self.stdout.write(spelled(f"{name}: {', '.join(value) if value else 'none'}"))
@@ -145,6 +145,7 @@ class Command(BaseCommand):
             directory=options["cwd"] or "",
             connect_seconds=_number(options, "connect_seconds") or None,
             calls_at_once=_number(options, "calls") or None,
+            review=options["review"] == "yes",
         )
         self.stdout.write(f"{spec.name} is added; workers connect to it.")
 
@@ -170,11 +171,12 @@ class Command(BaseCommand):
             environment=_pairs(options["env"], "=", "variables"),
             shared=_yes(options["shared"]),
             token=_token(options["token_file"]),
+            review=_yes(options["review"]),
         )
         if edit == ServerEdit():
             raise CommandError(
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
-                " --calls or --shared."
+                " --calls, --shared or --review."
             )
         before = servers.find_server(caller, options["name"])
         servers.edit_server(caller, before.id, edit)
@@ -282,6 +284,7 @@ def _given_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--cwd", metavar="DIR", help="working directory of a command")
     parser.add_argument("--connect-seconds", metavar="N", help="time to connect, or `default`")
     parser.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
+    parser.add_argument("--review", choices=("yes", "no"), help="new and changed tools wait for a person")
 
 
 def _check_inputs(options: dict[str, Any]) -> None:
@@ -339,6 +342,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "breaker": row.breaker,
         "prefix": row.prefix,
         "calls_at_once": row.calls_at_once,
+        "review": row.review,
         "connect_seconds": row.connect_seconds,
         "shared": row.shared,
         "token": row.has_token,
@@ -349,6 +353,7 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "protocol": row.protocol,
         "incomplete": row.incomplete,
         "tools": row.tools,
+        "waiting_tools": row.waiting,
         "last_seen_at": None if row.last_seen_at is None else row.last_seen_at.isoformat(),
         "created_at": row.created_at.isoformat(),
     }
@@ -362,4 +367,5 @@ def _tool(tool: ToolRow) -> dict[str, Any]:
         "enabled": tool.enabled,
         "approval": tool.approval,
         "rejected": tool.rejected,
+        "waits": tool.waits,
     }

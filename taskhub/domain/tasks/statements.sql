@@ -435,7 +435,8 @@ taken AS (
 SELECT k.question_id, k.tries, q.key, q.state = 'open' AS open, t.id AS task_id, t.public_id, t.tenant_id, t.context_id,
        t.arguments::text, o.companion::text, o.server_id, s.name AS server_name, coalesce(p.id, 0) AS companion_id,
        coalesce(p.exposed_name, o.companion ->> 'tool', '') AS exposed_name,
-       coalesce(p.read_only AND p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL, false) AS fits,
+       coalesce(p.read_only AND p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
+                AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS fits,
        o.exposed_name AS tool_name, o.definition::text
 FROM taken AS k JOIN question AS q ON q.id = k.question_id JOIN task AS t ON t.id = q.task_id
 JOIN tool AS o ON o.id = t.tool_id JOIN server AS s ON s.id = o.server_id

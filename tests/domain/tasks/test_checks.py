@@ -16,7 +16,7 @@ from taskhub.domain.questions.answer import AnswerOutcome, rule_outcome
 from taskhub.domain.questions.rulings import LostCall, lost_call
 from taskhub.domain.tasks import run
 from taskhub.domain.tasks.checks import Check, end_check, put_off, take_checks
-from taskhub.store.models import Decision, Event, OutcomeCheck, Question, Tool
+from taskhub.store.models import Decision, Event, OutcomeCheck, Question, Server, Tool
 from tests import factories
 from tests.domain import kit
 from tests.domain.kit import World
@@ -173,6 +173,13 @@ def test_a_worker_that_is_lost_with_it_is_followed_by_another() -> None:
 )
 def test_a_companion_that_is_none_any_more_is_not_called(columns: dict[str, Any], problem: str) -> None:
     assert problem in taken(lost(world_with(LOOK, **columns))).problem
+
+
+def test_a_companion_that_waits_to_be_confirmed_is_not_called() -> None:
+    world = world_with(LOOK)
+    Server.objects.update(review=True)
+    Tool.objects.filter(name="look").update(confirmed_digest="")
+    assert "is not offered any more" in taken(lost(world)).problem
 
 
 def test_of_a_question_that_was_closed_nothing_is_asked() -> None:

@@ -86,7 +86,10 @@ def _placeholder(key: str, inputs: Mapping[str, Mapping[str, Any]]) -> Placehold
     known = inputs.get(key.removeprefix("input:")) if key.startswith("input:") else None
     if known is None:
         return Placeholder(key)
-    return Placeholder(key, str(known.get("description") or "")[:200], hidden=known.get("password") is not False)
+    password = known.get("password")
+    return Placeholder(
+        key, str(known.get("description") or "")[:200], hidden=password is not False, secret=password is True
+    )
 
 
 def _template(name: str, entry: Mapping[str, Any]) -> Template:
@@ -137,11 +140,18 @@ def _command(entry: Mapping[str, Any]) -> tuple[tuple[Word, ...], dict[str, str]
         raise Invalid("its args are no list of texts.")
     if not isinstance(directory, str):
         raise Invalid("its cwd is no text.")
-    return (Word(entry["command"]), *(Word(str(word)) for word in args)), _texts(entry, "env"), directory
+    return (Word(entry["command"]), *(Word(_text(word)) for word in args)), _texts(entry, "env"), directory
 
 
 def _texts(entry: Mapping[str, Any], key: str) -> dict[str, str]:
     found = entry.get(key) or {}
-    if not isinstance(found, dict) or not all(isinstance(value, str | int | float) for value in found.values()):
+    if not isinstance(found, dict):
         raise Invalid(f"its `{key}` is no object of texts.")
-    return {name: str(value) for name, value in found.items()}
+    if odd := next((name for name, value in found.items() if not isinstance(value, str | int | float)), ""):
+        raise Invalid(f"in its `{key}`, {odd[:40]} is no text.")
+    return {name: _text(value) for name, value in found.items()}
+
+
+def _text(value: str | float) -> str:
+    """The value as programs in JavaScript pass it on."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -247,6 +247,7 @@ class _Reader:
             key,
             str(given.get("description") or (before.description if before else ""))[:200],
             hidden=secret or (before is not None and before.hidden),
+            secret=secret or (before is not None and before.secret),
             needed=needed or (before is not None and before.needed),
             default="" if secret or default is None else str(default)[:1_000],
             choices=tuple(str(choice)[:200] for choice in choices),

@@ -21,8 +21,9 @@ MAX_FILE: Final = 1_048_576
 """Characters."""
 
 _PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
-_COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
-"""A string, a comment or a trailing comma: VS Code's file may have the latter two."""
+_COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])')
+"""A string, or a comment or trailing comma, which VS Code's file may have."""
 
 
 Fill = Callable[[str], str | None]
@@ -37,6 +38,8 @@ class Placeholder:
     description: str = ""
     hidden: bool = True
     """Whether it may be a secret: then it is not shown while it is typed, and has no default."""
+    secret: bool = False
+    """Whether the file says that it is a secret: then it may stand only where it is not shown."""
     needed: bool = True
     """Whether the server cannot do without it. If it can, what has an empty value for it is left out."""
     default: str = ""
@@ -119,11 +122,9 @@ def document_of(text: str) -> Any:
     """The JSON of a file, which may have comments. Raises `Invalid`, which says what was expected."""
     if len(text) > MAX_FILE:
         raise Invalid(f"The file is larger than {MAX_FILE:,} characters.")
+    plain = _TRAILING.sub(_only_strings, _COMMENTS.sub(_only_strings, text.removeprefix("\ufeff")))
     try:
-        return json.loads(
-            _COMMENTS.sub(lambda found: found[0] if found[0].startswith('"') else "", text.removeprefix("\ufeff")),
-            object_pairs_hook=_object,
-        )
+        return json.loads(plain, object_pairs_hook=_object)
     except (json.JSONDecodeError, RecursionError) as error:
         where = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
         raise Invalid(f"The file is no JSON{where}.") from None
@@ -154,6 +155,7 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
             raise Invalid(f"There is no value for {asked.key[:100]}.")
         if value and asked.choices and value not in asked.choices:
             raise Invalid(f"{asked.key[:100]} is one of {', '.join(asked.choices)[:300]}.")
+    secrets = {asked.key: known[asked.key] for asked in file.placeholders if asked.secret and known[asked.key]}
     optional = {asked.key for asked in file.placeholders if not asked.needed}
 
     def fill(text: str) -> str | None:
@@ -161,7 +163,20 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
             return None
         return _PLACEHOLDER.sub(lambda found: known[_key(found[1])], text)
 
-    return tuple(_server(template, fill) for template in file.templates)
+    made = tuple(_server(template, fill) for template in file.templates)
+    for template, server in zip(file.templates, made, strict=True):
+        for key in dict.fromkeys(key for text in template.texts() for key in keys_of(text)):
+            if key in secrets and secrets[key] in server.shown_target:
+                raise Invalid(
+                    f"{template.name}: the secret {key[:100]} would stand in its command or address, which is shown."
+                    " Give it as a variable or a header."
+                )
+    return made
+
+
+def _only_strings(found: re.Match[str]) -> str:
+    """A string as it is; of anything else its line ends, so that errors name the right line."""
+    return found[0] if found[0].startswith('"') else "\n" * found[0].count("\n")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -104,12 +104,49 @@ def test_vs_code_with_comments_and_inputs() -> None:
     file = read_mcp_json(VS_CODE)
     assert file.placeholders == (
         Placeholder("input:root", "Where", hidden=False),
-        Placeholder("input:token", "GitHub token"),
+        Placeholder("input:token", "GitHub token", secret=True),
     )
     assert list(servers_of(file, {"input:root": "/srv", "input:token": "t0ken"})) == [
         FileServer("Fetch-it", "stdio:uvx mcp-server-fetch /srv", ignored=("dev",)),
         FileServer("github", "https://api.githubcopilot.com/mcp/", token="t0ken"),
     ]
+
+
+def test_a_trailing_comma_may_be_followed_by_a_comment() -> None:
+    text = '{"servers": {"a": {"command": "x", "args": ["a,//b"]}, // the last one\n /* but for\n this */ }}'
+    assert read(text) == [FileServer("a", "stdio:x a,//b")]
+    with pytest.raises(Invalid, match=r"The file is no JSON \(line 4\)"):
+        read('{"servers": {\n/* one\n two */\n"a": }}')
+
+
+@pytest.mark.parametrize(
+    ("entry", "fine"),
+    [
+        ({"command": "x", "args": ["--pw", "${input:pw}"]}, False),
+        ({"url": "https://a.example/mcp?x=${input:pw}"}, False),
+        ({"command": "x", "args": ["--token=${input:pw}"]}, True),
+        ({"command": "x", "env": {"ANY": "${input:pw}"}}, True),
+    ],
+)
+def test_what_the_file_calls_a_secret_stands_nowhere_where_it_is_shown(entry: dict[str, Any], fine: bool) -> None:
+    inputs = [{"id": "pw", "type": "promptString", "password": True}]
+    file = read_mcp_json(json.dumps({"servers": {"a": entry}, "inputs": inputs}))
+    values = {"input:pw": "s3cret-of-ours"}
+    if fine:
+        (server,) = servers_of(file, values)
+        assert "s3cret-of-ours" not in server.shown_target
+        return
+    with pytest.raises(Invalid, match="a: the secret input:pw would stand in its command or address") as error:
+        servers_of(file, values)
+    assert "s3cret-of-ours" not in error.value.message
+
+
+def test_a_value_is_passed_on_as_other_programs_do_and_what_is_none_is_named() -> None:
+    assert read('{"mcpServers": {"a": {"command": "x", "args": [true, 1], "env": {"A": false}}}}') == [
+        FileServer("a", "stdio:x true 1", environment={"A": "false"}, taken=("A",))
+    ]
+    with pytest.raises(Invalid, match="a: in its `env`, B is no text"):
+        read('{"mcpServers": {"a": {"command": "x", "env": {"A": "1", "B": []}}}}')
 
 
 def test_cursor() -> None:

@@ -79,7 +79,7 @@ def test_an_image_is_run_by_docker_and_no_value_is_an_argument() -> None:
     file = read_servers(entry("database"))
     assert file.placeholders == (
         Placeholder("DB_USER", hidden=False),
-        Placeholder("DB_PASSWORD"),
+        Placeholder("DB_PASSWORD", secret=True),
         Placeholder("DB_CA", "A certificate", hidden=False, needed=False),
         Placeholder("source", "Directory of the data", hidden=False),
     )

@@ -32,6 +32,7 @@ def add_server(
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
     review: bool = False,
+    pinned: str = "",
 ) -> int:
     """Connect a new server; returns its id. Raises `Forbidden`, and what `writes.add_server` raises."""
     caller.require("server.manage", f"add server {name}")
@@ -47,6 +48,7 @@ def add_server(
         connect_seconds=connect_seconds,
         calls_at_once=calls_at_once,
         review=review,
+        pinned=pinned,
         actor=caller.actor,
     )
 
@@ -165,7 +167,8 @@ def server_to_test(caller: Caller, server_id: int) -> SyncedServer:
 
 
 def refresh_server(caller: Caller, server_id: int) -> None:
-    """Ask the workers to list the server again. Raises `Forbidden`, `NotFound`, or `Refused` for a disabled server."""
+    """Ask the workers to list the server again, and to find out anew what it speaks. Raises `Forbidden`, `NotFound`, or
+    `Refused` for a disabled server."""
     caller.require("server.manage", f"refresh server {server_id}")
     writes.request_refresh(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
 

@@ -138,6 +138,14 @@ class ServerStale(Hint):
     server_id: int
 
 
+@dataclass(frozen=True)
+class ServerRefreshed(Hint):
+    """A person wants a server listed again: workers find out anew what it speaks, and list it."""
+
+    letter = "l"
+    server_id: int
+
+
 class StandingChanged(Hint):
     """The standing of some client or person changed: every stream checks whether it may go on."""
 
@@ -258,6 +266,7 @@ KINDS: Final[tuple[type[Hint], ...]] = (
     PollsDue,
     CatalogueChanged,
     ServerStale,
+    ServerRefreshed,
     StandingChanged,
     ClientStandingChanged,
     SignedOut,

@@ -261,6 +261,8 @@ class Claim:
     question_audience: Audience | None
     run_seconds: int
     given: dict[str, Any] | None = None
+    revision: str = ""
+    """The revision that the caller speaks: a version or a proposal (`core.versions`)."""
     waited: float = 0.0
     """Seconds from when the task could run until a worker claimed it."""
 

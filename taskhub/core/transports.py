@@ -9,6 +9,9 @@ CALLS_AT_ONCE: Final = MappingProxyType({"python": 64, "stdio": 20, "http": 20})
 """The most calls that one worker makes to one server at once, by transport, where the server has no number of its own.
 Of a command (`stdio`), that is in all its processes together."""
 
+SSE: Final = "sse+"
+"""What is put before the address of a server that speaks HTTP with SSE, as of 2024."""
+
 MOST_AT_ONCE: Final = 1_000
 """The highest number that can be set for a server."""
 

@@ -33,3 +33,23 @@ WITH_SESSIONS: Final = frozenset(Version) - STATELESS
 def is_stateless(version: str | None) -> bool:
     """Whether the version has no sessions; `False` for one that the table does not know."""
     return version in STATELESS
+
+
+def has_sessions(revision: str | None) -> bool:
+    """Whether a caller of this revision, a version or a proposal, calls within a session."""
+    return revision in WITH_SESSIONS or revision == Proposal.SEP_1686
+
+
+class Era(StrEnum):
+    """A way in which a server is spoken to. The versions of an era begin a connection alike."""
+
+    STATELESS = "stateless"
+    """`server/discover` tells what the server speaks: since 2026-07-28."""
+    SESSIONS = "sessions"
+    """`initialize` begins a session: before 2026-07-28."""
+    SSE = "sse"
+    """The same, over HTTP with SSE: the transport of 2024-11-05."""
+
+
+BEGUN_BY: Final = {Era.STATELESS: "server/discover", Era.SESSIONS: "initialize", Era.SSE: "HTTP with SSE"}
+"""How a connection begins in each era, as text for people."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import mcp_types as types
 from mcp import MCPError
@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, UpstreamTask
 from taskhub.core.states import QuestionKind
-from taskhub.core.versions import Version
+from taskhub.core.versions import Era, Version
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
 from taskhub.lib import jsonx
@@ -111,11 +111,17 @@ class _Round:
     state: str | None
 
 
+_NO_SESSIONS_RESULT: Final = (types.INTERNAL_ERROR, "Handler returned an invalid result")
+"""The SDK's error for a tool's result that the version does not know. Its servers make a valid result of all that a
+tool returns, except of questions (`InputRequiredResult`). After these a client calls again, so the tool expects it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Again:
-    """The tool asks no question, but wants to be called again with `state`."""
+    """The tool asks no question, but wants to be called again with `state`. `None`: at once, since it has asked
+    questions that the server could not send within a session."""
 
-    state: str
+    state: str | None
 
 
 async def call_tool(
@@ -125,7 +131,7 @@ async def call_tool(
     (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. `say` gets log
     lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
     called when there is a connection for the call; if it returns `False`, the call is not made."""
-    profile = _profile(claim)
+    profile = _profile(claim, stateless=False)
 
     async def asked(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         async with pool.aside():
@@ -139,7 +145,10 @@ async def call_tool(
         sampling=profile.sampling,
         context_id=claim.context_id,
     )
-    outcome = await _round(pool, claim, _Round(usable(claim.answers), claim.upstream_state), bound, say)
+    first = _Round(usable(claim.answers), claim.upstream_state)
+    outcome = await _round(pool, claim, first, bound, say)
+    if isinstance(outcome, _Again) and outcome.state is None:
+        outcome = await _round(pool, claim, first, bound, say)
     for pause in PAUSES:
         if not isinstance(outcome, _Again):
             break
@@ -150,15 +159,16 @@ async def call_tool(
     return outcome
 
 
-def _profile(claim: Claim) -> Profile:
+def _profile(claim: Claim, *, stateless: bool) -> Profile:
     people = claim.question_audience in (Audience.OPERATOR, Audience.EITHER)
-    return Profile.of(claim.client_capabilities, people=people)
+    return Profile.of(claim.client_capabilities, people=people, revision="" if stateless else claim.revision)
 
 
 async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> CallOutcome | _Again:
-    profile = _profile(claim)
+    stateless = claim.tool_name in pool.interim or given.answers is not None or given.state is not None
+    profile = pool.fitted(_profile(claim, stateless=stateless))
     reached = False
     bound.refused, bound.unconnected = False, ""
     try:
@@ -231,16 +241,27 @@ async def _answer(
     connection, and with it a command with all its memory. Raises only if the connection cannot be used any more."""
     mirrored = pool.mirrored
     try:
-        if connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
+        if connection.modern and connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
         body = await _call(pool, connection, claim, given, say, mirrored)
         return await _translated(pool, lambda: contextlib.nullcontext(connection), claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
             raise
+        if (error.error.code, error.error.message) == _NO_SESSIONS_RESULT and _by_choice(pool, connection):
+            logger.info("server %s: tool %s is called without a session", claim.server_name, claim.tool_name)
+            pool.interim.add(claim.tool_name)
+            return _Again(None)
         return passed_on(pool.target, error)
     except ValidationError as error:
         return _no_result(error)
+
+
+def _by_choice(pool: Pool, connection: Connection) -> bool:
+    """Whether the server has a session only because its caller has one."""
+    if pool.target.transport == "stdio":
+        return False  # the client's process speaks one era
+    return connection.profile.sessions and not connection.modern and pool.eras.last is Era.STATELESS
 
 
 async def _translated(

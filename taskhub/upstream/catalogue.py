@@ -44,6 +44,8 @@ class Snapshot:
     protocol: str
     info: dict[str, Any]
     tools: tuple[Listed, ...]
+    era: str = ""
+    """How the server was spoken to (`core.versions.Era`)."""
     offers: tuple[ListedOffer, ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
     capabilities: dict[str, Any] = field(default_factory=dict)
@@ -91,11 +93,25 @@ class Watcher:
         """The wanted resources that the server has agreed to announce on this connection or an earlier one."""
         self._follower: Follower | None = None
         self._pause = FIRST_PAUSE
+        self._anew = False
+        """Whether the watcher is to make a new connection, because the server is to be asked anew what it speaks."""
 
     def refresh(self) -> None:
         """List the server again soon. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self.changed.set)
+
+    def ask_anew(self) -> None:
+        """Find out anew what the server speaks, on a new connection, and list it. A command goes on as it runs, since
+        it may have a state: a new process is asked. Thread-safe."""
+
+        def forget() -> None:
+            self._pool.eras.forget()
+            self._anew = self._pool.target.transport != "stdio"
+            self.changed.set()
+
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(forget)
 
     def follow(self, uris: frozenset[str]) -> None:
         """Follow changes of exactly these resources. A further call tries again those to which the server has not
@@ -141,7 +157,7 @@ class Watcher:
     @asynccontextmanager
     async def _own(self) -> AsyncIterator[Connection]:
         """A connection that only the watcher uses."""
-        connection = Connection(self._pool.target, ABLE)
+        connection = Connection(self._pool.target, ABLE, self._pool.eras)
         connection.on_lists_changed = self.changed.set
         connection.on_updated = self._updated
         try:
@@ -168,6 +184,9 @@ class Watcher:
         try:
             while watched is None or watched.alive:
                 self.changed.clear()
+                if self._anew:
+                    self._anew = False
+                    return
                 async with self._turn(own, watched) as connection:
                     if watched is None:
                         watched = connection
@@ -272,6 +291,7 @@ async def take_snapshot(connection: Connection) -> Snapshot:
         protocol=client.protocol_version,
         info=info.model_dump(by_alias=True, mode="json", exclude_none=True) if info else {},
         tools=tools,
+        era=connection.era or "",
         offers=tuple(offers),
         unread=unread,
         capabilities=jsonx.repaired(capabilities),

@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx2
 import mcp_types as types
@@ -22,29 +22,34 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.extension import advertise
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
 from pydantic import BaseModel
 
 from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.secrets import given_secrets, secrets_of, without_secrets, without_values
 from taskhub.core.states import QuestionKind
-from taskhub.core.transports import CONNECT_SECONDS
-from taskhub.core.versions import is_stateless
+from taskhub.core.transports import CONNECT_SECONDS, SSE
+from taskhub.core.versions import Era, Version, has_sessions, is_stateless
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
+from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.refusals import HttpRefusals, refusal
 from taskhub.upstream.sieve import Sieve
+from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import logged
+from taskhub.upstream.streams import Incoming, Outgoing
 from taskhub.upstream.unreadable import Waiting
 
 CLOSE_SECONDS = 5.0
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
+PROBE_SECONDS: Final = 10.0
+"""Seconds in which a server has to answer `server/discover`, or half of those in which a connection has to be made, if
+that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
 MAX_LOGGER = 100
 """The most characters of a logger's name that are put in front of its line."""
 
@@ -72,8 +77,6 @@ _DECLARED = (
 )
 
 R = TypeVar("R", bound=BaseModel)
-Mode = Literal["auto", "legacy"]
-"""`auto`: first ask a server for its revisions. `legacy`: begin with `initialize`, as in revisions before 2026."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,9 @@ class Target:
     connect_seconds: int = 0
     """Seconds in which a connection has to be made; 0 for `CONNECT_SECONDS`."""
 
+    pinned: str = ""
+    """The version that the server is pinned to; empty if that is found out."""
+
     @classmethod
     def of(cls, server: SyncedServer) -> Target:
         """The target of a server."""
@@ -107,7 +113,18 @@ class Target:
             server.environment,
             server.directory,
             server.connect_seconds,
+            server.pinned,
         )
+
+    @property
+    def url(self) -> str:
+        """The address of an HTTP server, without the `sse+` that may be in front."""
+        return self.target.removeprefix(SSE)
+
+    @property
+    def sse(self) -> bool:
+        """Whether it is an address of HTTP with SSE."""
+        return self.transport == "http" and self.target.startswith(SSE)
 
     def reason(self, error: BaseException) -> str:
         """The error in one line, without the server's secrets."""
@@ -131,27 +148,34 @@ class Profile:
     sampling: frozenset[str] | None = None
     """The declared parts of sampling, of `tools` and `context`; `None` if sampling is not declared."""
     roots: bool = False
+    sessions: bool = False
+    """Whether the callers have sessions. A server that speaks both eras is then spoken to as in theirs, since its tools
+    may ask in the middle of a call only there."""
 
     @classmethod
-    def of(cls, capabilities: Mapping[str, Any], *, people: bool = False) -> Profile:
-        """The profile for a caller with these capabilities. `people`: whether people answer what it cannot."""
+    def of(cls, capabilities: Mapping[str, Any], *, people: bool = False, revision: str = "") -> Profile:
+        """The profile for a caller with these capabilities. `people`: whether people answer what it cannot.
+        `revision`: the one that the caller speaks."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
         if people:
             sampling = frozenset({"tools"}).union(sampling or ())
-        return cls(sampling=sampling, roots=isinstance(capabilities.get("roots"), dict))
-
-
-class _Ended(Unavailable):
-    """The process of a command ended before the connection was made."""
+        roots = isinstance(capabilities.get("roots"), dict)
+        return cls(sampling=sampling, roots=roots, sessions=has_sessions(revision))
 
 
 class Connection:
     """A connection to a server. Open it with `start`, and end it with `stop`; `client` is usable in between."""
 
-    def __init__(self, target: Target, profile: Profile) -> None:
+    def __init__(self, target: Target, profile: Profile, eras: Eras | None = None) -> None:
+        """`eras`: what is known of the server; without it, it is asked anew."""
         self.target = target
         self.profile = profile
+        self.eras = eras or Eras()
+        self.era: Era | None = None
+        """The era in which the connection was made."""
+        self.tried: dict[Era, str] = {}
+        """Why it could not be made in others that were tried before, as text for people."""
         self.client: Client | None = None
         self.calls = Calls()
         """The calls that it carries."""
@@ -187,24 +211,44 @@ class Connection:
         """Connect and negotiate. Raises `Unavailable` with the reason as text for people."""
         if self.target.unusable:
             raise Unavailable(self.target.unusable)
-        try:
-            await self._open("auto")
-        except _Ended:
-            # Servers with an early SDK exit at any request before `initialize`, such as that for their revisions, so
-            # the second try begins with `initialize`. A command that ended for another reason ends again.
-            self._stop = asyncio.Event()
-            await self._open("legacy")
-
-    async def _open(self, mode: Mode) -> None:
+        order = self.eras.order(self.target.target, self.target.pinned, sessions=self.profile.sessions)
         seconds = self.target.connect_seconds or CONNECT_SECONDS
+        silent = may_be_sse = False
+        for era in order:
+            if era is Era.SSE and self.tried and not may_be_sse:
+                continue
+            try:
+                first = era is Era.STATELESS and len(order) > 1
+                await self._open(era, min(seconds, max(PROBE_SECONDS, seconds / 2)) if first else seconds)
+            except Unspoken as error:
+                self.tried[era] = error.message
+                if error.silent and (silent or era is self.eras.last):
+                    break
+                silent, may_be_sse = silent or error.silent, may_be_sse or error.may_be_sse
+            else:
+                self.era = era
+                self.eras.worked(era, self.tried, tasks=self._takes_tasks())
+                return
+        self.eras.forget()
+        pinned = f" (it is pinned to {self.target.pinned})" if self.target.pinned else ""
+        raise Unavailable((self.tried.get(Era.SESSIONS) or next(reversed(self.tried.values()))) + pinned)
+
+    def _takes_tasks(self) -> bool:
+        client = self.client
+        return client is not None and self.modern and TASKS in (client.server_capabilities.extensions or {})
+
+    async def _open(self, era: Era, seconds: float) -> None:
+        """Connect in this way. Raises `Unspoken` if another may work, else `Unavailable`."""
+        self._stop = asyncio.Event()
+        self.forgotten = self._unsent = False
         self._opened = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._hold(mode))
+        self._task = asyncio.create_task(self._hold(era))
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._opened)
         except TimeoutError:
             await self._break_off(self._task)
-            raise Unavailable(f"no answer within {seconds:.0f} s") from None
+            raise Unspoken(f"no answer within {seconds:.0f} s", silent=True) from None
         except asyncio.CancelledError:
             # No pool knows the connection yet, so nobody else would end the command.
             await self._break_off(self._task)
@@ -234,29 +278,30 @@ class Connection:
         """Whether the server speaks 2026-07-28 or later."""
         return self.client is not None and is_stateless(self.client.protocol_version)
 
-    async def _hold(self, mode: Mode) -> None:
+    async def _hold(self, era: Era) -> None:
         assert self._opened is not None
         try:
-            async with self._build(mode) as client:
+            async with self._build(era) as client:
+                if era is Era.STATELESS:
+                    await discover(client.session)
                 self.client = client
                 self._opened.set_result(None)
                 await self._stop.wait()
         except asyncio.CancelledError:
             raise
-        except Unavailable as error:
-            if not self._opened.done():
-                self._opened.set_exception(error)
         except BaseException as error:  # noqa: BLE001 - the SDK raises exception groups of anything
             if not self._opened.done():
-                ended = self.target.transport == "stdio" and mode == "auto" and gone(innermost(error))
-                self._opened.set_exception((_Ended if ended else Unavailable)(self.target.reason(error)))
+                error = innermost(error)
+                self._opened.set_exception(unmade(error, self.target.reason(error), era, sent=not self._unsent))
         finally:
             self.client = None
 
-    def _build(self, mode: Mode) -> Client:
+    def _build(self, era: Era) -> Client:
         return Client(
-            self._server(),
-            mode=mode,
+            self._server(era),
+            # A version: `Client` then sends nothing by itself, and the connection can be closed before another era is
+            # tried.
+            mode=Version.MCP_2026_07_28 if era is Era.STATELESS else "legacy",
             elicitation_callback=self._elicit,
             sampling_callback=None if self.profile.sampling is None else self._sample,
             sampling_capabilities=_sampling(self.profile),
@@ -310,7 +355,7 @@ class Connection:
         elif isinstance(message, types.ResourceUpdatedNotification):
             self.on_updated(message.params.uri)
 
-    def _server(self) -> Any:
+    def _server(self, era: Era) -> Any:
         if self.target.transport == "python":
             return imported(self.target.target)
         # `_stop` is also set when the server's side ends: the connection of a command that died is of no use.
@@ -323,9 +368,10 @@ class Connection:
             self._note_process,
             self.on_opened,
         )
-        return _transport(self.target, hooks)
+        return _transport(self.target, era, hooks)
 
     def _cannot_send(self, problem: str) -> None:
+        self._unsent = True
         if (call := CALL.get()) is not None:
             call.unconnected = problem
 
@@ -338,6 +384,8 @@ class Connection:
         if message.method == "initialize":
             capabilities = {name: told for name, told in params["capabilities"].items() if name != "extensions"}
             message.params = {**params, "capabilities": capabilities}
+            if self.target.pinned:
+                message.params["protocolVersion"] = self.target.pinned
             return
         meta = params.get("_meta") or {}
         if message.method in ("tools/call", "tasks/get") and not self.declared:
@@ -392,7 +440,7 @@ class _Hooks:
 
 
 @asynccontextmanager
-async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, Any]]:
+async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[tuple[Any, Any]]:
     refusals = HttpRefusals(target.secrets())
     async with AsyncExitStack() as stack:
         match target.transport:
@@ -414,10 +462,13 @@ async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, 
                     transport=_Sending(hooks.on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None, connect=max(30.0, target.connect_seconds)),
-                    event_hooks={"response": [bounded, refusals.look, _on_session(hooks)]},
+                    event_hooks={"response": [bounded, refusals.look, _on_session(hooks, era)]},
                 )
                 await stack.enter_async_context(http)
-                opening = streamable_http_client(target.target, http_client=http, max_sse_event_size=MAX_ANSWER)
+                if era is Era.SSE:
+                    opening = sse_streams(target.url, http, refusals)
+                else:
+                    opening = streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_ANSWER)
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
@@ -425,8 +476,10 @@ async def _transport(target: Target, hooks: _Hooks) -> AsyncIterator[tuple[Any, 
             # The SDK tells nobody which process it has started.
             hooks.on_process(opening.gen.ag_frame.f_locals["process"].pid)  # type: ignore[attr-defined]
         hooks.on_opened()
+        if era is Era.SSE:
+            hooks.on_session()
         sieve, waiting = Sieve(), Waiting()
-        yield _Read(read, sieve, waiting, hooks.on_end, refusals), _Written(write, sieve, waiting, hooks.declare)
+        yield Incoming(read, sieve, waiting, hooks.on_end, refusals), Outgoing(write, sieve, waiting, hooks.declare)
 
 
 class _Sending(httpx2.AsyncHTTPTransport):
@@ -446,7 +499,7 @@ class _Sending(httpx2.AsyncHTTPTransport):
             raise
 
 
-def _on_session(hooks: _Hooks) -> Callable[[httpx2.Response], Awaitable[None]]:
+def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitable[None]]:
     """A response hook that tells that the server has sessions; and if it no longer knows the session, the method of the
     message that it refused for that reason, or an empty string if it may have handled the message.
 
@@ -459,7 +512,9 @@ def _on_session(hooks: _Hooks) -> Callable[[httpx2.Response], Awaitable[None]]:
         if "mcp-session-id" in response.headers:
             hooks.on_session()
         # Not for GET: a server that offers no stream of its own may answer it with 404.
-        if status not in (400, 404) or request.method != "POST" or "mcp-session-id" not in request.headers:
+        if status not in (400, 404) or request.method != "POST":
+            return
+        if era is not Era.SSE and "mcp-session-id" not in request.headers:
             return
         asked = _object(request.content)
         try:
@@ -486,68 +541,6 @@ def _object(body: bytes) -> dict[str, Any]:
 def _code(message: dict[str, Any]) -> Any:
     error = message.get("error")
     return error.get("code") if isinstance(error, dict) else None
-
-
-class _Stream:
-    """A wrapper of one of the SDK's streams, for classes that watch its messages."""
-
-    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting) -> None:
-        self._stream = stream
-        self._sieve = sieve
-        self._waiting = waiting
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> Any:
-        return await self._stream.__aexit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class _Read(_Stream):
-    """The stream of incoming messages: lists are sieved, and errors replace replies that cannot be read. Calls `on_end`
-    when the SDK leaves the stream."""
-
-    def __init__(
-        self, stream: Any, sieve: Sieve, waiting: Waiting, on_end: Callable[[], None], refusals: HttpRefusals
-    ) -> None:
-        super().__init__(stream, sieve, waiting)
-        self._instead: list[SessionMessage] = []
-        self._on_end = on_end
-        self._refusals = refusals
-
-    async def __aexit__(self, *error: Any) -> Any:
-        self._on_end()
-        return await super().__aexit__(*error)
-
-    def __aiter__(self) -> _Read:
-        return self
-
-    async def __anext__(self) -> Any:
-        if self._instead:
-            return self._instead.pop()
-        item = self._refusals.named(await self._stream.__anext__())
-        self._instead = self._waiting.received(item)
-        if isinstance(item, SessionMessage):
-            self._sieve.received(item.message)
-        return item
-
-
-class _Written(_Stream):
-    """The stream of outgoing messages, which `declare` adapts to the caller first."""
-
-    def __init__(self, stream: Any, sieve: Sieve, waiting: Waiting, declare: Callable[[Any], None]) -> None:
-        super().__init__(stream, sieve, waiting)
-        self._declare = declare
-
-    async def send(self, item: Any) -> None:
-        self._declare(item.message)
-        self._sieve.sent(item.message)
-        self._waiting.sent(item.message)
-        await self._stream.send(item)
 
 
 def gone(error: BaseException) -> bool:

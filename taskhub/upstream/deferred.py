@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from pydantic import ValidationError
 
 from taskhub.core.errors import TaskHubError
 from taskhub.core.records import LogLine, NewQuestion, Poll
+from taskhub.core.versions import has_sessions
 from taskhub.core.words import words
 from taskhub.upstream.asks import OtherwiseError
 from taskhub.upstream.call import (
@@ -33,7 +35,7 @@ from taskhub.upstream.call import (
     poll_ms,
     status_message,
 )
-from taskhub.upstream.connection import Target, gone
+from taskhub.upstream.connection import Connection, Target, gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
@@ -182,11 +184,15 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
     return GoesOn(status, message, delay_ms, delay_ms)
 
 
+def _shared(pool: Pool, taken: Poll) -> AbstractAsyncContextManager[Connection]:
+    return pool.shared(taken.claim.context_id, taken.revision)
+
+
 async def _completed(pool: Pool, taken: Poll, body: dict[str, Any], say: Callable[[LogLine], None]) -> PollOutcome:
     result = body.get("result")
     if not isinstance(result, dict):
         return Ended(broken("its task is completed and has no result"), "failed")
-    outcome = await finished(pool, lambda: pool.shared(taken.claim.context_id), taken.claim, result, say)
+    outcome = await finished(pool, lambda: _shared(pool, taken), taken.claim, result, say)
     return outcome if isinstance(outcome, Finished) else _ended(outcome)
 
 
@@ -238,10 +244,10 @@ async def _cancel(pool: Pool, taken: Poll) -> bool:
 
 async def _ask(pool: Pool, method: str, taken: Poll, **more: Any) -> dict[str, Any]:
     params = {"taskId": taken.upstream_id, **more}
-    if pool.asks is not None:
+    if pool.asks is not None and not has_sessions(taken.revision):
         with contextlib.suppress(OtherwiseError):
             return await pool.asks.ask(method, params, taken.upstream_id)
-    async with pool.shared(taken.claim.context_id) as connection:
+    async with _shared(pool, taken) as connection:
         assert connection.client is not None
         body = (await connection.client.session.send_request(_TaskRequest(method=method, params=params), Verbatim)).root
         if pool.asks is not None and connection.modern:

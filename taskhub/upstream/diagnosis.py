@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from taskhub.core.states import OfferKind
+from taskhub.core.versions import BEGUN_BY
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import TOOL
 from taskhub.upstream.bounds import PLAIN
@@ -120,7 +121,7 @@ class Diagnosis:
             await connection.stop()
 
     async def _http(self) -> None:
-        parts = urlsplit(self.target.target)
+        parts = urlsplit(self.target.url)
         host = parts.hostname or ""
         port = parts.port or (443 if parts.scheme == "https" else 80)
         loop = asyncio.get_running_loop()
@@ -137,12 +138,13 @@ class Diagnosis:
         await self._step("HTTP", HTTP_SECONDS, self._asked(), lambda words: words)
 
     async def _asked(self) -> str:
-        """The status with which the server answers a `ping`; which of them it takes, the next step tells."""
+        """The status with which the server answers a `ping`, or opens a stream of HTTP with SSE; which of them it
+        takes, the next step tells."""
         headers = {**dict(self.target.headers), **PLAIN, "Accept": "application/json, text/event-stream"}
-        body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        method, body = ("GET", None) if self.target.sse else ("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
         async with (
             httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(), timeout=HTTP_SECONDS) as http,
-            http.stream("POST", self.target.target, json=body, headers=headers) as answer,
+            http.stream(method, self.target.url, json=body, headers=headers) as answer,
         ):
             words = f"HTTP {answer.status_code} {answer.reason_phrase}".strip()
             if answer.status_code in (401, 403):
@@ -221,7 +223,9 @@ def _greeted(connection: Connection) -> str:
     assert client is not None
     info = client.server_info
     name = "" if info is None else f", {info.name} {info.version}"
-    return f"{client.protocol_version}{name}"
+    assert connection.era is not None
+    tried = "".join(f"; not by {BEGUN_BY[era]}: {why}" for era, why in connection.tried.items())
+    return f"{client.protocol_version} by {BEGUN_BY[connection.era]}{name}{tried}"
 
 
 def _is_a(found: Any) -> str:

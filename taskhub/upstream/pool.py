@@ -12,6 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from django.conf import settings
@@ -19,11 +20,13 @@ from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
+from taskhub.core.versions import Era, has_sessions
 from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.asks import Asks
 from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
+from taskhub.upstream.eras import Eras
 from taskhub.upstream.posts import Posts
 from taskhub.upstream.sessions import Keeper, Places, Sessions
 
@@ -48,29 +51,33 @@ class Pool:
         target: Target,
         *,
         most: int | None = None,
+        era: Era | None = None,
         shared: bool = False,
         places: Places | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `shared`: whether clients
-        share the server's processes or sessions."""
+        """`most`: the most calls at once; by default that of the transport (`CALLS_AT_ONCE`). `era`: the one in which
+        the server answered last, if that is known. `shared`: whether clients share the server's processes or
+        sessions."""
         self.name = name
         self.target = target
+        self.eras = Eras(era)
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
         self.most = most or CALLS_AT_ONCE[target.transport]
         self._room = Room(self.most)
         self._shared = shared
         self.sessions = Sessions(
-            lambda: self._connect(ABLE),
+            lambda sessions: self._connect(replace(ABLE, sessions=sessions)),
             shared=shared,
             idle_seconds=settings.TASKHUB_COMMAND_IDLE_SECONDS,
             places=places,
             keeper=keeper,
         )
-        self._has_sessions = target.transport == "stdio"
-        """Whether the server has sessions. Of an HTTP server that is known once it has been connected."""
-        self._for_all: Connection | None = None
-        """The connection of `shared`."""
+        self._with_session = {False, True} if target.transport == "stdio" or (target.sse and not shared) else set()
+        """The values of `Profile.sessions` for which the server's connections are sessions. Of an HTTP server that is
+        known once it has been connected."""
+        self._for_all: dict[bool, Connection] = {}
+        """The connections of `shared`, by `Profile.sessions`."""
         self._opening = asyncio.Lock()
         self.asks = Asks(target) if target.transport == "http" else None
         """Requests that need no connection of the SDK."""
@@ -93,6 +100,8 @@ class Pool:
         """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
         self.only_as_tasks: frozenset[str] = frozenset()
         """The tools that a server of 2025-11-25 runs as tasks alone."""
+        self.interim: set[str] = set()
+        """The tools that answer with questions (`InputRequiredResult`), which a session cannot carry."""
         self.checker = Checker()
         self.posts = Posts(target, self.most) if target.transport == "http" else None
         """The calls that need no connection of the SDK; `None` for servers that are not spoken to over HTTP."""
@@ -155,6 +164,12 @@ class Pool:
                 await asyncio.wait({answer})
             raise
 
+    def fitted(self, profile: Profile) -> Profile:
+        """The profile of the connections for a caller with this profile."""
+        if profile.sessions and (self.target.pinned or not self.eras.dual(sessions=True)):
+            return replace(profile, sessions=False)  # all callers are served alike
+        return profile
+
     def posts_for(self, profile: Profile, tool: str) -> Posts | None:
         """How the tool is called without a connection of the SDK; `None` if one is needed: so far, or because the tool
         wants arguments in headers, or because its output schema is not known."""
@@ -175,12 +190,12 @@ class Pool:
         in-process server tries to end the process; `Later` if the call cannot run here now. A connection without a
         session whose block raised is closed."""
         async with self._room:
-            connection = None if self._has_sessions else await self._take(profile)
+            connection = None if profile.sessions in self._with_session else await self._take(profile)
             if connection is not None and self._belongs(connection):
                 await connection.stop()  # it has begun a session for nobody
                 connection = None
             if connection is None:
-                async with self.sessions.lend(context_id) as connection:
+                async with self.sessions.lend(context_id, sessions=profile.sessions) as connection:
                     yield connection
                 return
             healthy = False
@@ -207,7 +222,7 @@ class Pool:
     ) -> AsyncIterator[Connection]:
         """Lend a connection for a request that depends on no state, by preference the client's own; to list the server,
         for no client, `prefer`. Raises as `borrow` does."""
-        if not self._has_sessions:
+        if profile.sessions not in self._with_session:
             async with self.borrow(profile, context_id or 0) as connection:
                 yield connection
             return
@@ -220,35 +235,39 @@ class Pool:
 
     def note(self, connection: Connection) -> None:
         """Note whether the server has sessions, by a connection that was made to it."""
-        self._has_sessions = self._belongs(connection)
+        self._belongs(connection)
 
     def _belongs(self, connection: Connection) -> bool:
         """Whether the connection may serve one client only."""
+        sessions = connection.profile.sessions
         if self.target.transport == "http":
-            self._has_sessions = connection.has_session and not self._shared
-        return self._has_sessions
+            self._with_session.discard(sessions)
+            if connection.has_session and not self._shared:
+                self._with_session.add(sessions)
+        return sessions in self._with_session
 
     @asynccontextmanager
-    async def shared(self, context_id: int) -> AsyncIterator[Connection]:
-        """A connection for requests that belong to no call, such as polls, and take no call's place: the session of
-        this client, if the server has sessions; else one that any number of them use at the same time. Raises as
-        `borrow` does."""
-        if self._has_sessions:
-            async with self.sessions.lend(context_id) as connection:
+    async def shared(self, context_id: int, revision: str) -> AsyncIterator[Connection]:
+        """A connection for requests that belong to no call, such as polls, in the era of this revision of the server,
+        and take no call's place: the session of this client, if the server has sessions; else one that any number of
+        them use at the same time. Raises as `borrow` does."""
+        sessions = self.fitted(Profile(sessions=has_sessions(revision))).sessions
+        if sessions in self._with_session:
+            async with self.sessions.lend(context_id, sessions=sessions) as connection:
                 yield connection
             return
         async with self._opening:
-            if self._for_all is None or not self._for_all.alive:
-                if self._for_all is not None:
-                    await asyncio.shield(self._for_all.stop())
-                self._for_all = None
-                self._for_all = await self._connect(ABLE)
-            connection = self._for_all
+            held = self._for_all.get(sessions)
+            if held is None or not held.alive:
+                if held is not None:
+                    await asyncio.shield(self._for_all.pop(sessions).stop())
+                self._for_all[sessions] = await self._connect(replace(ABLE, sessions=sessions))
+            connection = self._for_all[sessions]
         try:
             yield connection
         except MCPError as error:
-            if gone(error) and self._for_all is connection:
-                self._for_all = None
+            if gone(error) and self._for_all.get(sessions) is connection:
+                del self._for_all[sessions]
                 await asyncio.shield(connection.stop())
             raise
 
@@ -271,7 +290,7 @@ class Pool:
         return await self._connect(profile)
 
     async def _connect(self, profile: Profile) -> Connection:
-        connection = Connection(self.target, profile)
+        connection = Connection(self.target, profile, self.eras)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
         await connection.start()
         self.on_connected()
@@ -310,9 +329,9 @@ class Pool:
     async def _close_idle(self) -> None:
         held = [connection for idle in self._idle.values() for connection in idle]
         self._idle.clear()
-        if self.closed and self._for_all is not None:
-            held.append(self._for_all)
-            self._for_all = None
+        if self.closed:
+            held += self._for_all.values()
+            self._for_all = {}
         await asyncio.gather(*(connection.stop() for connection in held))
 
 

@@ -115,6 +115,12 @@ class HttpRefusals:
         error = types.ErrorData(code=code, message=found.words(), data=found)
         return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=error))
 
+    def of_stream(self, response: httpx2.Response) -> str:
+        """Why a response is no stream of events, as text for people; empty if it is one."""
+        if response.status_code == HTTPStatus.OK and _type(response).startswith("text/event-stream"):
+            return ""
+        return HttpRefusal(response.status_code, self._told(response)).words()
+
     def _tells(self, response: httpx2.Response) -> bool:
         if response.status_code >= HTTPStatus.BAD_REQUEST:
             return True

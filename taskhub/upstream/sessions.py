@@ -111,13 +111,14 @@ class Sessions:
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[Connection]],
+        connect: Callable[[bool], Awaitable[Connection]],
         *,
         shared: bool,
         idle_seconds: float,
         places: Places | None,
         keeper: Keeper | None = None,
     ) -> None:
+        """`connect` gets whether the connection is for a caller with sessions (`Profile.sessions`)."""
         self._connect = connect
         self.shared = shared
         self._idle_seconds = idle_seconds
@@ -129,10 +130,11 @@ class Sessions:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, context_id: int) -> AsyncIterator[Connection]:
-        """Lend the client's session for a call, beside its other calls. It is opened if there is none. A session whose
+    async def lend(self, context_id: int, *, sessions: bool = False) -> AsyncIterator[Connection]:
+        """Lend the client's session for a call, beside its other calls. It is opened if there is none; `sessions`:
+        whether the caller has sessions, which decides how a server of both eras is spoken to. A session whose
         server does not heed the cancellation of a call is ended."""
-        async with self._using(await self._own(context_id)) as connection:
+        async with self._using(await self._own(context_id, sessions=sessions)) as connection:
             yield connection
 
     @asynccontextmanager
@@ -182,7 +184,7 @@ class Sessions:
         if self._chores:
             await asyncio.wait(set(self._chores))
 
-    async def _own(self, context_id: int) -> Session:
+    async def _own(self, context_id: int, *, sessions: bool) -> Session:
         key = None if self.shared else context_id
         found = self._of.get(key)
         if found is not None and found.connection.alive:
@@ -193,7 +195,7 @@ class Sessions:
                 if found.connection.alive:
                     return found
                 self.end(found, _lost(found))
-            return await self._open(None if self.shared else context_id)
+            return await self._open(None if self.shared else context_id, sessions=sessions)
 
     async def _nobodys(self) -> Session:
         async with self._turns[None]:
@@ -204,9 +206,9 @@ class Sessions:
                 self.end(found, _lost(found))
             return await self._open(None)
 
-    async def _open(self, context_id: int | None) -> Session:
+    async def _open(self, context_id: int | None, *, sessions: bool = False) -> Session:
         if context_id is None:
-            session = self._of[None] = Session(await self._connect(), None)
+            session = self._of[None] = Session(await self._connect(False), None)
             return session
         lost = await self._keeper.take(context_id)
         placed = False
@@ -215,12 +217,13 @@ class Sessions:
                 self._places.take(self)
                 placed = True
             spare = self._of.get(None)
-            if spare is not None and spare.connection.alive and not spare.touched:
+            fits = spare is not None and not (sessions and spare.connection.modern)
+            if spare is not None and fits and spare.connection.alive and not spare.touched:
                 # It was only listed so far, so it is as good as new, and goes on being listed.
                 del self._of[None]
                 session, spare.context_id = spare, context_id
             else:
-                session = Session(await self._connect(), context_id)
+                session = Session(await self._connect(sessions), context_id)
         except BaseException:
             if placed and self._places is not None:
                 self._places.leave(self)

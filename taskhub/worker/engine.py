@@ -24,6 +24,7 @@ from taskhub.core.hints import (
     RelayDropped,
     RelayWaiting,
     SchemaChanged,
+    ServerRefreshed,
     ServerStale,
     TaskCancelled,
     TaskChanged,
@@ -177,6 +178,8 @@ class Engine:
                 self.chores.soon("servers", self._refresh_servers)
             case ServerStale(server_id):
                 self.servers.look_again(server_id)
+            case ServerRefreshed(server_id):
+                self.servers.ask_anew(server_id)
             case RelayWaiting():
                 self.relays.wake()
             case RelayDropped(relay_id):

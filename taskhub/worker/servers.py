@@ -15,6 +15,7 @@ import psutil
 from django.conf import settings
 
 from taskhub.core.errors import TaskHubError
+from taskhub.core.versions import Era
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.domain.workers.sessions import session_ended, session_opened, store_memory, take_session
@@ -142,6 +143,12 @@ class Servers:
         if held is not None:
             held.watcher.refresh()
 
+    def ask_anew(self, server_id: int) -> None:
+        """Find out anew what the server speaks, and list it again soon."""
+        held = self._held.get(server_id)
+        if held is not None:
+            held.watcher.ask_anew()
+
     async def refresh(self, rows: list[SyncedServer]) -> None:
         """Connect to the servers in `rows`, and disconnect all others."""
         async with self._following:
@@ -173,7 +180,15 @@ class Servers:
     def _connect(self, row: SyncedServer) -> _Held:
         target = Target.of(row)
         keeper = _Keeper(self._lanes, self._worker, row)
-        pool = Pool(row.name, target, most=row.calls_at_once, shared=row.shared, places=self._places, keeper=keeper)
+        pool = Pool(
+            row.name,
+            target,
+            most=row.calls_at_once,
+            era=Era(row.era) if row.era else None,
+            shared=row.shared,
+            places=self._places,
+            keeper=keeper,
+        )
         loop = asyncio.get_running_loop()
 
         def reached() -> None:
@@ -213,6 +228,7 @@ class Servers:
                 protocol=snapshot.protocol,
                 info=snapshot.info,
                 tools=snapshot.tools,
+                era=snapshot.era,
                 offers=snapshot.offers,
                 unread=snapshot.unread,
                 capabilities=snapshot.capabilities,

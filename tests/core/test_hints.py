@@ -18,6 +18,7 @@ WIRE: dict[str, Hint] = {
     "d": hints.PollsDue(),
     "c": hints.CatalogueChanged(),
     "s 4": hints.ServerStale(4),
+    "l 4": hints.ServerRefreshed(4),
     "p": hints.StandingChanged(),
     "e 7": hints.ClientStandingChanged(7),
     "o 5": hints.SignedOut(5),

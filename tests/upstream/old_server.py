@@ -1,8 +1,9 @@
 """A server of 2025-06-18 over stdio, written by hand, with no SDK to keep it from misbehaving.
 
-`python -m tests.upstream.old_server [exit|garbage|silent|strict|curious]`: end at once, answer everything with
-nonsense, answer nothing, end over whatever comes before `initialize`, as the SDK for Python did up to 1.6, or ask for
-roots as soon as it is connected, as many a server does, and tell what came with any call.
+`python -m tests.upstream.old_server [exit|garbage|silent|strict|closing|deaf|spoilt|curious]`: end at once, answer
+everything with nonsense, answer nothing; over whatever comes before `initialize` end, as the SDK for Python did up to
+1.6, close the output, answer nothing any more, or refuse `initialize` too; or ask for roots as soon as it is connected,
+as many a server does, and tell what came with any call.
 """
 
 from __future__ import annotations
@@ -149,10 +150,18 @@ def main() -> None:
     mode = sys.argv[1] if len(sys.argv) > 1 else ""
     if mode == "exit":
         raise SystemExit(3)
+    spoilt = False
     for number, line in enumerate(lines()):
         if mode == "strict" and number == 0 and json.loads(line)["method"] != "initialize":
             raise SystemExit(1)
-        if mode == "silent":
+        if number == 0 and json.loads(line)["method"] != "initialize":
+            if mode == "closing":
+                os.close(1)
+            spoilt = mode in ("closing", "deaf")
+        if mode == "silent" or spoilt:
+            continue
+        if mode == "spoilt" and number > 0 and json.loads(line)["method"] == "initialize":
+            send(id=json.loads(line)["id"], error=NOT_FOUND)
             continue
         if mode == "curious" and curious(json.loads(line)):
             continue

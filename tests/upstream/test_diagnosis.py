@@ -36,7 +36,7 @@ def test_an_http_server_is_reached_step_by_step() -> None:
         assert says["Name"] == "127.0.0.1 is 127.0.0.1"
         assert says["TCP"] == f"connected to 127.0.0.1 port {server.port}"
         assert says["HTTP"].startswith("HTTP ")
-        assert says["MCP"] == "2026-07-28, over-http 7"
+        assert says["MCP"] == "2026-07-28 by server/discover, over-http 7"
         assert says["Tools"] == "tools: 2, prompts: 0, resources: 0, templates: 0"
         assert all(step.seconds >= 0 for step in found)
         assert not server.clients(), "the connection should be closed"

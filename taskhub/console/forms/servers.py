@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RETRY_SECONDS, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import CONNECT_SECONDS, MOST_AT_ONCE, MOST_CONNECT_SECONDS
+from taskhub.core.versions import Version
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
 from taskhub.domain.catalogue.given import MAX_DIRECTORY, MAX_PAIRS
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
@@ -98,7 +99,8 @@ class ServerFields(ConsoleForm):
         look="mono",
         attrs={"spellcheck": "false"},
         help_text=mark_safe(
-            "A URL such as <code>https://example.com/mcp</code>, a command such as "
+            "A URL such as <code>https://example.com/mcp</code> (for HTTP with SSE, <code>sse+https://…</code>), a "
+            "command such as "
             "<code>stdio:npx -y @acme/server@1.2.3</code>, or a Python object such as "
             "<code>python:package.module:server</code>. Commands and Python objects run on the workers' machines, "
             "with the workers' rights."
@@ -149,6 +151,11 @@ class ServerFields(ConsoleForm):
         label="New and changed tools wait for a person",
         help_text="They are neither listed nor called until an admin confirms them on the server’s page.",
     )
+    pinned = picked(
+        (("", "The newest that the server speaks"), *((version, version) for version in reversed(Version))),
+        label="Version of the protocol",
+        help_text="To speak an older one with it, where it answers wrongly in a newer one.",
+    )
     further: ClassVar[tuple[str, ...]] = (
         "headers",
         "environment",
@@ -156,6 +163,7 @@ class ServerFields(ConsoleForm):
         "connect_seconds",
         "calls_at_once",
         "review",
+        "pinned",
     )
     """The fields that are folded away until one of them is needed."""
 
@@ -222,6 +230,7 @@ class ServerEditForm(ServerFields):
             "calls_at_once": server.calls_at_once if server.calls_said else None,
             "shared": server.shared,
             "review": server.review,
+            "pinned": server.pinned,
         }
         super().__init__(data, initial=initial)
         self.fields["headers"].widget.stored = server.header_names
@@ -245,6 +254,7 @@ class ServerEditForm(ServerFields):
             calls_at_once=typed["calls_at_once"] or 0,
             shared=typed["shared"],
             review=typed["review"],
+            pinned=typed["pinned"],
         )
 
 

@@ -17,8 +17,9 @@ class ServerEdit:
     """What is to change about a server; `None` leaves it as it is.
 
     `spec` may be the one that people are shown, with hidden secrets: then the address or command stays. `calls_at_once`
-    and `connect_seconds` are 0 for the default, `token` is empty for none. `headers` and `environment` are all that the
-    server is to have; those that are left out are removed. `shared`: whether clients share its processes or sessions.
+    and `connect_seconds` are 0 for the default, `token` and `pinned` are empty for none. `headers` and `environment`
+    are all that the server is to have; those that are left out are removed. `shared`: whether clients share its
+    processes or sessions.
     With `review` its new and changed tools wait for a person.
     """
 
@@ -31,6 +32,7 @@ class ServerEdit:
     review: bool | None = None
     headers: Pairs | None = field(default=None, repr=False)
     environment: Pairs | None = field(default=None, repr=False)
+    pinned: str | None = None
     token: str | None = field(default=None, repr=False)
 
     def dropped(self, before: ServerRow, after: ServerRow) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from taskhub.core.errors import Invalid
-from taskhub.core.transports import MOST_CONNECT_SECONDS
+from taskhub.core.transports import MOST_CONNECT_SECONDS, SSE
+from taskhub.core.versions import Version, is_stateless
 from taskhub.domain.catalogue.reads import opened, vault
 from taskhub.lib.signing import InvalidToken
 
@@ -132,3 +133,13 @@ def _checked(pairs: Pairs, check: Callable[[str, str], str], field: str, words: 
     if len(pairs) > MAX_PAIRS:
         raise Invalid(f"A server has at most {MAX_PAIRS} {words}.", field=field)
     return {name: None if value is None else check(name, value) for name, value in pairs.items()}
+
+
+def checked_pinned(pinned: str, target: str) -> str:
+    """The version of the protocol that a server with this target is pinned to; empty for none. Raises `Invalid`."""
+    pinned = pinned.strip()
+    if pinned and pinned not in list(Version):
+        raise Invalid(f"Expected one of {', '.join(Version)}.", field="pinned")
+    if is_stateless(pinned) and target.startswith(SSE):
+        raise Invalid(f"{pinned} is not spoken over HTTP with SSE.", field="pinned")
+    return pinned

@@ -15,6 +15,7 @@ from taskhub.core.names import NameRule, refusing_apis, why_named_so
 from taskhub.core.policy import Policy, mark_of, values_of
 from taskhub.core.secrets import given_secrets, without_secrets, without_values
 from taskhub.core.transports import CALLS_AT_ONCE, CONNECT_SECONDS
+from taskhub.core.versions import BEGUN_BY, Era
 from taskhub.lib.signing import InvalidToken, Vault
 from taskhub.lib.signs import visible_json
 from taskhub.store.models import Membership, Server, Tool
@@ -73,6 +74,10 @@ class ServerRow:
     """Whether `calls_at_once` was set for this server; else it is the default of the transport."""
     shared: bool
     """Whether clients share its processes or sessions."""
+    pinned: str
+    """The version of the protocol that it is pinned to; empty for the newest that it speaks."""
+    era: str
+    """How it was spoken to last (`core.versions.Era`); empty if that is to be found out."""
     incomplete: str
     """Which of its lists could not be read, and why; empty if all could."""
     failures: int
@@ -100,6 +105,11 @@ class ServerRow:
         now = datetime.now(UTC)
         trying = self.probe_until is not None and self.probe_until > now
         return "half-open" if trying or self.retry_at <= now else "open"
+
+    @property
+    def spoken(self) -> str:
+        """The version of the protocol that it spoke last, and how that was agreed on, for people."""
+        return f"{self.protocol}, by {BEGUN_BY[Era(self.era)]}" if self.protocol and self.era else self.protocol
 
     @property
     def about(self) -> str:
@@ -378,6 +388,8 @@ def _server(row: Any) -> ServerRow:
         calls_at_once=row.calls_at_once or CALLS_AT_ONCE[row.transport],
         calls_said=row.calls_at_once is not None,
         shared=row.shared,
+        pinned=row.pinned,
+        era=row.era,
         incomplete=row.incomplete,
         failures=row.failures,
         open_since=row.open_since,

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from taskhub.core.errors import Invalid
 from taskhub.core.secrets import redacted, secrets_of
+from taskhub.core.transports import SSE
 from taskhub.domain.catalogue.given import checked_directory, checked_environment, checked_headers
 from taskhub.domain.catalogue.spec import MAX_NAME, parse_spec
 
@@ -131,10 +132,8 @@ def document_of(text: str) -> Any:
 
 
 def address_of(url: str, *, sse: bool) -> str:
-    """The spec of a URL. Raises `Invalid`."""
-    if sse:
-        raise Invalid("HTTP with SSE, as of 2024, is not spoken: give its address for Streamable HTTP, if it has one.")
-    return url
+    """The spec of a URL."""
+    return f"{SSE}{url}" if sse else url
 
 
 def keys_of(text: str) -> Iterator[str]:
@@ -216,7 +215,7 @@ def _server(template: Template, fill: Fill) -> FileServer:
         if fill is _as_it_is:
             return made
         checked_directory(made.directory)
-        if template.url and not made.spec.startswith(("http://", "https://")):
+        if template.url and not made.spec.removeprefix(SSE).startswith(("http://", "https://")):
             raise Invalid("its url begins with http:// or https://.")
         parse_spec(f"{template.name}={made.spec}")
     except Invalid as error:

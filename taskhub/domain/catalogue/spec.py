@@ -1,8 +1,8 @@
 """`[NAME=]SPEC`: how a server is named on the command line and in the console.
 
 `python:package.module:object` (an SDK server, importable from the working directory), `stdio:command arguments`, or an
-`http(s)://` URL. Without a name one is derived from the part that tells servers apart: the package that a runner runs
-or the domain, never `npx` or `server`.
+`http(s)://` URL, with `sse+` in front for HTTP with SSE. Without a name one is derived from the part that tells servers
+apart: the package that a runner runs or the domain, never `npx` or `server`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
+from taskhub.core.transports import SSE
 
 MAX_SPEC = 2_000
 MAX_NAME: Final = 64
@@ -89,9 +90,10 @@ def parse_spec(text: str) -> ServerSpec:
         if not words:
             raise Invalid("Expected stdio:command and its arguments.", field="spec")
         return ServerSpec(name or _of_command(words), "stdio", target, bool(name))
-    if rest.startswith(("http://", "https://")):
+    url = rest.removeprefix(SSE)
+    if url.startswith(("http://", "https://")):
         try:
-            parts = urlsplit(rest)
+            parts = urlsplit(url)
             host, port = parts.hostname if parts.port != 0 and " " not in rest else None, parts.port
         except ValueError:
             host = port = None

@@ -49,7 +49,7 @@ CONFIRMED = ("confirmed_digest", "confirmed_at")
 
 MAX_SERVERS: Final = 200
 
-GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once", "review")
+GIVEN: Final = ("headers", "environment", "directory", "connect_seconds", "calls_at_once", "review", "pinned")
 """The columns of what a server is given or allowed, besides its token (`domain.catalogue.given`), and whether its tools
 wait for a person."""
 
@@ -94,6 +94,10 @@ class SyncedServer:
     directory: str = ""
     """The working directory of a command; empty for the worker's own."""
     connect_seconds: int = CONNECT_SECONDS
+    pinned: str = ""
+    """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
+    era: str = field(default="", compare=False)
+    """The `core.versions.Era` in which it answered last, as a hint for the first connection; empty if not known."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -135,6 +139,8 @@ def synced(server: Server) -> SyncedServer:
         () if unusable else opened(server.environment),
         server.directory,
         server.connect_seconds or CONNECT_SECONDS,
+        server.pinned,
+        server.era,
     )
 
 
@@ -236,7 +242,8 @@ def set_target(server: Server, transport: str, target: str, actor: Actor) -> Non
     server.transport, server.state = transport, "unknown" if server.enabled else "disabled"
     server.target, server.sealed_target = kept["target"], kept["sealed_target"]
     server.credentials, server.headers = None, {}
-    server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", *GIVEN])
+    server.era = ""
+    server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", "era", *GIVEN])
     close_breaker(server, actor)
     after = {"transport": transport, "target": server.target, **shown_given(server)}
     _record(server, "server.changed", server.name, before, after, actor)
@@ -291,12 +298,14 @@ def store_snapshot(
     protocol: str,
     info: dict[str, Any],
     tools: Sequence[Listed],
+    era: str = "",
     offers: Sequence[ListedOffer] = (),
     unread: Mapping[str, str] = MappingProxyType({}),
     capabilities: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
     """Store what the server offers now. `unread` maps each kind that could not be listed (`TOOL`, or one of
-    `OfferKind`) to the reason. Returns whether clients could see a difference. Nothing is stored of a removed server.
+    `OfferKind`) to the reason. `era`: how it was spoken to (`core.versions.Era`). Returns whether clients could see a
+    difference. Nothing is stored of a removed server.
 
     A tool that is no longer listed is kept with `gone_at` (tasks refer to it) and comes back with its policy and its
     name. The name that clients see is given at the first listing (`domain.catalogue.naming`). Definitions are kept as
@@ -358,12 +367,14 @@ def store_snapshot(
             _record(server, "server.ready", server.name, {"state": server.state}, {"state": "ready"})
             changed = True
         server.state, server.problem, server.protocol, server.info = "ready", "", protocol, info
+        server.era = era
         server.catalogue_at = server.last_seen_at = now
         server.save(
             update_fields=[
                 "state",
                 "problem",
                 "protocol",
+                "era",
                 "info",
                 "capabilities",
                 "incomplete",

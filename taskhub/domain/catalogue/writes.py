@@ -15,7 +15,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
-from taskhub.core.hints import CatalogueChanged, ServerStale
+from taskhub.core.hints import CatalogueChanged, ServerRefreshed, ServerStale
 from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
 from taskhub.core.records import Actor
 from taskhub.core.secrets import HIDDEN
@@ -30,6 +30,7 @@ from taskhub.domain.catalogue.given import (
     checked_directory,
     checked_environment,
     checked_headers,
+    checked_pinned,
     sealed,
 )
 from taskhub.domain.catalogue.reads import spec_of, vault
@@ -132,12 +133,14 @@ def add_server(
     connect_seconds: int | None = None,
     calls_at_once: int | None = None,
     review: bool = False,
+    pinned: str = "",
     actor: Actor,
 ) -> int:
     """Connect a new server; returns its id. Its tools appear once a worker has listed it. `token` is what an HTTP
     server gets as `Authorization: Bearer …`. It, the values of `headers` (for every request to an HTTP server) and
     those of `environment` (the variables of a command) are stored encrypted and never shown. With `review` all its
     tools wait for a person (`domain.catalogue.confirmations`).
+    `pinned`: the version of the protocol that is spoken with it; empty for the newest that it speaks.
 
     Raises `Invalid` naming the field, or `Refused` for a name that is taken.
     """
@@ -157,6 +160,7 @@ def add_server(
         "connect_seconds": checked_connect_seconds(connect_seconds),
         "calls_at_once": _checked_calls(calls_at_once),
         "review": review,
+        "pinned": checked_pinned(pinned, target),
     }
     with transaction.atomic():
         server = new_server(
@@ -225,14 +229,7 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
             if parsed.transport != server.transport or not is_target(server, parsed.target):
                 set_target(server, parsed.transport, parsed.target, actor)
                 notify(ServerStale(server_id))
-        changed: dict[str, Any] = {}
-        if edit.prefix is not None:
-            changed["prefix"] = _checked_prefix(edit.prefix)
-        if edit.directory is not None:
-            changed["directory"] = _checked_directory(server.transport, edit.directory)
-        if edit.connect_seconds is not None:
-            changed["connect_seconds"] = checked_connect_seconds(edit.connect_seconds or None)
-        _change(server, changed, actor)
+        _change(server, _plain(server, edit), actor)
         if edit.calls_at_once is not None:
             calls = edit.calls_at_once or None
             set_server_calls(tenant_id=tenant_id, server_id=server_id, calls_at_once=calls, actor=actor)
@@ -247,6 +244,20 @@ def edit_server(*, tenant_id: int, server_id: int, edit: ServerEdit, actor: Acto
             set_server_token(tenant_id=tenant_id, server_id=server_id, token=edit.token, actor=actor)
         if edit.environment is not None:
             _give(server, "environment", _for_command(server.transport, edit.environment), actor)
+
+
+def _plain(server: Server, edit: ServerEdit) -> dict[str, Any]:
+    """The columns that the edit sets as they are."""
+    changed: dict[str, Any] = {}
+    if edit.prefix is not None:
+        changed["prefix"] = _checked_prefix(edit.prefix)
+    if edit.directory is not None:
+        changed["directory"] = _checked_directory(server.transport, edit.directory)
+    if edit.connect_seconds is not None:
+        changed["connect_seconds"] = checked_connect_seconds(edit.connect_seconds or None)
+    if edit.pinned is not None:
+        changed["pinned"] = checked_pinned(edit.pinned, server.target)
+    return changed
 
 
 def _change(server: Server, wanted: dict[str, Any], actor: Actor) -> None:
@@ -426,13 +437,16 @@ def set_server_enabled(*, tenant_id: int, server_id: int, enabled: bool, actor: 
 
 
 def request_refresh(*, tenant_id: int, server_id: int, actor: Actor) -> None:
-    """Ask the workers to list the server again. Raises `NotFound`, or `Refused` for a disabled server."""
+    """Ask the workers to list the server again, and to find out anew what it speaks. Raises `NotFound`, or `Refused`
+    for a disabled server."""
     with transaction.atomic():
         server = _locked(tenant_id, server_id)
         if not server.enabled:
             raise Refused(f"{server.name} is disabled; enable it first.")
+        server.era = ""
+        server.save(update_fields=["era"])
         record_event("server.refresh.requested", tenant_id=tenant_id, target=server.name, actor=actor)
-        notify(ServerStale(server_id))
+        notify(ServerRefreshed(server_id))
 
 
 def _locked(tenant_id: int, server_id: int) -> Server:

@@ -139,7 +139,7 @@ CREATE OR REPLACE FUNCTION claim_tasks(p_worker text, p_limit int, p_lease_secon
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, server_id bigint, server_name text,
                tool_id bigint, upstream_tool text, arguments text, answers text, upstream_state text,
                client_capabilities text, trace text, question_audience text, run_seconds int, given text,
-               context_id bigint, r_more boolean, r_since timestamptz, r_skipped boolean,
+               context_id bigint, revision text, r_more boolean, r_since timestamptz, r_skipped boolean,
                r_held_back bigint[])
 -- The plan may be made, and cached, while the table is empty or nothing in it is queued. So there are no sequential
 -- scans, and rows that are wanted in the order of an index are read from that index and not sorted. (Such a plan, then
@@ -325,7 +325,7 @@ BEGIN
         -- The tasks are read first, by their ids alone, as in th_hold_back.
         WITH taken AS MATERIALIZED (
             SELECT w.id, w.public_id, w.lease_epoch, w.tenant_id, w.tool_id, w.context_id, w.arguments, w.answers,
-                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds
+                   w.upstream_state, w.client_capabilities, w.trace, w.run_seconds, w.revision
             FROM task w WHERE w.id = ANY (chosen)
         )
         SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, s.id, s.name::text, o.id, o.name::text,
@@ -338,7 +338,7 @@ BEGIN
                          SELECT max(l.id) FROM question l WHERE l.task_id = t.id AND l.state = 'answered'
                          GROUP BY l.upstream_key)), '{}')::text,
                t.upstream_state::text, t.client_capabilities::text, t.trace::text, o.question_audience::text,
-               t.run_seconds, t.answers::text, t.context_id, more,
+               t.run_seconds, t.answers::text, t.context_id, t.revision::text, more,
                CASE WHEN full_contexts IS NULL AND NOT skipped THEN latest END, skipped, held_back
         FROM taken t JOIN tool o ON o.id = t.tool_id JOIN server s ON s.id = o.server_id ORDER BY t.id;
 END $$;

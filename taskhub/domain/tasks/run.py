@@ -47,6 +47,7 @@ class _Taken(NamedTuple):
     question_audience: str | None
     run_seconds: int
     given: str | None
+    revision: str
     more: bool
     since: datetime | None
     skipped: bool
@@ -144,6 +145,7 @@ def claim_tasks(
             question_audience=Audience(row.question_audience) if row.question_audience else None,
             run_seconds=row.run_seconds,
             given=json.loads(row.given) if row.given else None,
+            revision=row.revision,
             waited=row.waited,
         )
         for row in found

@@ -361,7 +361,7 @@ SELECT exists(SELECT FROM task AS t WHERE t.context_id = :context AND t.idempote
 --     rooms int[], since timestamptz, who text) -> list[_Taken]
 -- `waited` is 0 for a task that was queued after this statement began: it can be claimed, but is not visible here.
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool, arguments, answers,
-       upstream_state, client_capabilities, trace, question_audience, run_seconds, given,
+       upstream_state, client_capabilities, trace, question_audience, run_seconds, given, revision,
        r_more AS more, r_since AS since, r_skipped AS skipped, r_held_back AS held_back,
        coalesce((
            SELECT extract(EPOCH FROM clock_timestamp() - t.runnable_at) FROM task AS t WHERE t.id = c.id

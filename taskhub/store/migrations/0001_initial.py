@@ -424,6 +424,8 @@ class Migration(migrations.Migration):
                 ("state", models.CharField(db_default="unknown", max_length=16)),
                 ("problem", models.TextField(blank=True, db_default="")),
                 ("protocol", models.CharField(blank=True, db_default="", max_length=32)),
+                ("pinned", models.CharField(blank=True, db_default="", max_length=10)),
+                ("era", models.CharField(blank=True, db_default="", max_length=9)),
                 ("info", models.JSONField(db_default={}, default=dict)),
                 ("capabilities", models.JSONField(db_default={}, default=dict)),
                 ("incomplete", models.TextField(blank=True, db_default="")),
@@ -1003,6 +1005,18 @@ class Migration(migrations.Migration):
             model_name="server",
             constraint=models.CheckConstraint(
                 condition=models.Q(("transport__in", ["python", "stdio", "http"])), name="server_transport_known"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("pinned__regex", r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")), name="server_pinned_version"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="server",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("era__in", ["", "stateless", "sessions", "sse"])), name="server_era_known"
             ),
         ),
         migrations.AddConstraint(

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from taskhub.core.transports import MOST_AT_ONCE, MOST_CONNECT_SECONDS
+from taskhub.core.versions import Era
 from taskhub.store.fields import JsonText
 from taskhub.store.models.people import Tenant
 
@@ -41,6 +42,10 @@ class Server(models.Model):
     state = models.CharField(max_length=16, db_default="unknown")
     problem = models.TextField(db_default="", blank=True)
     protocol = models.CharField(max_length=32, db_default="", blank=True)
+    pinned = models.CharField(max_length=10, db_default="", blank=True)
+    """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
+    era = models.CharField(max_length=9, db_default="", blank=True)
+    """The `core.versions.Era` in which it answered last; empty if that is to be found out."""
     info = models.JSONField(default=dict, db_default={})
     capabilities = models.JSONField(default=dict, db_default={})
     incomplete = models.TextField(db_default="", blank=True)
@@ -62,6 +67,10 @@ class Server(models.Model):
             models.CheckConstraint(
                 condition=Q(transport__in=["python", "stdio", "http"]), name="server_transport_known"
             ),
+            models.CheckConstraint(
+                condition=Q(pinned__regex=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"), name="server_pinned_version"
+            ),
+            models.CheckConstraint(condition=Q(era__in=["", *map(str, Era)]), name="server_era_known"),
             models.CheckConstraint(
                 condition=Q(state__in=["unknown", "ready", "unreachable", "disabled"]),
                 name="server_state_known",

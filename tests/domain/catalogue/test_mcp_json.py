@@ -212,7 +212,6 @@ def test_others() -> None:
         ('{"servers": {"a": "x"}}', "a: a server is an object"),
         (one(), "acme: expected either"),
         (one(command="x", url="https://x"), "acme: expected either"),
-        (one(type="sse", url="https://x/sse"), "acme: HTTP with SSE"),
         (one(type="ws", url="wss://x"), "acme: expected the type"),
         (one(type=["http"], url="https://x"), "acme: expected the type"),
         (one(type="http", command="x"), "acme: its type is http, but it has no url"),

@@ -95,7 +95,7 @@ def test_an_image_is_run_by_docker_and_no_value_is_an_argument() -> None:
 
 def test_a_remote_is_an_address_with_its_headers() -> None:
     file = read_servers(entry("search"))
-    assert (file.way, file.other_ways) == ("http", ())
+    assert (file.way, file.other_ways) == ("http", ("sse",))
     assert asked(file) == {
         "tenant": (True, False, ""),
         "token": (True, True, ""),
@@ -106,8 +106,8 @@ def test_a_remote_is_an_address_with_its_headers() -> None:
     assert server == FileServer("example", "https://acme.search.invalid/mcp", token="t0ken", headers={"X-Region": "us"})
     with pytest.raises(Invalid, match=r"^X-Region is one of eu, us\.$"):
         servers_of(file, {"tenant": "acme", "token": "t0ken", "X-Region": "mars"})
-    with pytest.raises(Invalid, match=r"This way cannot be used\. sse: HTTP with SSE"):
-        read_servers(entry("search"), way="sse")
+    (server,) = servers_of(read_servers(entry("search"), way="sse"), {"tenant": "acme"})
+    assert server.spec.startswith("sse+https://")
 
 
 def test_a_secret_is_asked_for_even_where_the_entry_has_it() -> None:

@@ -16,6 +16,7 @@ from taskhub.cli.mcpjson import read_file, text_of, values_for
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
+from taskhub.core.versions import BEGUN_BY, Era, Version
 from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.offer_reads import server_offers
@@ -146,6 +147,7 @@ class Command(BaseCommand):
             connect_seconds=_number(options, "connect_seconds") or None,
             calls_at_once=_number(options, "calls") or None,
             review=options["review"] == "yes",
+            pinned=_pinned(options) or "",
         )
         self.stdout.write(f"{spec.name} is added; workers connect to it.")
 
@@ -167,6 +169,7 @@ class Command(BaseCommand):
             calls_at_once=_number(options, "calls"),
             connect_seconds=_number(options, "connect_seconds"),
             directory=options["cwd"],
+            pinned=_pinned(options),
             headers=_pairs(options["headers"], ":", "headers"),
             environment=_pairs(options["env"], "=", "variables"),
             shared=_yes(options["shared"]),
@@ -176,7 +179,7 @@ class Command(BaseCommand):
         if edit == ServerEdit():
             raise CommandError(
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
-                " --calls, --shared or --review."
+                " --calls, --shared, --review or --protocol."
             )
         before = servers.find_server(caller, options["name"])
         servers.edit_server(caller, before.id, edit)
@@ -285,6 +288,13 @@ def _given_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--connect-seconds", metavar="N", help="time to connect, or `default`")
     parser.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
     parser.add_argument("--review", choices=("yes", "no"), help="new and changed tools wait for a person")
+    parser.add_argument(
+        "--protocol", choices=("default", *Version), help="speak this version, not the newest that the server speaks"
+    )
+
+
+def _pinned(options: dict[str, Any]) -> str | None:
+    return "" if options["protocol"] == "default" else options["protocol"]
 
 
 def _check_inputs(options: dict[str, Any]) -> None:
@@ -351,6 +361,8 @@ def _facts(row: ServerRow) -> dict[str, Any]:
         "directory": row.directory,
         "reports_as": row.about,
         "protocol": row.protocol,
+        "begun_by": BEGUN_BY[Era(row.era)] if row.era else "",
+        "pinned": row.pinned,
         "incomplete": row.incomplete,
         "tools": row.tools,
         "waiting_tools": row.waiting,

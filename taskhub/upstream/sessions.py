@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import mcp_types as types
 from mcp import MCPError
 
-from taskhub.core.errors import TaskHubError
+from taskhub.core.errors import Unavailable
 from taskhub.upstream.connection import Connection, gone
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ CROWDED_SECONDS: Final = 1.0
 """The least time in the queue of a call for which there is no place for a process."""
 
 
-class Later(TaskHubError):
+class Later(Unavailable):
     """The call cannot run here now: it is to be claimed again after `seconds`."""
 
     def __init__(self, message: str, *, seconds: float) -> None:

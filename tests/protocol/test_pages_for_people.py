@@ -109,6 +109,7 @@ def retry(client: Client, asked: dict[str, Any], answer: dict[str, Any]) -> dict
     return client.tool("signed", {}, caps=OPENS, params=given).result
 
 
+@pytest.mark.req("B25-21")
 @pytest.mark.parametrize(
     ("kind", "group", "quorum", "message"),
     [

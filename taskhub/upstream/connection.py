@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import httpx2
@@ -126,8 +128,24 @@ class Target:
         """Whether it is an address of HTTP with SSE."""
         return self.transport == "http" and self.target.startswith(SSE)
 
+    def program(self) -> str:
+        """The path of a command's program. Raises `Unavailable` if there is none, or no working directory."""
+        environment, words = command_of(self.target)
+        if self.directory and not Path(self.directory).is_dir():
+            raise Unavailable(f"there is no directory {self.directory} here, or it may not be read")
+        program = str(Path(self.directory, words[0])) if "/" in words[0] else words[0]
+        found = shutil.which(program, path=dict(self.environment).get("PATH", environment.get("PATH")))
+        if found is None:
+            raise Unavailable(f"there is no program {words[0]} here, or it may not be run")
+        return found
+
     def reason(self, error: BaseException) -> str:
         """The error in one line, without the server's secrets."""
+        if self.transport == "stdio" and isinstance(innermost(error), OSError):  # which may not say of what
+            try:
+                self.program()
+            except Unavailable as missing:
+                return self.shown(missing.message)
         return self.shown(reason(error))
 
     def secrets(self) -> frozenset[str]:

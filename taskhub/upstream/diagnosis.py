@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
-import shutil
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,7 +18,6 @@ import httpx2
 
 from taskhub.core.states import OfferKind
 from taskhub.core.versions import BEGUN_BY
-from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import TOOL
 from taskhub.upstream.bounds import PLAIN
 from taskhub.upstream.catalogue import Snapshot, take_snapshot
@@ -152,7 +149,7 @@ class Diagnosis:
             return f"{words}: an address elsewhere, which is not followed" if answer.is_redirect else words
 
     async def _command(self, connection: Connection) -> None:
-        await self._step("Program", START_SECONDS, asyncio.to_thread(self._program), lambda path: path)
+        await self._step("Program", START_SECONDS, asyncio.to_thread(self.target.program), lambda path: path)
         opened = asyncio.Event()
         connection.on_opened = opened.set
         starting = asyncio.create_task(connection.start())
@@ -166,17 +163,6 @@ class Diagnosis:
 
         await self._step("Start", START_SECONDS, started(), lambda _: "it runs")
         await self._step("MCP", mcp_seconds(self.target), starting, lambda _: _greeted(connection))
-
-    def _program(self) -> str:
-        environment, words = command_of(self.target.target)
-        directory = self.target.directory
-        if directory and not Path(directory).is_dir():
-            raise _Failed(f"there is no directory {directory} here, or it may not be read")
-        program = str(Path(directory, words[0])) if "/" in words[0] else words[0]
-        found = shutil.which(program, path=dict(self.target.environment).get("PATH", environment.get("PATH")))
-        if found is None:
-            raise _Failed(f"there is no program {words[0]} here, or it may not be run")
-        return found
 
     async def _step(self, name: str, seconds: float, work: Awaitable[T], says: Callable[[T], str]) -> T:
         """Do a step and tell of it. Raises `_Failed` if it fails."""

@@ -451,7 +451,7 @@ def test_disabling_asks_takes_the_tools_away_and_is_undone(tenant: Tenant, tool:
 def test_a_refresh_is_asked_of_whoever_is_connected(tool: Tool, admin: Client) -> None:
     with CaptureQueriesContext(connection) as captured:
         assert admin.post(f"/servers/{tool.server_id}/refresh").status_code == 302
-    assert hints(captured) == [f"s {tool.server_id}"]
+    assert hints(captured) == [f"l {tool.server_id}"]
 
 
 SECRETS = (

@@ -149,7 +149,7 @@ NOT_THERE = {
     "no such module": (Target("python", "tests.upstream.nowhere:server"), "No module named"),
     "no such object": (Target("python", "tests.upstream.servers:nothing"), "no attribute 'nothing'"),
     "no server": (Target("python", "tests.upstream.servers:HELD_SECONDS"), "TypeError"),
-    "no such command": (Target("stdio", "/nowhere/at/all"), "No such file"),
+    "no such command": (Target("stdio", "/nowhere/at/all"), "there is no program /nowhere/at/all here"),
     "a command that exits at once": (Target("stdio", f"{kit.OLD.target} exit"), "Connection closed"),
     "an empty command": (Target("stdio", ""), "ValueError"),
     "an open quote": (Target("stdio", "'python"), "No closing quotation"),

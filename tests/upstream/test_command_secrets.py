@@ -46,7 +46,7 @@ async def test_an_error_of_a_call_is_told_without_it() -> None:
 @pytest.mark.parametrize("target", [f"/nowhere/{VALUE}/at/all --token {VALUE}", f"env API_TOKEN={VALUE} /nowhere"])
 async def test_no_reason_says_it(target: str) -> None:
     connection = Connection(Target("stdio", target), Profile())
-    with pytest.raises(Unavailable, match="No such file") as away:
+    with pytest.raises(Unavailable, match="there is no program") as away:
         await connection.start()
     assert VALUE not in away.value.message
 

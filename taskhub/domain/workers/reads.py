@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from taskhub.store import statements
+from taskhub.store.models import Worker
 
 SILENT_SECONDS = 30
 """A worker without a heartbeat for so long is silent (`th_alive` in functions.sql)."""
@@ -101,7 +102,6 @@ class Fleet:
         return sum(worker.busy for worker in self.alive)
 
 
-_LIVE_WORKERS = statements.one("live_workers", int)
 _WORKERS = statements.many("workers", WorkerRow, without=("running", "others"))
 _HELD = statements.many("held_tasks", tuple[str, bool, RunningTask])
 _QUEUE = statements.one("queue", Queue)
@@ -128,8 +128,10 @@ def fleet(tenant_id: int) -> Fleet:
 
 
 def live_workers(host: str | None = None) -> int:
-    """The number of workers that are alive, on all machines or on `host`."""
-    return _LIVE_WORKERS(host=host)
+    """The number of workers that are alive, on all machines or on `host`. Raises `DatabaseError`."""
+    since = datetime.now(UTC) - timedelta(seconds=SILENT_SECONDS)
+    found = Worker.objects.filter(heartbeat_at__gt=since, stopped_at__isnull=True)
+    return (found if host is None else found.filter(host=host)).count()
 
 
 def queue(tenant_id: int | None) -> Queue:

@@ -12,9 +12,6 @@ UPDATE worker SET busy = busy WHERE name = :name AND stopped_at IS NULL RETURNIN
 -- write: goodbye(name text, channel text, hint text) -> None
 UPDATE worker SET stopped_at = clock_timestamp(), busy = 0 WHERE name = :name RETURNING pg_notify(:channel, :hint);
 
--- read: live_workers(host text) -> int
-SELECT count(*) FROM worker AS w WHERE th_alive(w) AND (:host IS NULL OR w.host = :host);
-
 -- read fresh: workers() -> list[WorkerRow]
 SELECT w.id, w.name, w.host, w.pid, w.version, w.slots, w.busy, w.started_at, w.heartbeat_at, w.stopped_at,
        CASE WHEN w.stopped_at IS NOT NULL THEN 'stopped'

@@ -23,6 +23,9 @@ class Proposal(StrEnum):
     SEP_2557 = "sep-2557"
 
 
+OF_CALLER: Final = "caller"
+"""In place of the version that a server is pinned to: that of each caller, where the server speaks both eras."""
+
 STATELESS: Final = frozenset({Version.MCP_2026_07_28})
 """Versions without sessions: each request carries all that is needed to answer it, such as its version."""
 

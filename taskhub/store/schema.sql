@@ -553,7 +553,7 @@ CREATE TABLE public.server (
     CONSTRAINT server_environment_for_commands CHECK ((((directory = ''::text) AND (environment = '{}'::jsonb)) OR ((transport)::text = 'stdio'::text))),
     CONSTRAINT server_era_known CHECK (((era)::text = ANY ((ARRAY[''::character varying, 'stateless'::character varying, 'sessions'::character varying, 'sse'::character varying])::text[]))),
     CONSTRAINT server_headers_for_addresses CHECK (((headers = '{}'::jsonb) OR (NOT ((transport)::text = ANY ((ARRAY['python'::character varying, 'stdio'::character varying])::text[]))))),
-    CONSTRAINT server_pinned_version CHECK (((pinned)::text ~ '^([0-9]{4}-[0-9]{2}-[0-9]{2})?$'::text)),
+    CONSTRAINT server_pinned_version CHECK (((pinned)::text ~ '^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$'::text)),
     CONSTRAINT server_reason_while_disabled CHECK ((((disabled_reason)::text = ''::text) OR (NOT enabled))),
     CONSTRAINT server_removed_keeps_no_secret CHECK (((removed_at IS NULL) OR ((credentials IS NULL) AND (NOT enabled) AND (environment = '{}'::jsonb) AND (headers = '{}'::jsonb) AND (open_since IS NULL) AND (sealed_target IS NULL) AND ((state)::text = 'disabled'::text)))),
     CONSTRAINT server_state_known CHECK (((state)::text = ANY ((ARRAY['unknown'::character varying, 'ready'::character varying, 'unreachable'::character varying, 'disabled'::character varying])::text[]))),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -30,7 +29,7 @@ from taskhub.core.errors import Invalid, Unavailable
 from taskhub.core.secrets import given_secrets, secrets_of, without_secrets, without_values
 from taskhub.core.states import QuestionKind
 from taskhub.core.transports import CONNECT_SECONDS, SSE
-from taskhub.core.versions import Era, Version, has_sessions, is_stateless
+from taskhub.core.versions import OF_CALLER, Era, Version, has_sessions, is_stateless
 from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.lib import jsonx
@@ -39,7 +38,7 @@ from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.isolation import isolated
-from taskhub.upstream.refusals import HttpRefusals, refusal
+from taskhub.upstream.refusals import HttpRefusals, error_code, message_of, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import logged
@@ -101,7 +100,7 @@ class Target:
     """Seconds in which a connection has to be made; 0 for `CONNECT_SECONDS`."""
 
     pinned: str = ""
-    """The version that the server is pinned to; empty if that is found out."""
+    """The version that the server is pinned to, or `OF_CALLER`; empty for the newest that it speaks."""
 
     @classmethod
     def of(cls, server: SyncedServer) -> Target:
@@ -127,6 +126,11 @@ class Target:
     def sse(self) -> bool:
         """Whether it is an address of HTTP with SSE."""
         return self.transport == "http" and self.target.startswith(SSE)
+
+    @property
+    def version(self) -> str:
+        """The version in `pinned`; empty if there is none."""
+        return "" if self.pinned == OF_CALLER else self.pinned
 
     def program(self) -> str:
         """The path of a command's program. Raises `Unavailable` if there is none, or no working directory."""
@@ -229,7 +233,7 @@ class Connection:
         """Connect and negotiate. Raises `Unavailable` with the reason as text for people."""
         if self.target.unusable:
             raise Unavailable(self.target.unusable)
-        order = self.eras.order(self.target.target, self.target.pinned, sessions=self.profile.sessions)
+        order = self.eras.order(self.target.target, self.target.version, sessions=self.profile.sessions)
         seconds = self.target.connect_seconds or CONNECT_SECONDS
         silent = may_be_sse = False
         for era in order:
@@ -248,7 +252,7 @@ class Connection:
                 self.eras.worked(era, self.tried, tasks=self._takes_tasks())
                 return
         self.eras.forget()
-        pinned = f" (it is pinned to {self.target.pinned})" if self.target.pinned else ""
+        pinned = f" (it is pinned to {self.target.version})" if self.target.version else ""
         raise Unavailable((self.tried.get(Era.SESSIONS) or next(reversed(self.tried.values()))) + pinned)
 
     def _takes_tasks(self) -> bool:
@@ -402,8 +406,8 @@ class Connection:
         if message.method == "initialize":
             capabilities = {name: told for name, told in params["capabilities"].items() if name != "extensions"}
             message.params = {**params, "capabilities": capabilities}
-            if self.target.pinned:
-                message.params["protocolVersion"] = self.target.pinned
+            if self.target.version:
+                message.params["protocolVersion"] = self.target.version
             return
         meta = params.get("_meta") or {}
         if message.method in ("tools/call", "tasks/get") and not self.declared:
@@ -534,31 +538,18 @@ def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitabl
             return
         if era is not Era.SSE and "mcp-session-id" not in request.headers:
             return
-        asked = _object(request.content)
+        asked = message_of(request.content)
         try:
-            told = _object(await response.aread())
+            told = message_of(await response.aread())
         except httpx2.StreamError:  # larger than the bounds, so the SDK does not read it either
             told = {}
         answered = asked.get("id") is not None and told.get("id") == asked["id"]
-        if status == 404 and not (answered and _code(told) == types.METHOD_NOT_FOUND):
+        if status == 404 and not (answered and error_code(told) == types.METHOD_NOT_FOUND):
             hooks.on_forgotten("" if answered else str(asked.get("method", "")))
         if status == 400 and not answered and asked.get("id") is not None:
             hooks.on_forgotten(str(asked.get("method", "")))
 
     return look
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _code(message: dict[str, Any]) -> Any:
-    error = message.get("error")
-    return error.get("code") if isinstance(error, dict) else None
 
 
 def gone(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.transports import CALLS_AT_ONCE
-from taskhub.core.versions import Era, has_sessions
+from taskhub.core.versions import OF_CALLER, Era, has_sessions
 from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
@@ -166,7 +166,7 @@ class Pool:
 
     def fitted(self, profile: Profile) -> Profile:
         """The profile of the connections for a caller with this profile."""
-        if profile.sessions and (self.target.pinned or not self.eras.dual(sessions=True)):
+        if profile.sessions and (self.target.pinned != OF_CALLER or not self.eras.dual(sessions=True)):
             return replace(profile, sessions=False)  # all callers are served alike
         return profile
 

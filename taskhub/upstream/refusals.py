@@ -152,3 +152,18 @@ def refusal(error: BaseException) -> HttpRefusal | None:
 
 def _type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
+
+
+def message_of(body: bytes) -> dict[str, Any]:
+    """The JSON-RPC message in a body; empty if there is none."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def error_code(message: dict[str, Any]) -> Any:
+    """The code of the error in a message; `None` if it has none."""
+    error = message.get("error")
+    return error.get("code") if isinstance(error, dict) else None

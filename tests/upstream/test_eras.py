@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.states import QuestionKind
-from taskhub.core.versions import Era, Proposal, Version
+from taskhub.core.versions import OF_CALLER, Era, Proposal, Version
 from taskhub.upstream import connection as connections
 from taskhub.upstream.call import Asked, Faulted
 from taskhub.upstream.catalogue import take_snapshot
@@ -26,7 +27,7 @@ from tests.upstream.kit import call, text
 from tests.upstream.old_http import OldHttpServer
 from tests.upstream.old_sse import OldSseServer, serving
 
-DUAL = Target("python", "tests.upstream.dual:dual")
+DUAL = Target("python", "tests.upstream.dual:dual", pinned=OF_CALLER)
 
 
 class DualServer(kit.HttpServer):
@@ -180,7 +181,7 @@ async def spoken(pool: Pool, revision: str) -> str:
 @pytest.mark.parametrize("over_http", [False, True], ids=["in process", "over http"])
 async def test_a_server_of_both_eras_is_spoken_to_in_that_of_the_caller(over_http: bool) -> None:
     with DualServer() as server:
-        async with kit.pool_of(server.target if over_http else DUAL) as pool:
+        async with kit.pool_of(replace(server.target, pinned=OF_CALLER) if over_http else DUAL) as pool:
             for _ in range(2):
                 for revision in (Version.MCP_2025_06_18, Version.MCP_2025_11_25, Proposal.SEP_1686):
                     assert await spoken(pool, revision) == "2025-11-25"
@@ -194,8 +195,15 @@ async def test_a_server_of_both_eras_is_spoken_to_in_that_of_the_caller(over_htt
             assert isinstance(asked, Faulted) or asked.result["isError"], "as at the server itself"
 
 
+async def test_by_default_it_is_spoken_to_in_the_newest_whoever_calls() -> None:
+    async with kit.pool_of(replace(DUAL, pinned="")) as pool:
+        for revision in (Version.MCP_2025_11_25, Version.MCP_2026_07_28):
+            assert await spoken(pool, revision) == "2026-07-28"
+            assert isinstance(await call(pool, "interim", revision=revision), Asked)
+
+
 async def test_a_command_of_both_eras_speaks_as_the_client_that_it_was_started_for() -> None:
-    async with kit.pool_of(Target("stdio", f"{sys.executable} -m tests.upstream.dual")) as pool:
+    async with kit.pool_of(Target("stdio", f"{sys.executable} -m tests.upstream.dual", pinned=OF_CALLER)) as pool:
         async with pool.look(ABLE) as listed:
             assert listed.modern, "nobody has called yet"
         assert await spoken(pool, Version.MCP_2025_11_25) == "2025-11-25"
@@ -242,10 +250,10 @@ async def test_a_server_of_the_new_era_alone_is_asked_once_for_the_old_one() -> 
             return app
 
     with NewServer() as server:
-        sessions = Profile(sessions=True)
-        assert (await begun(server.target, eras, sessions))[:2] == (Era.STATELESS, [Era.SESSIONS])
-        assert (await begun(server.target, eras, sessions))[:2] == (Era.STATELESS, [])
-        async with kit.pool_of(server.target) as pool:
+        sessions, target = Profile(sessions=True), replace(server.target, pinned=OF_CALLER)
+        assert (await begun(target, eras, sessions))[:2] == (Era.STATELESS, [Era.SESSIONS])
+        assert (await begun(target, eras, sessions))[:2] == (Era.STATELESS, [])
+        async with kit.pool_of(target) as pool:
             for _ in range(2):
                 assert text(await call(pool, "echo", {"text": "a"}, revision=Version.MCP_2025_11_25)) == "a"
             assert pool.posts_for(pool.fitted(Profile.of({}, revision=Version.MCP_2025_11_25)), "echo"), (

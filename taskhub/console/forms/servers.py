@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
 from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RETRY_SECONDS, MAX_RUN_SECONDS, Policy
 from taskhub.core.transports import CONNECT_SECONDS, MOST_AT_ONCE, MOST_CONNECT_SECONDS
-from taskhub.core.versions import Version
+from taskhub.core.versions import OF_CALLER, Version
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
 from taskhub.domain.catalogue.given import MAX_DIRECTORY, MAX_PAIRS
 from taskhub.domain.catalogue.reads import ServerRow, ToolRow
@@ -152,9 +152,14 @@ class ServerFields(ConsoleForm):
         help_text="They are neither listed nor called until an admin confirms them on the server’s page.",
     )
     pinned = picked(
-        (("", "The newest that the server speaks"), *((version, version) for version in reversed(Version))),
+        (
+            ("", "The newest that the server speaks"),
+            (OF_CALLER, "As each caller speaks, if the server speaks both eras"),
+            *((version, version) for version in reversed(Version)),
+        ),
         label="Version of the protocol",
-        help_text="To speak an older one with it, where it answers wrongly in a newer one.",
+        help_text="An older one, where the server answers wrongly in a newer one. As the caller, for tools that ask "
+        "in the middle of a call and need a session for it.",
     )
     further: ClassVar[tuple[str, ...]] = (
         "headers",

@@ -12,7 +12,7 @@ from typing import Final
 
 from taskhub.core.errors import Invalid
 from taskhub.core.transports import MOST_CONNECT_SECONDS, SSE
-from taskhub.core.versions import Version, is_stateless
+from taskhub.core.versions import OF_CALLER, Version, is_stateless
 from taskhub.domain.catalogue.reads import opened, vault
 from taskhub.lib.signing import InvalidToken
 
@@ -138,8 +138,8 @@ def _checked(pairs: Pairs, check: Callable[[str, str], str], field: str, words: 
 def checked_pinned(pinned: str, target: str) -> str:
     """The version of the protocol that a server with this target is pinned to; empty for none. Raises `Invalid`."""
     pinned = pinned.strip()
-    if pinned and pinned not in list(Version):
-        raise Invalid(f"Expected one of {', '.join(Version)}.", field="pinned")
+    if pinned and pinned not in (*Version, OF_CALLER):
+        raise Invalid(f"Expected one of {', '.join(Version)} or {OF_CALLER}.", field="pinned")
     if is_stateless(pinned) and target.startswith(SSE):
         raise Invalid(f"{pinned} is not spoken over HTTP with SSE.", field="pinned")
     return pinned

@@ -1010,7 +1010,8 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="server",
             constraint=models.CheckConstraint(
-                condition=models.Q(("pinned__regex", r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$")), name="server_pinned_version"
+                condition=models.Q(("pinned__regex", r"^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$")),
+                name="server_pinned_version",
             ),
         ),
         migrations.AddConstraint(

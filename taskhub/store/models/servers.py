@@ -68,7 +68,7 @@ class Server(models.Model):
                 condition=Q(transport__in=["python", "stdio", "http"]), name="server_transport_known"
             ),
             models.CheckConstraint(
-                condition=Q(pinned__regex=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$"), name="server_pinned_version"
+                condition=Q(pinned__regex=r"^([0-9]{4}-[0-9]{2}-[0-9]{2}|caller)?$"), name="server_pinned_version"
             ),
             models.CheckConstraint(condition=Q(era__in=["", *map(str, Era)]), name="server_era_known"),
             models.CheckConstraint(

@@ -16,7 +16,7 @@ from taskhub.cli.mcpjson import read_file, text_of, values_for
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
-from taskhub.core.versions import BEGUN_BY, Era, Version
+from taskhub.core.versions import BEGUN_BY, OF_CALLER, Era, Version
 from taskhub.domain.catalogue import reads
 from taskhub.domain.catalogue.edits import ServerEdit
 from taskhub.domain.catalogue.offer_reads import server_offers
@@ -289,7 +289,9 @@ def _given_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--calls", metavar="N", help="calls at once from each worker, or `default`")
     parser.add_argument("--review", choices=("yes", "no"), help="new and changed tools wait for a person")
     parser.add_argument(
-        "--protocol", choices=("default", *Version), help="speak this version, not the newest that the server speaks"
+        "--protocol",
+        choices=("default", OF_CALLER, *Version),
+        help="speak this version, not the newest that the server speaks; `caller`: as each caller does",
     )
 
 

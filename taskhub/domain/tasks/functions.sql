@@ -314,10 +314,14 @@ BEGIN
                 AS i(id bigint, epoch int, result text, is_error boolean, message text)
         ), held AS MATERIALIZED (
             -- In the same order in every transaction: otherwise two batches could deadlock.
-            SELECT g.*, t.state FROM given g JOIN task t ON t.id = g.id
-            WHERE t.lease_epoch = g.epoch
-              AND (th_held(t.lease_until) OR t.state = 'input_required' AND th_unruled(t.id))
-            ORDER BY t.id FOR UPDATE OF t
+            -- LATERAL, so that each task is looked for by its id: a join would read all tasks for the condition.
+            SELECT g.*, t.state FROM (SELECT * FROM given ORDER BY id) AS g
+            CROSS JOIN LATERAL (
+                SELECT w.state FROM task w
+                WHERE w.id = g.id AND w.lease_epoch = g.epoch
+                  AND (th_held(w.lease_until) OR w.state = 'input_required' AND th_unruled(w.id))
+                FOR UPDATE
+            ) AS t
         ), unanswered AS (
             UPDATE question q SET state = 'superseded', closed_at = clock_timestamp() FROM held h
             WHERE h.state = 'input_required' AND q.task_id = h.id AND q.state = 'open'

@@ -21,16 +21,14 @@ class Mutant:
 
 LATE = Mutant(
     "finish_tasks",
-    r"WHERE t\.lease_epoch = g\.epoch\s+AND \(th_held.*?th_unruled\(t\.id\)\)\s+ORDER",
-    "WHERE t.lease_epoch = g.epoch ORDER",
+    r"AND \(th_held.*?th_unruled\(w\.id\)\)\s+FOR UPDATE",
+    "FOR UPDATE",
 )
 NO_TERMINAL_GUARD = Mutant("task_guard", r"IF OLD\.ended_at IS NOT NULL AND", "IF false AND")
 
 MUTANTS: dict[str, list[Mutant]] = {
     "a zombie may finish": [
-        Mutant(
-            "finish_tasks", r"WHERE t\.lease_epoch = g\.epoch\s+AND \(th_held.*?th_unruled\(t\.id\)\)\s+ORDER", "ORDER"
-        ),
+        Mutant("finish_tasks", r"AND w\.lease_epoch = g\.epoch\s+AND \(th_held.*?th_unruled\(w\.id\)\)\s+FOR", "FOR"),
     ],
     "a zombie may fault": [Mutant("fault", r"AND lease_epoch = p_epoch\s+AND", "AND")],
     "a zombie may release": [Mutant("release", r"AND lease_epoch = p_epoch AND", "AND")],

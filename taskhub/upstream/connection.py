@@ -495,7 +495,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 raise Invalid(f"unknown transport {target.transport}")
         read, write = await stack.enter_async_context(opening)
         if target.transport == "stdio":
-            # The SDK tells nobody which process it has started.
+            # The SDK tells nobody which process it has started; of its generator's frame types say nothing.
             hooks.on_process(opening.gen.ag_frame.f_locals["process"].pid)  # type: ignore[attr-defined]
         hooks.on_opened()
         if era is Era.SSE:

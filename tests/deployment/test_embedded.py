@@ -166,10 +166,13 @@ def test_up_and_its_commands_find_it(somewhere: Path) -> None:
     with Command(somewhere / "again", *arguments, environment=where) as up:
         wait_until(lambda: "TaskHub is ready" in up.out, "a ready hub again", 90)
         (worker,) = (one for one in psutil.Process(up.pid).children() if "worker" in one.cmdline())
+        # A hub is ready as soon as its worker shows signs of life, a moment before that worker logs its start.
+        started = rf".*: worker \S*:{worker.pid} started: "
+        wait_until(lambda: re.search(started, log.read_text()), "a line of the worker to tell", 20)
         worker.kill()
         wait_until(lambda: "worker 1 ended" in up.err, "the end of the worker to be told", 20)
-        started = rf"taskhub: the end of {re.escape(str(log))}:\n(  .*\n)*  .*: worker \S*:{worker.pid} started: "
-        wait_until(lambda: re.search(started, up.err), "its last lines")
+        told = rf"taskhub: the end of {re.escape(str(log))}:\n(  .*\n)*  {started}"
+        wait_until(lambda: re.search(told, up.err), "its last lines")
         up.interrupt()
         assert up.code() == 0, up.err
         assert f"Starting the database, in {data / 'pg'} … done" in up.out

@@ -313,21 +313,27 @@ BEGIN
             SELECT * FROM json_to_recordset(p_ended)
                 AS i(id bigint, epoch int, result text, is_error boolean, message text)
         ), held AS MATERIALIZED (
-            -- In the same order in every transaction: otherwise two batches could deadlock.
-            -- LATERAL, so that each task is looked for by its id: a join would read all tasks for the condition.
-            SELECT g.*, t.state FROM (SELECT * FROM given ORDER BY id) AS g
-            CROSS JOIN LATERAL (
+            -- In the same order in every transaction: otherwise two batches could deadlock. LATERAL, here and below,
+            -- since a join that was planned for small tables would read all tasks, open questions or attempts.
+            SELECT g.*, t.state FROM (SELECT * FROM given ORDER BY id) AS g CROSS JOIN LATERAL (
                 SELECT w.state FROM task w
                 WHERE w.id = g.id AND w.lease_epoch = g.epoch
                   AND (th_held(w.lease_until) OR w.state = 'input_required' AND th_unruled(w.id))
                 FOR UPDATE
             ) AS t
         ), unanswered AS (
-            UPDATE question q SET state = 'superseded', closed_at = clock_timestamp() FROM held h
-            WHERE h.state = 'input_required' AND q.task_id = h.id AND q.state = 'open'
+            UPDATE question SET state = 'superseded', closed_at = clock_timestamp()
+            WHERE id = ANY (ARRAY(
+                SELECT o.id FROM held h CROSS JOIN LATERAL (
+                    SELECT q.id FROM question q WHERE q.task_id = h.id AND q.state = 'open' OFFSET 0
+                ) AS o WHERE h.state = 'input_required'))
         ), closed AS (
-            UPDATE attempt a SET ended_at = clock_timestamp(), outcome = 'finished', error = '' FROM held h
-            WHERE a.task_id = h.id AND a.number = h.epoch AND (a.ended_at IS NULL OR a.outcome = 'lost')
+            UPDATE attempt SET ended_at = clock_timestamp(), outcome = 'finished', error = ''
+            WHERE id = ANY (ARRAY(
+                SELECT o.id FROM held h CROSS JOIN LATERAL (
+                    SELECT a.id FROM attempt a WHERE a.task_id = h.id AND a.number = h.epoch
+                    AND (a.ended_at IS NULL OR a.outcome = 'lost') OFFSET 0
+                ) AS o))
         ), finished AS (
             UPDATE task t SET state = 'finished', result = h.result, is_error = h.is_error,
                    message = left(h.message, 1024), ended_at = clock_timestamp(), lease_until = NULL,

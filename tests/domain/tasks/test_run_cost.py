@@ -1,0 +1,153 @@
+"""Each step of a task reads the task's own rows, however many other tasks there are, and whatever the statistics said
+when a connection made its plans, which it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+
+from taskhub.core.records import LogLine
+from taskhub.domain.tasks import run
+from taskhub.domain.tasks.cancel import request_cancel
+from tests.domain import kit
+from tests.domain.kit import World
+from tests.factories import WORKER, make_question
+from tests.store.touched import rows_looked_at
+
+OTHERS = 3_000
+TABLES = ("task", "attempt", "question", "decision", "deferred")
+MOST = {"claim": 80}
+"""Rows of one table that a step may look at, of two tasks; 30 if it is not named here. A claim looks more than once at
+what is queued and at what runs."""
+
+
+def _crowd(world: World) -> None:
+    """Tasks that ran and ended, and tasks that wait for an answer, each with its attempt and its question."""
+    with kit.superuser_past_the_guards() as raw:
+        columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, lease_epoch"
+        raw.execute(
+            f"INSERT INTO task (public_id, state, ended_at, result, {columns})"
+            " SELECT 'crowd-' || n, CASE WHEN n %% 3 = 0 THEN 'input_required' ELSE 'finished' END,"
+            "        CASE WHEN n %% 3 > 0 THEN now() END, CASE WHEN n %% 3 > 0 THEN '{}' END, tenant_id, context_id,"
+            "        tool_id, tool_name, revision, arguments, arguments_digest, 1"
+            " FROM generate_series(1, %s) n, (SELECT * FROM task WHERE context_id = %s ORDER BY id LIMIT 1) t",
+            (OTHERS, world.context.pk),
+        )
+        raw.execute(
+            "INSERT INTO attempt (task_id, number, worker, outcome, ended_at)"
+            " SELECT id, 1, 'w', 'finished', now() FROM task WHERE public_id LIKE 'crowd-%'"
+        )
+        raw.execute(
+            "INSERT INTO question (task_id, tenant_id, key, kind, params, audience, state, response, closed_at)"
+            " SELECT id, tenant_id, 'q', 'elicitation', '{}', 'operator',"
+            "        CASE WHEN ended_at IS NULL THEN 'open' ELSE 'answered' END,"
+            "        CASE WHEN ended_at IS NOT NULL THEN '{}' END, ended_at"
+            " FROM task WHERE public_id LIKE 'crowd-%'"
+        )
+        raw.execute("SELECT setval('task_id_seq', (SELECT max(id) FROM task))")
+
+
+def _steps(world: World) -> dict[str, Callable[[], object]]:
+    """What happens to tasks from their call to their end, in two of each kind, in this order."""
+    held: list[run.Claimed] = []
+
+    def claim() -> None:
+        held.append(
+            run.claim_tasks(worker="w1", limit=2, lease_seconds=60, per_context=1_000, share=1_000, actor=WORKER)
+        )
+        assert len(held[-1].tasks) == 2
+
+    def each(work: Callable[[run.Claim], object]) -> None:
+        for task in held[-1].tasks:
+            assert work(task)
+
+    def finish() -> None:
+        assert run.finish_tasks([(task, kit.FINAL) for task in held[-1].tasks], actor=WORKER) == [True, True]
+
+    def settle(task: run.Claim) -> bool:
+        request_cancel(task.task_id, actor=world.actor)
+        return run.settle_cancel(task, message="Stopped", actor=WORKER)
+
+    def create() -> None:
+        for _ in range(2):
+            kit.create(world)
+
+    def renew() -> None:
+        leases = [(task.task_id, task.epoch) for task in held[-1].tasks]
+        assert len(run.renew_leases(worker="w1", held=leases, lease_seconds=60)) == 2
+
+    return {
+        "create": create,
+        "claim": claim,
+        "renew": renew,
+        "note": lambda: each(lambda task: run.note(task, [LogLine("info", "line")])),
+        "ask": lambda: each(lambda task: kit.ask(task, make_question(), live=True)),
+        "finish": finish,
+        "create, to fail": create,
+        "claim, to fail": claim,
+        "fault": lambda: each(kit.fault),
+        "create, to be cancelled": create,
+        "claim, to be cancelled": claim,
+        "settle a cancellation": lambda: each(settle),
+        "create, to be released": create,
+        "claim, to be released": claim,
+        "release": lambda: each(
+            lambda task: run.release(task, started=False, delay_seconds=0, reason="Away", actor=WORKER)
+        ),
+        "claim, to be lost": claim,
+        "lose": lambda: each(lambda task: run.lose(task, told="Lost", actor=WORKER)),
+    }
+
+
+def _with_its_checks(work: Callable[[], object]) -> Callable[[], None]:
+    """The work, and the checks that the database makes when it is committed."""
+
+    def done() -> None:
+        work()
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    return done
+
+
+@pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
+def test_a_step_of_a_task_reads_no_rows_of_others(world: World, counted: str) -> None:
+    connection.close()
+    with connection.cursor() as cursor:
+        cursor.execute("SET plan_cache_mode = force_generic_plan")
+    for work in _steps(world).values():
+        work()
+    if counted == "while there were few tasks":
+        _analyze()
+    _crowd(world)
+    if counted == "with all of them":
+        _analyze()
+    looked = {}
+    for name, work in _steps(world).items():
+        most = MOST.get(name.partition(",")[0], 30)
+        found = _looked(_with_its_checks(work))
+        looked.update({(name, table): rows for table, rows in found.items() if rows > most})
+    connection.close()
+    assert looked == {}
+
+
+def _looked(work: Callable[[], object]) -> dict[str, int]:
+    """Rows that the work looked at, by table."""
+    found: dict[str, int] = {}
+
+    def within(tables: tuple[str, ...]) -> None:
+        if not tables:
+            work()
+            return
+        found[tables[0]] = rows_looked_at(tables[0], lambda: within(tables[1:]))
+
+    within(TABLES)
+    return found
+
+
+def _analyze() -> None:
+    """Count what there is, as autovacuum does at some moment of its own."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE task, attempt, question, decision, deferred, tool, auth_context")

@@ -1083,7 +1083,7 @@ CREATE INDEX outcome_check_due ON public.outcome_check USING btree (next_at) WHE
 
 CREATE INDEX question_closed ON public.question USING btree (tenant_id, closed_at DESC, id DESC) WHERE (closed_at IS NOT NULL);
 
-CREATE INDEX question_open ON public.question USING btree (tenant_id, opened_at) WHERE ((state)::text = 'open'::text);
+CREATE INDEX question_open ON public.question USING btree (tenant_id, opened_at) WHERE (closed_at IS NULL);
 
 CREATE INDEX relay_context_id_0d00d933 ON public.relay USING btree (context_id);
 

@@ -23,7 +23,7 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      ELSE '' END
 */
 /* fragment: mine
-(q.state = 'open' AND {obstacle} = '')
+(q.closed_at IS NULL AND {obstacle} = '')
 */
 /* fragment: inbox_columns
 q.id, t.id AS task_id, t.public_id, t.tool_name, s.name AS server, c.name AS client, t.state AS task_state,
@@ -60,7 +60,7 @@ ORDER BY q.opened_at, q.id LIMIT :most;
 -- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
 --     -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
-WHERE q.tenant_id = :tenant AND q.state = 'open'
+WHERE q.tenant_id = :tenant AND q.closed_at IS NULL
 ORDER BY q.opened_at, q.id LIMIT :most;
 
 -- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)

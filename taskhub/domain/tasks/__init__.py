@@ -2,7 +2,7 @@
 
 queued -> working -> finished | faulted | cancelled, with input_required in between; docs/dev/state-machine.md has the
 transitions, which triggers guard. Only the worker that holds the lease, with its epoch, may change a running task.
-Every change is one function in `functions.sql` or `claims.sql` and one round trip: lock the row, check, change, record.
+Every change is one function in an SQL file beside this one, and one round trip: lock the row, check, change, record.
 `create`, `run` (claim, finish, fault, ask, release), `cancel`, `sweep` (lost leases, overdue questions, purge) and
 `rerun` call these functions.
 

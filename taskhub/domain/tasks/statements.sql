@@ -147,10 +147,10 @@ SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER 
     AND (:ended IS NULL OR t.ended_at > now() - make_interval(secs => :ended))
 */
 /* fragment: for_people
-EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.audience <> 'client')
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL AND q.audience <> 'client')
 */
 /* fragment: unruled
-EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.state = 'open' AND q.kind = 'outcome')
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL AND q.kind = 'outcome')
 */
 -- The result or error of a plain call whose caller has left. For tasks with a handle only `result_read` could tell
 -- whether it was fetched, and no index can use that.
@@ -530,7 +530,7 @@ DELETE FROM task WHERE id = any(array(
 -- Every count is of live tasks, or stops at `most`, so it never grows with history.
 WITH waiting AS (
     SELECT t.id, bool_or(q.audience <> 'client') AS people, bool_or(q.kind = 'outcome') AS unruled
-    FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.state = 'open'
+    FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.closed_at IS NULL
     WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
 )
 SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,

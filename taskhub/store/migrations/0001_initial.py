@@ -1110,7 +1110,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="question",
             index=models.Index(
-                condition=models.Q(("state", "open")), fields=["tenant", "opened_at"], name="question_open"
+                condition=models.Q(("closed_at__isnull", True)), fields=["tenant", "opened_at"], name="question_open"
             ),
         ),
         migrations.AddIndex(

@@ -211,7 +211,9 @@ class Question(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["tenant", "opened_at"], condition=Q(state="open"), name="question_open"),
+            # Not by its state: a look for the open questions of one task, planned while there were few, would read all
+            # that are open, since this index would fit it as well as the one by task.
+            models.Index(fields=["tenant", "opened_at"], condition=Q(closed_at__isnull=True), name="question_open"),
             models.Index(
                 fields=["tenant", "-closed_at", "-id"], condition=Q(closed_at__isnull=False), name="question_closed"
             ),

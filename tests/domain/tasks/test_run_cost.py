@@ -4,6 +4,7 @@ when a connection made its plans, which it keeps."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -16,35 +17,47 @@ from tests.domain.kit import World
 from tests.factories import WORKER, make_question
 from tests.store.touched import rows_looked_at
 
-OTHERS = 3_000
+FEW, OTHERS = 200, 3_000
 TABLES = ("task", "attempt", "question", "decision", "deferred")
 MOST = {"claim": 80}
 """Rows of one table that a step may look at, of two tasks; 30 if it is not named here. A claim looks more than once at
 what is queued and at what runs."""
 
 
-def _crowd(world: World) -> None:
+def _crowd(world: World, name: str, count: int) -> None:
     """Tasks that ran and ended, and tasks that wait for an answer, each with its attempt and its question."""
     with kit.superuser_past_the_guards() as raw:
         columns = "tenant_id, context_id, tool_id, tool_name, revision, arguments, arguments_digest, lease_epoch"
         raw.execute(
-            f"INSERT INTO task (public_id, state, ended_at, result, {columns})"
-            " SELECT 'crowd-' || n, CASE WHEN n %% 3 = 0 THEN 'input_required' ELSE 'finished' END,"
-            "        CASE WHEN n %% 3 > 0 THEN now() END, CASE WHEN n %% 3 > 0 THEN '{}' END, tenant_id, context_id,"
-            "        tool_id, tool_name, revision, arguments, arguments_digest, 1"
+            f"INSERT INTO task (public_id, state, {columns})"
+            " SELECT %s || '-' || n, 'input_required', tenant_id, context_id, tool_id, tool_name, revision, arguments,"
+            "        sha256(n::text::bytea), 1"
             " FROM generate_series(1, %s) n, (SELECT * FROM task WHERE context_id = %s ORDER BY id LIMIT 1) t",
-            (OTHERS, world.context.pk),
+            (name, count, world.context.pk),
+        )
+        # Changed and not made so, because an index of live tasks keeps entries of those that ended.
+        raw.execute(
+            "UPDATE task SET state = 'finished', ended_at = now(), result = '{}'"
+            " WHERE public_id LIKE %s AND id %% 3 > 0",
+            (f"{name}-%",),
+        )
+        # Another client's: how many live tasks a client has is counted once a second, by looking at them.
+        raw.execute(
+            "UPDATE task SET context_id = %s WHERE public_id LIKE %s AND ended_at IS NULL",
+            (kit.another_client(world).context.pk, f"{name}-%"),
         )
         raw.execute(
             "INSERT INTO attempt (task_id, number, worker, outcome, ended_at)"
-            " SELECT id, 1, 'w', 'finished', now() FROM task WHERE public_id LIKE 'crowd-%'"
+            " SELECT id, 1, 'w', 'finished', now() FROM task WHERE public_id LIKE %s",
+            (f"{name}-%",),
         )
         raw.execute(
             "INSERT INTO question (task_id, tenant_id, key, kind, params, audience, state, response, closed_at)"
             " SELECT id, tenant_id, 'q', 'elicitation', '{}', 'operator',"
             "        CASE WHEN ended_at IS NULL THEN 'open' ELSE 'answered' END,"
             "        CASE WHEN ended_at IS NOT NULL THEN '{}' END, ended_at"
-            " FROM task WHERE public_id LIKE 'crowd-%'"
+            " FROM task WHERE public_id LIKE %s",
+            (f"{name}-%",),
         )
         raw.execute("SELECT setval('task_id_seq', (SELECT max(id) FROM task))")
 
@@ -70,9 +83,15 @@ def _steps(world: World) -> dict[str, Callable[[], object]]:
         request_cancel(task.task_id, actor=world.actor)
         return run.settle_cancel(task, message="Stopped", actor=WORKER)
 
-    def create() -> None:
+    def create(**fields: Any) -> None:
         for _ in range(2):
-            kit.create(world)
+            kit.create(world, **fields)
+
+    def join() -> None:
+        """A plain call, an equal one, which joins it, and another."""
+        texts = [str(len(held)), str(len(held)), "another"]
+        made = [kit.create(world, arguments={"text": text}, join_seconds=300, waiter="web-1.1") for text in texts]
+        assert len({task.id for task in made}) == 2
 
     def renew() -> None:
         leases = [(task.task_id, task.epoch) for task in held[-1].tasks]
@@ -88,7 +107,7 @@ def _steps(world: World) -> dict[str, Callable[[], object]]:
         "create, to fail": create,
         "claim, to fail": claim,
         "fault": lambda: each(kit.fault),
-        "create, to be cancelled": create,
+        "create or join": join,
         "claim, to be cancelled": claim,
         "settle a cancellation": lambda: each(settle),
         "create, to be released": create,
@@ -112,16 +131,19 @@ def _with_its_checks(work: Callable[[], object]) -> Callable[[], None]:
     return done
 
 
-@pytest.mark.parametrize("counted", ["while there were few tasks", "with all of them"])
+@pytest.mark.parametrize("counted", ["never", "while there were few tasks", "with all of them"])
 def test_a_step_of_a_task_reads_no_rows_of_others(world: World, counted: str) -> None:
     connection.close()
     with connection.cursor() as cursor:
         cursor.execute("SET plan_cache_mode = force_generic_plan")
+    kit.create(world)
+    kit.finish(kit.claim_one())
+    _crowd(world, "few", FEW)
     for work in _steps(world).values():
         work()
     if counted == "while there were few tasks":
         _analyze()
-    _crowd(world)
+    _crowd(world, "others", OTHERS)
     if counted == "with all of them":
         _analyze()
     looked = {}

@@ -18,7 +18,6 @@ from taskhub.domain.questions.kinds import checked_response
 from taskhub.domain.sessions.writes import answer_page
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import approval_question
-from taskhub.domain.tasks.reads import task_by_id
 from taskhub.lib import jsonx
 from taskhub.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, WireError
 from taskhub.protocol.hub import Hub
@@ -117,7 +116,7 @@ def trace_of(meta: dict[str, Any]) -> dict[str, Any]:
 
 async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
     """The task read again; the record itself if it was purged meanwhile."""
-    return await hub.lanes.run(task_by_id, task.id) or task
+    return await hub.tasks.run(task.id) or task
 
 
 def idempotency_key(meta: dict[str, Any]) -> str | None:
@@ -168,7 +167,7 @@ async def wait_for(
         if left <= 0:
             break
         await rung(bell, left)
-        fresh = await hub.lanes.run(task_by_id, task.id)
+        fresh = await hub.tasks.run(task.id)
         if fresh is None:
             break
         task = fresh

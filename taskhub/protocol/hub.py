@@ -16,7 +16,7 @@ from taskhub.core.records import Actor, Created, NewTask, Principal, Session, Ta
 from taskhub.domain.catalogue.view import Catalogue, cached_catalogue, catalogue
 from taskhub.domain.sessions.reads import live_sessions
 from taskhub.domain.tasks.create import create_tasks
-from taskhub.domain.tasks.reads import Reads, owned_tasks
+from taskhub.domain.tasks.reads import Reads, owned_tasks, tasks_by_id
 from taskhub.lib.batches import Batches
 from taskhub.lib.buckets import Buckets
 from taskhub.lib.lanes import Lanes
@@ -155,6 +155,8 @@ class Hub:
     """The clients that were given the result of a task, to be stored in batches."""
     reads: Batches[tuple[int, str], TaskRecord | None] = field(init=False)
     """`domain.tasks.reads.owned_task` by context id and public id."""
+    tasks: Batches[int, TaskRecord | None] = field(init=False)
+    """`domain.tasks.reads.task_by_id`, for waiters that have checked the owner."""
     sessions: Batches[tuple[str, int], Session | None] = field(init=False)
     """`domain.sessions.reads.live_sessions` by session id and context id."""
     creations: Batches[tuple[NewTask, Actor], Created] = field(init=False)
@@ -215,5 +217,6 @@ class Hub:
     def __post_init__(self) -> None:
         """Make the batches, which run in the hub's lanes."""
         self.reads = Batches(self.lanes, owned_tasks)
+        self.tasks = Batches(self.lanes, tasks_by_id)
         self.sessions = Batches(self.lanes, live_sessions)
         self.creations = Batches(self.lanes, create_tasks)

@@ -22,6 +22,7 @@ _OWNED = statements.maybe("owned_task", TaskRecord)
 _MANY_OWNED = statements.many("owned_tasks", tuple[int, TaskRecord])
 _VERSIONS = statements.many("task_versions", tuple[str, int])
 _BY_ID = statements.maybe("task_by_id", TaskRecord)
+_MANY_BY_ID = statements.many("tasks_by_id", TaskRecord)
 _ID_IN = statements.maybe("task_id_in", int)
 _LINES = statements.many("lines_after", StoredLine)
 _STORE_POLLS = statements.none("store_polls")
@@ -52,6 +53,12 @@ def task_versions(public_ids: Sequence[str]) -> dict[str, int]:
 def task_by_id(task_id: int) -> TaskRecord | None:
     """The task, whoever owns it: for code that has checked the owner."""
     return _BY_ID(task=task_id)
+
+
+def tasks_by_id(task_ids: Sequence[int]) -> list[TaskRecord | None]:
+    """`task_by_id` for many ids in one round trip, in their order."""
+    found = {task.id: task for task in _MANY_BY_ID(tasks=list(set(task_ids)))}
+    return [found.get(task_id) for task_id in task_ids]
 
 
 def task_id_in(tenant_id: int, public_id: str) -> int | None:

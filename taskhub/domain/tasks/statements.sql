@@ -37,6 +37,10 @@ CROSS JOIN LATERAL (SELECT t.public_id, t.version FROM task AS t WHERE t.public_
 -- read: task_by_id(task bigint) -> TaskRecord | None
 SELECT {task_columns} FROM task_view AS v WHERE v.id = :task;
 
+-- read: tasks_by_id(tasks bigint[]) -> list[TaskRecord]
+SELECT {task_columns} FROM unnest(:tasks) AS w (id)
+CROSS JOIN LATERAL (SELECT * FROM task_view AS t WHERE t.id = w.id LIMIT 1) AS v;
+
 -- read: task_id_in(tenant bigint, public_id text) -> int | None
 SELECT t.id FROM task AS t WHERE t.public_id = :public_id AND t.tenant_id = :tenant;
 

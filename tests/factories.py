@@ -92,6 +92,7 @@ def make_question(kind: QuestionKind = QuestionKind.ELICITATION, **changes: Any)
         },
         QuestionKind.ROOTS: {},
         QuestionKind.APPROVAL: {"tool": "deploy", "server": "demo", "rule": {}},
+        QuestionKind.AUTHORIZATION: {"server": "demo", "message": "Server demo needs to be authorized"},
         QuestionKind.OUTCOME: {
             "tool": "deploy",
             "server": "demo",

@@ -29,7 +29,8 @@ from taskhub.api.away import later, reason
 from taskhub.core.errors import Invalid, LimitReached
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
-from taskhub.domain.address import authorization_servers, resource_of
+from taskhub.domain.address import authorization_servers, base_url, resource_of
+from taskhub.domain.credentials.flow import DOCUMENT, document
 from taskhub.domain.oauth.applications import register
 from taskhub.domain.oauth.consents import AccessToken
 from taskhub.lib import jsonx
@@ -37,7 +38,15 @@ from taskhub.lib import jsonx
 RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 SERVER_METADATA: Final = "/.well-known/oauth-authorization-server"
 OPEN_PATHS: Final = frozenset(
-    {RESOURCE_METADATA, f"{RESOURCE_METADATA}/mcp", SERVER_METADATA, "/oauth/token", "/oauth/revoke", "/oauth/register"}
+    {
+        RESOURCE_METADATA,
+        f"{RESOURCE_METADATA}/mcp",
+        SERVER_METADATA,
+        "/oauth/token",
+        "/oauth/revoke",
+        "/oauth/register",
+        DOCUMENT,
+    }
 )
 """The paths of these endpoints, which accept any Origin; every other path refuses a foreign one."""
 
@@ -166,6 +175,12 @@ def registration(request: HttpRequest) -> HttpResponse:
     response = _json(answer, status=201)
     response["Cache-Control"] = "no-store"
     return response
+
+
+@open_to_browsers("GET")
+def client_document(request: HttpRequest) -> HttpResponse:
+    """What the hub is as a client of the authorization servers of servers behind it (client id metadata document)."""
+    return _json(document(base_url(request)), status=200)
 
 
 def _repeated(request: HttpRequest) -> bool:

@@ -146,6 +146,11 @@ TASKHUB_OAUTH_LOCAL_DOCUMENTS = env.boolean(
     False,
     "Read client metadata documents from this machine's loopback addresses too. For development only",
 )
+TASKHUB_OAUTH_LOCAL_SERVERS = env.boolean(
+    "TASKHUB_OAUTH_LOCAL_SERVERS",
+    False,
+    "Servers may have their authorization server on this machine's loopback addresses, without https too",
+)
 TASKHUB_OAUTH_TOKEN_SECONDS = env.integer(
     "TASKHUB_OAUTH_TOKEN_SECONDS", 3_600, "How long an access token of the built-in server lives", low=5, high=86_400
 )

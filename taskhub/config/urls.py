@@ -9,6 +9,7 @@ from taskhub.api import oauth
 from taskhub.api.urls import health_urls, mcp_api
 from taskhub.console.views.consent import authorize
 from taskhub.console.views.sign_in import login
+from taskhub.domain.credentials.flow import DOCUMENT
 from taskhub.domain.oauth.documents import AUTHORIZE_PATH
 
 # django-oauth-toolkit reverses its endpoints by these names. None of its other pages and endpoints is served.
@@ -26,6 +27,7 @@ urlpatterns = [
     path("mcp", mcp_api.urls),
     *health_urls,
     path("", include((oauth_urls, "oauth2_provider"))),
+    path(DOCUMENT.lstrip("/"), oauth.client_document, name="oauth-client-document"),
     # The only pages of allauth that are served: those that need neither mail nor sign-up.
     path("accounts/login/", login, name="account_login"),
     path("accounts/logout/", account.logout, name="account_logout"),

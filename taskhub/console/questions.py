@@ -96,6 +96,15 @@ WORDS: Final[Mapping[QuestionKind, Words]] = MappingProxyType(
             wants="was lost while it ran: outcome unknown",
             form=lambda params, data: RulingForm(data),
         ),
+        QuestionKind.AUTHORIZATION: Words(
+            name="Authorization",
+            noun="an authorization",
+            icon="key",
+            title="Authorize its server?",
+            closed="Authorization of its server",
+            wants="",
+            form=lambda params, data: None,
+        ),
     }
 )
 

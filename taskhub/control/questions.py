@@ -112,6 +112,11 @@ def why_not(caller: Caller, item: InboxItem) -> str:
         Obstacle.CLOSED: "",
         Obstacle.DECIDED: f"You have decided. {item.approvals} of {item.quorum} approvals so far.",
         Obstacle.CLIENT: "This question is for the client that made the call. People only watch it.",
-        Obstacle.ROLE: f"Approvals need the role approver or admin; yours is {role}.",
+        Obstacle.ROLE: (
+            f"A server is authorized for everyone by an admin; your role is {role}."
+            if item.kind is QuestionKind.AUTHORIZATION
+            else f"Approvals need the role approver or admin; yours is {role}."
+        ),
+        Obstacle.PERSON: "Only the person for whom this call is made may authorize its server.",
         Obstacle.GROUP: f"This question is for the group {item.group}, and you are not in it.",
     }[item.obstacle]

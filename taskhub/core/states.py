@@ -97,6 +97,8 @@ class QuestionKind(StrEnum):
     APPROVAL = "approval"
     OUTCOME = "outcome"
     """Whether a tool ran whose run was lost."""
+    AUTHORIZATION = "authorization"
+    """A server has to be authorized before the call can run; answered by the grant."""
 
 
 class Audience(StrEnum):

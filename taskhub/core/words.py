@@ -21,6 +21,8 @@ WORDS: Final = MappingProxyType({
     "programs_no": "By the program itself, within a second of being asked",
     "people_after_program": "The client's program declined by itself",
     "waiting_server": "Waiting for its server, which could not be reached",
+    "waiting_authorization": "Waiting for somebody to authorize it: %s",
+    "authorizing": "Waiting until its server’s authorization can be refreshed",
     "paused": "Paused: server %s is disabled",
     "cancel_requested": "Cancel requested",
     "cancelled_unstarted": "Cancelled before it ran",

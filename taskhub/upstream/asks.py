@@ -40,6 +40,7 @@ class Asks:
     def __init__(self, target: Target) -> None:
         self._url = httpcore2.URL(target.target)
         self._headers = [(name.lower().encode(), value.encode()) for name, value in target.headers]
+        self._bearer = target.bearer
         self._headers += [
             (b"host", self._url.host + (b":%d" % self._url.port if self._url.port else b"")),
             (b"accept", b"application/json, text/event-stream"),
@@ -60,6 +61,7 @@ class Asks:
         body = jsonx.encode(message)
         headers = [
             *self._headers,
+            *([] if self._bearer is None else self._bearer.headers()),
             (b"content-length", b"%d" % len(body)),
             (MCP_PROTOCOL_VERSION_HEADER.encode(), str(self.declared[PROTOCOL_VERSION_META_KEY]).encode()),
             (MCP_METHOD_HEADER.encode(), method.encode()),

@@ -466,7 +466,7 @@ def _key(upstream_key: str, claim: Claim) -> str:
     """The question's key, which must be unique in the task (T26-30): the tool's own key, changed if it is long, was
     used before, or begins like a key of the hub's."""
     key = upstream_key if len(upstream_key) <= 48 else hashlib.sha256(upstream_key.encode()).hexdigest()[:32]
-    ours = key.startswith(("approval", "live-", "outcome-", "page-"))
+    ours = key.startswith(("approval", "authorization", "live-", "outcome-", "page-"))
     return f"{key}~{claim.epoch}" if ours or upstream_key in (claim.answers or {}) else key
 
 

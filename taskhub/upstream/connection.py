@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from taskhub.domain.catalogue.spec import command_of
 from taskhub.domain.catalogue.sync import SyncedServer
 from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
+from taskhub.upstream.bearer import Bearer, Secrets
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
@@ -98,9 +99,10 @@ class Target:
     """The working directory of a command; empty for that of this process."""
     connect_seconds: int = 0
     """Seconds in which a connection has to be made; 0 for `CONNECT_SECONDS`."""
-
     pinned: str = ""
     """The version that the server is pinned to, or `OF_CALLER`; empty for the newest that it speaks."""
+    bearer: Bearer | None = field(default=None, repr=False, compare=False)
+    """The token of an OAuth grant, which is sent with every request; `None` for a server without OAuth."""
 
     @classmethod
     def of(cls, server: SyncedServer) -> Target:
@@ -152,9 +154,16 @@ class Target:
                 return self.shown(missing.message)
         return self.shown(reason(error))
 
-    def secrets(self) -> frozenset[str]:
+    def secrets(self) -> Collection[str]:
         """The server's secrets, each as a message may quote it."""
-        return given_secrets(self.headers, self.environment) | secrets_of(self.transport, self.target)
+        fixed = given_secrets(self.headers, self.environment) | secrets_of(self.transport, self.target)
+        return fixed if self.bearer is None else Secrets(fixed, self.bearer)
+
+    def hooks(self, *look: Callable[[httpx2.Response], Awaitable[None]]) -> dict[str, list[Callable[..., Any]]]:
+        """The hooks of the HTTP client for this server: `look` sees each response."""
+        if self.bearer is None:
+            return {"response": [*look]}
+        return {"request": [self.bearer.sign], "response": [*look, self.bearer.look]}
 
     def shown(self, text: str) -> str:
         """`text`, which may quote the server's address or command, or what it is given, without secrets."""
@@ -230,9 +239,11 @@ class Connection:
         return without_values(text, self._secrets) if self._secrets else text
 
     async def start(self) -> None:
-        """Connect and negotiate. Raises `Unavailable` with the reason as text for people."""
+        """Connect and negotiate. Raises `Unavailable` with the reason as text for people, or `NeedsAuthorization`."""
         if self.target.unusable:
             raise Unavailable(self.target.unusable)
+        if self.target.bearer is not None:
+            await self.target.bearer.ready()
         order = self.eras.order(self.target.target, self.target.version, sessions=self.profile.sessions)
         seconds = self.target.connect_seconds or CONNECT_SECONDS
         silent = may_be_sse = False
@@ -484,7 +495,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                     transport=_Sending(hooks.on_unconnected),
                     headers={**dict(target.headers), **PLAIN},
                     timeout=httpx2.Timeout(30.0, read=None, connect=max(30.0, target.connect_seconds)),
-                    event_hooks={"response": [bounded, refusals.look, _on_session(hooks, era)]},
+                    event_hooks=target.hooks(bounded, refusals.look, _on_session(hooks, era)),
                 )
                 await stack.enter_async_context(http)
                 if era is Era.SSE:

@@ -140,10 +140,15 @@ class Diagnosis:
         headers = {**dict(self.target.headers), **PLAIN, "Accept": "application/json, text/event-stream"}
         method, body = ("GET", None) if self.target.sse else ("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
         async with (
-            httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(), timeout=HTTP_SECONDS) as http,
+            httpx2.AsyncClient(
+                transport=httpx2.AsyncHTTPTransport(), timeout=HTTP_SECONDS, event_hooks=self.target.hooks()
+            ) as http,
             http.stream(method, self.target.url, json=body, headers=headers) as answer,
         ):
             words = f"HTTP {answer.status_code} {answer.reason_phrase}".strip()
+            if answer.status_code in (401, 403) and (bearer := self.target.bearer):
+                had = bearer.access is not None and bearer.access.token
+                raise _Failed(f"{words}: {'its authorization is refused' if had else 'it has to be authorized'}")
             if answer.status_code in (401, 403):
                 raise _Failed(f"{words}: {'its token is refused' if self.target.headers else 'it wants a token'}")
             return f"{words}: an address elsewhere, which is not followed" if answer.is_redirect else words

@@ -65,7 +65,7 @@ class Pool:
         self._idle: defaultdict[Profile, list[Connection]] = defaultdict(list)
         self.most = most or CALLS_AT_ONCE[target.transport]
         self._room = Room(self.most)
-        self._shared = shared
+        self._shared, self._places, self._keeper = shared, places, keeper
         self.sessions = Sessions(
             lambda sessions: self._connect(replace(ABLE, sessions=sessions)),
             shared=shared,
@@ -118,6 +118,18 @@ class Pool:
                 logger.exception("server %s: its code tried to end the process it runs in", self.name)
             else:
                 return
+
+    def alike(self, target: Target) -> Pool:
+        """A pool for the same server, with a target of its own, such as for another grant."""
+        made = Pool(self.name, target, most=self.most, shared=self._shared, places=self._places, keeper=self._keeper)
+        made.on_connected = self.on_connected
+        made.take_over(self)
+        return made
+
+    def take_over(self, other: Pool) -> None:
+        """Know of the server's tools what `other` knows."""
+        self.mirrored, self.only_as_tasks = other.mirrored, other.only_as_tasks
+        self.outputs = other.outputs or self.outputs
 
     def resize(self, most: int) -> None:
         """Change the limit of calls at once. Calls that already run do not count against the new limit."""
@@ -214,7 +226,7 @@ class Pool:
                 else:
                     await asyncio.shield(connection.stop())
                 if connection.forgotten:  # the server was restarted, so it knows none of the other sessions either
-                    await asyncio.shield(self._close_idle())
+                    await asyncio.shield(self.close_idle())
 
     @asynccontextmanager
     async def look(
@@ -311,9 +323,9 @@ class Pool:
         if self.asks is not None:
             await self.asks.close()
         if self._own_loop is None:
-            await asyncio.gather(self._close_idle(), self.sessions.close("its server was disconnected"))
+            await asyncio.gather(self.close_idle(), self.sessions.close("its server was disconnected"))
             return
-        closing = asyncio.ensure_future(self.run(self._close_idle()))
+        closing = asyncio.ensure_future(self.run(self.close_idle()))
         await asyncio.wait({closing}, timeout=5)
         if not closing.done():
             logger.warning("server %s is busy and was left behind", self.name)
@@ -326,7 +338,8 @@ class Pool:
                 self._back.hand_over()
             self._own_loop.stop()
 
-    async def _close_idle(self) -> None:
+    async def close_idle(self) -> None:
+        """Close all connections that no call uses."""
         held = [connection for idle in self._idle.values() for connection in idle]
         self._idle.clear()
         if self.closed:

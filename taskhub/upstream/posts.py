@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Final
@@ -140,7 +140,7 @@ class Posts:
             headers={**dict(self._target.headers), **PLAIN},
             # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
             timeout=httpx2.Timeout(30.0, connect=self._target.connect_seconds or CONNECT_SECONDS, read=None),
-            event_hooks={"response": [bounded, self._refusals.look]},
+            event_hooks=self._target.hooks(bounded, self._refusals.look),
         )
 
     def _named(self, number: int, error: MCPError) -> MCPError:
@@ -152,7 +152,7 @@ class Posts:
 class _Answer:
     """Reads the response to one request."""
 
-    def __init__(self, number: int, bound: Bound, note: Callable[[LogLine], None], secrets: frozenset[str]) -> None:
+    def __init__(self, number: int, bound: Bound, note: Callable[[LogLine], None], secrets: Collection[str]) -> None:
         """`secrets` are hidden in the lines that the tool says."""
         self._number = number
         self._bound = bound

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
@@ -75,9 +75,9 @@ class HttpRefusal:
 class HttpRefusals:
     """Notes the refusals of one connection, by the id of the request, and puts them into the SDK's errors."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Collection[str] = ()) -> None:
         """`secrets` are removed from quoted text, because some servers repeat the token that they refuse."""
-        self._secrets = frozenset(secrets)
+        self._secrets = secrets
         self._noted: dict[types.RequestId, HttpRefusal] = {}
 
     async def look(self, response: httpx2.Response) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
 
+from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.connection_tests import TEST_SECONDS, TakenTest, store_steps
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.connection import Target
@@ -23,7 +25,12 @@ async def make_test(lanes: Lanes, test: TakenTest, pool: Pool | None) -> None:
     `pool`, where its code runs; if it holds that up, the test ends and the thread is left alone."""
     row = test.server
     news: queue.SimpleQueue[Step | str] = queue.SimpleQueue()
-    work = Diagnosis(Target.of(row), news.put).run()
+    target = Target.of(row)
+    if pool is not None and pool.target.bearer is not None:
+        target = replace(target, bearer=pool.target.bearer)
+        with suppress(TaskHubError):
+            await pool.target.bearer.ready()
+    work = Diagnosis(target, news.put).run()
     running = asyncio.ensure_future(work if pool is None or row.transport != "python" else pool.run(work))
     steps: list[Step] = []
     name = ""

@@ -71,6 +71,7 @@ SEAL_SECONDS = 5.0
 FOLLOW_SECONDS = 30.0
 TIMINGS_SECONDS = 5.0
 MEMORY_SECONDS = 10.0
+GRANTS_SECONDS = 60.0
 
 
 class Engine:
@@ -129,6 +130,7 @@ class Engine:
         self.chores.every("seal", SEAL_SECONDS, self._seal)
         self.chores.every("timings", TIMINGS_SECONDS, self.timings.store)
         self.chores.every("memory", MEMORY_SECONDS, self.servers.weigh)
+        self.chores.every("grants", GRANTS_SECONDS, self.servers.grants.prune)
         self.chores.every("interests", FOLLOW_SECONDS, self._follow)
         self.chores.forever("relays", self.relays.run)
         self.chores.forever("polls", self.polls.run)

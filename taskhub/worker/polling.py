@@ -40,6 +40,7 @@ from taskhub.upstream.deferred import (
     poll,
     too_long,
 )
+from taskhub.upstream.pool import Pool
 from taskhub.worker.notes import Notes
 from taskhub.worker.running import Runner
 
@@ -211,7 +212,7 @@ class Polls:
             with logs.about({"task": claim.public_id, "server": claim.server_name}):
                 async with self._room[claim.server_id]:
                     taken = held.now()
-                    outcome = await pool.run(poll(pool, taken, say=say))
+                    outcome = await self._polled(pool, taken, say)
                 await self._settle(held, taken, outcome, notes)
         except Unavailable as error:  # what came of it is asked again when the lease ends
             self._let_go(held)
@@ -220,6 +221,16 @@ class Polls:
         except Exception:
             self._let_go(held)
             logger.exception("task %s: its poll was not stored", claim.public_id)
+
+    async def _polled(self, pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
+        """The outcome of one poll; at a server with OAuth, with the token of the call's own grant."""
+        if pool.target.bearer is not None:
+            claim = taken.claim
+            try:
+                pool = await self._runner.servers.pool_for(claim.server_id, claim.context_id) or pool
+            except Unavailable as error:
+                return Silent(error.message)
+        return await pool.run(poll(pool, taken, say=say))
 
     def _let_go(self, held: _Kept) -> None:
         if self._kept.get(held.poll.claim.task_id) is held:

@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 
 from taskhub.core.errors import Unavailable
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.relays.outcomes import Failed, RelayClaim, RelayOutcome
 from taskhub.domain.relays.writes import claim_relays, finish_relay
 from taskhub.lib.lanes import Lanes
@@ -107,7 +108,10 @@ class Relays:
             logger.exception("%s at %s: its outcome could not be stored", claim.method, claim.server_name)
 
     async def _outcome(self, claim: RelayClaim) -> RelayOutcome:
-        pool = self._servers.pool(claim.server_id)
+        try:
+            pool = await self._servers.pool_for(claim.server_id, claim.context_id)
+        except NeedsAuthorization as error:
+            return Failed(INTERNAL_ERROR, f"{error.message}. A person does that on the page of the server in TaskHub")
         if pool is None:
             return Failed(INTERNAL_ERROR, f"Server {claim.server_name} was just disconnected; try again")
         calling = asyncio.ensure_future(pool.run(run_relay(pool, claim)))

@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,9 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion, QuestionKind, UpstreamTask
 from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
+from taskhub.domain.credentials import grants
+from taskhub.domain.credentials.asking import ask_for_authorization
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.questions.kinds import audience_for, model_may_answer, question_problem
 from taskhub.domain.questions.reads import response_to
 from taskhub.domain.tasks import run as lifecycle
@@ -35,7 +38,7 @@ from taskhub.upstream.call import (
     waiting_message,
 )
 from taskhub.upstream.deferred import FIRST_MS
-from taskhub.upstream.pool import give_up
+from taskhub.upstream.pool import Pool, give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
 from taskhub.worker.servers import Servers
@@ -59,6 +62,14 @@ STORE_SECONDS = 30.0
 
 RETRY_SECONDS = 10.0
 """The time in the queue of a task that was released because this worker is not connected to its server (yet)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The call did not run: somebody has to authorize its server (`needs`), or it is tried again soon."""
+
+    needs: NeedsAuthorization | None
+    why: str
 
 
 @dataclass(eq=False, slots=True)
@@ -172,7 +183,10 @@ class Runner:
             loop.call_soon_threadsafe(held.notes.add, line)
 
         loop = asyncio.get_running_loop()
-        calling = asyncio.ensure_future(pool.run(call_tool(pool, claim, say=say, ask=ask, begin=held.begin)))
+        make = partial(call_tool, claim=claim, say=say, ask=ask, begin=held.begin)
+        by_grant = pool.target.bearer is not None
+        work = self._called_by_grant(claim, make) if by_grant else pool.run(make(pool))
+        calling: asyncio.Future[CallOutcome | Waits] = asyncio.ensure_future(work)
         try:
             outcome = await _in_time(held, calling, asks)
         except TimeoutError:
@@ -203,7 +217,7 @@ class Runner:
             )
         return self._storing(held, outcome)
 
-    def _storing(self, held: Running, outcome: CallOutcome) -> Callable[[], Awaitable[bool]]:
+    def _storing(self, held: Running, outcome: CallOutcome | Waits) -> Callable[[], Awaitable[bool]]:
         """A function that stores the outcome."""
         claim = held.claim
         match outcome:
@@ -220,6 +234,10 @@ class Runner:
                 return lambda: self._defer(held, task)
             case Postponed(why, seconds):
                 return self._give_back(claim, seconds, why)
+            case Waits(needs, why):
+                if needs is not None:
+                    return lambda: self.lanes.run(ask_for_authorization, claim, needs, actor=self.actor)
+                return self._give_back(claim, RETRY_SECONDS, why)
             case Faulted(error, lost=True):
                 self._ended(held, TimingKind.FAULTED)
                 told = str(error["message"])
@@ -248,6 +266,32 @@ class Runner:
         )
         self.on_deferred(claim.task_id, delay_ms / 1000)
         return done
+
+    async def _called_by_grant(
+        self, claim: Claim, make: Callable[[Pool], Coroutine[Any, Any, CallOutcome]]
+    ) -> CallOutcome | Waits:
+        """The outcome of a call at a server with OAuth. If the server refuses the token, it did not run the call, which
+        is made once more with a new one."""
+        refused = ""
+        try:
+            while True:
+                pool = await self.servers.pool_for(claim.server_id, claim.context_id, refused=refused)
+                if pool is None:
+                    return Waits(None, words("waiting_server"))
+                with self.servers.grants.using(pool):
+                    outcome = await make(pool)
+                bearer = pool.target.bearer
+                sent = bearer.access.token if bearer is not None and bearer.access is not None else ""
+                if not (isinstance(outcome, Faulted) and outcome.unreached and bearer and bearer.refused == sent != ""):
+                    return outcome
+                if refused:
+                    needs = await self.lanes.run(grants.refuse, claim.server_id, claim.context_id, sent)
+                    return Waits(needs, words("authorizing"))
+                refused = sent
+        except NeedsAuthorization as error:
+            return Waits(error, error.message)
+        except Unavailable as error:
+            return Waits(None, f"{words('authorizing')}: {error.message}"[:500])
 
     def _ended(self, held: Running, kind: TimingKind) -> None:
         """Count the time that the call took, if it got a connection."""
@@ -390,7 +434,9 @@ class Runner:
             held.answered.clear()
 
 
-async def _in_time(held: Running, calling: asyncio.Future[CallOutcome], asks: Callable[[Running], bool]) -> CallOutcome:
+async def _in_time(
+    held: Running, calling: asyncio.Future[CallOutcome | Waits], asks: Callable[[Running], bool]
+) -> CallOutcome | Waits:
     """The outcome of the call. Raises `TimeoutError` if it ran for too long, or got no connection in time."""
     now, may_run = asyncio.get_running_loop().time, held.claim.run_seconds
     patience = now() + CONNECTION_SECONDS

@@ -17,6 +17,7 @@ from django.conf import settings
 from taskhub.core.errors import TaskHubError
 from taskhub.core.versions import Era
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
+from taskhub.domain.credentials.records import Way
 from taskhub.domain.relays.interests import announce_updates, mark_followed
 from taskhub.domain.workers.sessions import session_ended, session_opened, store_memory, take_session
 from taskhub.lib.lanes import Lanes
@@ -24,6 +25,7 @@ from taskhub.upstream.catalogue import Snapshot, Watcher
 from taskhub.upstream.connection import Target
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.upstream.sessions import Later, Places
+from taskhub.worker.granted import Grants
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,7 @@ class Servers:
         self._lanes = lanes
         self._worker = worker
         self._on_reached = on_reached
+        self.grants = Grants(lanes)
         self._held: dict[int, _Held] = {}
         self._wanted: Mapping[int, frozenset[str]] = {}
         self._updated: defaultdict[int, set[str]] = defaultdict(set)
@@ -113,6 +116,14 @@ class Servers:
         """The server's pool of connections; `None` while this worker is not connected to it."""
         held = self._held.get(server_id)
         return held.pool if held else None
+
+    async def pool_for(self, server_id: int, context_id: int, *, refused: str = "") -> Pool | None:
+        """The connections for a call of this client; `None` while this worker is not connected to the server. At a
+        server with OAuth their token is good now; raises `NeedsAuthorization` or `Unavailable` if there is none."""
+        held = self._held.get(server_id)
+        if held is None or not held.row.oauth:
+            return held.pool if held else None
+        return await self.grants.pool(held.pool, Way(held.row.oauth), server_id, context_id, refused=refused)
 
     def held(self) -> list[int]:
         """The ids of the servers that this worker can call."""
@@ -162,6 +173,8 @@ class Servers:
                 else:
                     del self._held[server_id]
                     await self._drop(held)
+                    await self.grants.drop(server_id)
+            await self.grants.prune()
             for row in rows:
                 if row.id not in self._held:
                     self._held[row.id] = self._connect(row)
@@ -175,10 +188,12 @@ class Servers:
     async def close(self) -> None:
         """Close every connection, and end every watcher."""
         held, self._held = list(self._held.values()), {}
-        await asyncio.gather(*(self._drop(item) for item in held), return_exceptions=True)
+        await asyncio.gather(*(self._drop(item) for item in held), self.grants.close(), return_exceptions=True)
 
     def _connect(self, row: SyncedServer) -> _Held:
         target = Target.of(row)
+        if row.oauth:
+            target = replace(target, bearer=self.grants.bearer(row.id))
         keeper = _Keeper(self._lanes, self._worker, row)
         pool = Pool(
             row.name,

@@ -172,3 +172,25 @@ def test_headers_variables_directory_and_time_come_from_files_and_options(
     ):
         with pytest.raises(CommandError, match=why):
             run("server", "edit", "tool", *words)
+
+
+def test_the_way_by_oauth_is_set_shown_and_dropped(acme: Server, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret-of-ours\n")
+    options = ["--oauth", "client", "--oauth-client-id", "hub", "--oauth-secret-file", str(secret)]
+    assert run("server", "edit", "acme", *options, "--oauth-issuer", "https://login.example")[0] == 0
+    (row,) = enabled_servers()
+    assert row.oauth == "client"
+    shown = json.loads(run("server", "show", "acme", "--json")[1])
+    assert (shown["oauth"], shown["oauth_client_id"]) == ("client", "hub")
+    assert shown["oauth_issuer"] == "https://login.example"
+    assert "s3cret" not in json.dumps(shown) + str(list(Event.objects.values_list("before", "after")))
+    with pytest.raises(CommandError, match="needs --oauth client, shared or each"):
+        run("server", "edit", "acme", "--oauth-client-id", "hub")
+    token = tmp_path / "token"
+    token.write_text("fixed")
+    with pytest.raises(CommandError, match="drop that first"):
+        run("server", "edit", "acme", "--token-file", str(token))
+    assert run("server", "edit", "acme", "--oauth", "none")[0] == 0
+    assert enabled_servers()[0].oauth == ""
+    assert "oauth" not in json.loads(run("server", "show", "acme", "--json")[1])

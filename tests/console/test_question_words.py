@@ -33,10 +33,10 @@ def test_what_a_client_declares_has_a_word_and_what_happens_without_it_a_sentenc
 
 
 @pytest.mark.parametrize("kind", list(QuestionKind))
-def test_every_kind_has_a_form_and_only_that_of_a_page_is_empty(kind: QuestionKind) -> None:
+def test_every_kind_has_a_form_but_a_page_and_an_authorization(kind: QuestionKind) -> None:
     question = make_question(kind=kind)
     assert words_of(question) is WORDS[kind]
-    assert WORDS[kind].form(question.params, None) is not None
+    assert (WORDS[kind].form(question.params, None) is None) == (kind is QuestionKind.AUTHORIZATION)
     assert PAGE.form({"mode": "url"}, None) is None
 
 

@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from taskhub import control
-from taskhub.control import applications, audit, clients, people, questions, servers, tasks
+from taskhub.control import applications, audit, clients, credentials, people, questions, servers, tasks
 from taskhub.control.caller import Caller, of_person, of_shell
 from taskhub.core.errors import Forbidden, Invalid, NotFound
 from taskhub.core.policy import Policy
@@ -73,6 +73,7 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "servers.set_server_token": (ADMINS, lambda by, on: servers.set_server_token(by, on.server, "")),
     "servers.set_server_calls": (ADMINS, lambda by, on: servers.set_server_calls(by, on.server, 3)),
     "servers.set_server_enabled": (ADMINS, lambda by, on: servers.set_server_enabled(by, on.server, enabled=False)),
+    "credentials.set_oauth": (ADMINS, lambda by, on: credentials.set_oauth(by, on.server, None)),
     "servers.set_policy": (ADMINS, lambda by, on: servers.set_policy(by, on.tool, Policy(max_attempts=2))),
     "people.add_person": (ADMINS, lambda by, on: people.add_person(by, username="new.one", role="viewer")),
     "people.find_person": (ADMINS, lambda by, on: people.find_person(by, on.username)),
@@ -101,8 +102,17 @@ USE_CASES: dict[str, tuple[set[str], UseCase]] = {
     "applications.remove_application": (ADMINS, lambda by, on: applications.remove_application(by, on.application)),
     "audit.begin_export": ({"auditor", "admin"}, lambda by, on: audit.begin_export(by, form="csv", query={})),
 }
-OF_ONE = {"applications.revoke_consent", "applications.revoke_own_consent"}
-"""Tried where a consent is made: tests/domain/oauth, tests/console/test_applications_page.py."""
+OF_ONE = {
+    "applications.revoke_consent",
+    "applications.revoke_own_consent",
+    "credentials.authorize_for_all",
+    "credentials.authorize_for_oneself",
+    "credentials.authorize_for_call",
+    "credentials.finish_authorization",
+    "credentials.revoke_grant",
+}
+"""Tried where a consent is made, or a grant: tests/domain/oauth, tests/console/test_applications_page.py,
+tests/console/test_server_oauth.py."""
 READS = {
     "applications.find_application",
     "clients.find_client",

@@ -118,6 +118,12 @@ def retry(client: Client, asked: dict[str, Any], answer: dict[str, Any]) -> dict
         ("approval", "ops", 3, "t needs 3 approvals before it runs. People of the group ops can give or refuse them"),
         ("elicitation", "", 1, "t asks something that only people answer. Somebody with the permission can answer it"),
         ("elicitation", "ops", 1, "t asks something that only people answer. Somebody of the group ops can answer it"),
+        (
+            "authorization",
+            "",
+            1,
+            "t cannot run before its server is authorized. Somebody with the permission can authorize it",
+        ),
     ],
 )
 def test_the_message_says_what_is_asked_and_who_can_decide_it(kind: str, group: str, quorum: int, message: str) -> None:

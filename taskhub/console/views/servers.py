@@ -13,6 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from taskhub.console import query
 from taskhub.console.access import page
+from taskhub.console.forms.credentials import ServerOAuthForm
 from taskhub.console.forms.servers import (
     PolicyForm,
     ServerCallsForm,
@@ -32,6 +33,7 @@ from taskhub.core.states import OfferKind, Role
 from taskhub.domain.catalogue import reads as servers
 from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
+from taskhub.domain.credentials.reads import GrantRow, grants_of, oauth_of
 from taskhub.domain.tasks.removed import live_calls
 from taskhub.domain.workers.sessions import sessions_at
 
@@ -53,7 +55,7 @@ def server_list(request: ConsoleRequest) -> HttpResponse:
 @require_safe
 def server_detail(request: ConsoleRequest, pk: int) -> HttpResponse:
     """One server and its tools; the parameter `tool` opens one of them, `toggle` and `remove` a confirmation."""
-    return _detail(request, pk, query.number(request, "tool"))
+    return detail(request, pk, query.number(request, "tool"))
 
 
 @page("server.manage")
@@ -77,20 +79,24 @@ def server_add(request: ConsoleRequest) -> HttpResponse:
 @require_POST
 def server_edit(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Change how the server is reached and used."""
-    before = servers.server_detail(request.person.tenant_id, _id(pk))
+    before = servers.server_detail(request.person.tenant_id, id_of(pk))
     if before is None:
         raise NotFound("There is no such server.")
     form = ServerEditForm(before, request.POST)
     if not form.is_valid():
-        return _detail(request, pk, edit_form=form, status=400)
+        return detail(request, pk, edit_form=form, status=400)
     edit = form.edit()
     try:
         control.edit_server(request.caller, pk, edit)
     except Invalid as error:
         form.refuse(error)
-        return _detail(request, pk, edit_form=form, status=400)
+        return detail(request, pk, edit_form=form, status=400)
     after = servers.server_detail(request.person.tenant_id, pk)
-    if after and edit.dropped(before, after):
+    if after and before.oauth and not after.oauth:
+        messages.warning(
+            request, "Saved. The authorization by OAuth was for the address of before and is dropped, with its grants."
+        )
+    elif after and edit.dropped(before, after):
         messages.warning(
             request, "Saved. The token was for the address of before and is dropped: set one if it is needed."
         )
@@ -103,7 +109,7 @@ def server_edit(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Have a worker test the connection."""
-    control.request_test(request.caller, _id(pk))
+    control.request_test(request.caller, id_of(pk))
     return redirect(f"{resolve_url('server-detail', pk)}#server-test")
 
 
@@ -111,7 +117,7 @@ def server_test(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Remove the server for good."""
-    server = servers.server_detail(request.person.tenant_id, _id(pk))
+    server = servers.server_detail(request.person.tenant_id, id_of(pk))
     live = control.remove_server(request.caller, pk, confirmed=True)
     name = "The server" if server is None else server.name
     ended = f" Calls that waited for it and have failed: {live.waiting}." if live.waiting else ""
@@ -124,7 +130,7 @@ def server_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Ask a worker to list what the server offers again."""
-    control.refresh_server(request.caller, _id(pk))
+    control.refresh_server(request.caller, id_of(pk))
     messages.info(request, "Refresh requested. This page updates when a worker has read the server’s lists.")
     return redirect("server-detail", pk)
 
@@ -133,7 +139,7 @@ def server_refresh(request: ConsoleRequest, pk: int) -> HttpResponse:
 @require_POST
 def server_try(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Let the next call try a server whose breaker is open."""
-    asked = control.try_server(request.caller, _id(pk))
+    asked = control.try_server(request.caller, id_of(pk))
     said = "The next call tries the server now. This page updates with the result."
     messages.info(request, said if asked else "The server’s breaker is closed: there is nothing to try.")
     return redirect("server-detail", pk)
@@ -145,13 +151,13 @@ def server_token(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Replace the token that is sent to the server, or remove it."""
     form = ServerTokenForm(request.POST)
     if not form.is_valid():
-        return _detail(request, pk, token_form=form, status=400)
+        return detail(request, pk, token_form=form, status=400)
     token = form.cleaned_data["token"]
     try:
-        control.set_server_token(request.caller, _id(pk), token)
+        control.set_server_token(request.caller, id_of(pk), token)
     except Invalid as error:
         form.refuse(error)
-        return _detail(request, pk, token_form=form, status=400)
+        return detail(request, pk, token_form=form, status=400)
     messages.success(
         request,
         "The new token is sent to the server from now on." if token else "No token is sent to the server any more.",
@@ -165,12 +171,12 @@ def server_calls(request: ConsoleRequest, pk: int) -> HttpResponse:
     """Set how many concurrent calls each worker sends to the server."""
     form = ServerCallsForm(request.POST)
     if not form.is_valid():
-        return _detail(request, pk, calls_form=form, status=400)
+        return detail(request, pk, calls_form=form, status=400)
     try:
-        control.set_server_calls(request.caller, _id(pk), form.cleaned_data["calls_at_once"])
+        control.set_server_calls(request.caller, id_of(pk), form.cleaned_data["calls_at_once"])
     except Invalid as error:
         form.refuse(error)
-        return _detail(request, pk, calls_form=form, status=400)
+        return detail(request, pk, calls_form=form, status=400)
     messages.success(request, "Saved. It applies from each worker’s next call.")
     return redirect("server-detail", pk)
 
@@ -183,10 +189,10 @@ def server_toggle(request: ConsoleRequest, pk: int) -> HttpResponse:
     form = ServerDisableForm(request.POST)
     form.is_valid()
     try:
-        control.set_server_enabled(request.caller, _id(pk), enabled=enabled, reason=form.cleaned_data["reason"])
+        control.set_server_enabled(request.caller, id_of(pk), enabled=enabled, reason=form.cleaned_data["reason"])
     except Invalid as error:
         form.refuse(error)
-        return _detail(request, pk, disable_form=form, status=400)
+        return detail(request, pk, disable_form=form, status=400)
     messages.success(
         request,
         "Server enabled." if enabled else "Server disabled. Its tools are hidden from clients; queued calls wait.",
@@ -201,16 +207,16 @@ def tool_policy(request: ConsoleRequest, pk: int, tool: int) -> HttpResponse:
     row = _tool(request, pk, tool)
     form = PolicyForm(row, request.POST)
     if not form.is_valid():
-        return _detail(request, pk, tool, form, status=400)
+        return detail(request, pk, tool, form, status=400)
     try:
         changed = control.set_policy(request.caller, tool, form.policy(), seen=form.cleaned_data["seen"] or None)
     except Invalid as error:
         form.refuse(error)
-        return _detail(request, pk, tool, form, status=400)
+        return detail(request, pk, tool, form, status=400)
     except Refused as error:
         # Somebody else changed the policy meanwhile: show theirs, and drop the input, which was made for an older one.
         messages.error(request, error.message, extra_tags=AT_POLICY)
-        return _detail(request, pk, tool, status=409)
+        return detail(request, pk, tool, status=409)
     said = f"Policy of {row.exposed_name} saved." if changed else f"Policy of {row.exposed_name} unchanged."
     messages.success(request, said, extra_tags=AT_POLICY)
     return redirect(f"{resolve_url('server-detail', pk)}?tool={tool}#policy")
@@ -247,7 +253,7 @@ def _list(request: ConsoleRequest, form: ServerForm) -> HttpResponse:
     )
 
 
-def _detail(
+def detail(
     request: ConsoleRequest,
     pk: int,
     tool_id: int | None = None,
@@ -257,10 +263,12 @@ def _detail(
     calls_form: ServerCallsForm | None = None,
     edit_form: ServerEditForm | None = None,
     disable_form: ServerDisableForm | None = None,
+    oauth_form: ServerOAuthForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    """The page of a server, with the forms that were refused."""
     tenant_id = request.person.tenant_id
-    server = servers.server_detail(tenant_id, _id(pk))
+    server = servers.server_detail(tenant_id, id_of(pk))
     if server is None:
         raise NotFound("There is no such server.")
     tools = servers.server_tools(tenant_id, pk)
@@ -271,6 +279,7 @@ def _detail(
     show_all = "all" in request.GET
     shown_rows = len(resources) if show_all else SHOWN_OFFERS
     can_manage = request.caller.may("server.manage")
+    oauth = oauth_of(server.id) if server.oauth else None
     shown = form or (PolicyForm(tool) if tool is not None else None)
     if shown is not None:
         shown.offer_companions(tools)
@@ -306,6 +315,10 @@ def _detail(
             "edit_form": edit_form or ServerEditForm(server),
             "setting_token": can_manage and server.transport == "http" and ("token" in request.GET or token_form),
             "token_form": token_form or ServerTokenForm(),
+            "oauth": oauth,
+            "grants": _grants(request, server.id) if oauth else (),
+            "setting_oauth": can_manage and server.transport == "http" and ("oauth" in request.GET or oauth_form),
+            "oauth_form": oauth_form or ServerOAuthForm.of(oauth),
             "setting_calls": can_manage and ("calls" in request.GET or calls_form),
             "calls_form": calls_form
             or ServerCallsForm(initial={"calls_at_once": server.calls_at_once if server.calls_said else None}),
@@ -320,6 +333,15 @@ def _news(tools: Sequence[servers.ToolRow]) -> str:
     """How many tools are new, changed or gone since a person confirmed what the server offers; empty if none is."""
     counts = [(sum(row.news == news for row in tools), news) for news in ("new", "changed", "gone")]
     return ", ".join(f"{count} {news}" for count, news in counts if count)
+
+
+def _grants(request: ConsoleRequest, server_id: int) -> tuple[GrantRow, ...]:
+    """The grants that the person may see: with the permission to manage servers all, else their own and the one for
+    everyone."""
+    found = grants_of(server_id)
+    if request.caller.may("server.manage"):
+        return found
+    return tuple(grant for grant in found if grant.shared or grant.user_id == request.person.user_id)
 
 
 def _sorted(offers: Sequence[OfferRow]) -> tuple[list[OfferRow], list[OfferRow], list[OfferRow]]:
@@ -358,14 +380,15 @@ def _said_at_policy(request: ConsoleRequest) -> list[Message]:
 
 
 def _tool(request: ConsoleRequest, pk: int, tool: int) -> servers.ToolRow:
-    rows = servers.server_tools(request.person.tenant_id, _id(pk))
+    rows = servers.server_tools(request.person.tenant_id, id_of(pk))
     found = next((row for row in rows if row.id == tool), None)
     if found is None:
         raise NotFound("There is no such tool.")
     return found
 
 
-def _id(pk: int) -> int:
+def id_of(pk: int) -> int:
+    """The id of an address. Raises `NotFound` for one that no row can have."""
     if pk >= 2**63:
         raise NotFound("There is no such server.")
     return pk

@@ -88,6 +88,18 @@ EVENTS: Final[dict[str, Shape]] = {
         "environment given",
     ),
     "server.token.changed": Shape("The token for a server was set or dropped.", "token", "token"),
+    "server.oauth.changed": Shape(
+        "How the hub is authorized at a server is another. `secret`: whether it has one, or a new one.",
+        "way? issuer? client_id? scopes? secret?",
+        "way? issuer? client_id? scopes? secret?",
+    ),
+    "grant.given": Shape(
+        "The hub was authorized at a server: by a person, for everyone, a person or a client.",
+        after="for issuer scopes refreshes",
+    ),
+    "grant.refreshed": Shape("An authorization was refreshed; recorded once a day.", after="for"),
+    "grant.lapsed": Shape("An authorization is good for nothing any more.", after="for problem"),
+    "grant.revoked": Shape("An authorization was taken back, and its tokens erased.", before="for"),
     "server.calls.changed": Shape("A server takes more or fewer calls at once.", "calls_at_once", "calls_at_once"),
     "server.review.changed": Shape(
         "New and changed tools of a server wait for a person, or no more. `confirmed`: how many count as confirmed.",

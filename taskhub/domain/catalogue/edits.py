@@ -39,6 +39,8 @@ class ServerEdit:
         """What the server was given before this edit, which does not speak of it, and has no more: that was for another
         address or command."""
         found = ["its token"] if self.token is None and before.has_token and not after.has_token else []
+        if before.oauth and not after.oauth:
+            found.append("its authorization by OAuth")
         if self.headers is None:
             found += [f"header {name}" for name in before.header_names if name not in after.header_names]
         if self.environment is None:

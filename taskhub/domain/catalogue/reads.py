@@ -86,6 +86,8 @@ class ServerRow:
     """Since when its breaker is open (`domain.catalogue.breakers`)."""
     retry_at: datetime | None
     probe_until: datetime | None
+    oauth: str = ""
+    """How the hub is authorized at it by OAuth (`domain.credentials.records.Way`); empty if it is not."""
 
     @property
     def spec(self) -> str:
@@ -350,10 +352,14 @@ def _readable(locked: bytes | memoryview) -> bool:
 def _servers(tenant_id: int) -> Any:
     here = Q(tools__gone_at__isnull=True)
     waits = Q(review=True) & ~Q(tools__confirmed_digest=F("tools__digest"))
-    return Server.objects.filter(tenant_id=tenant_id, removed_at=None).annotate(
-        tool_count=Count("tools", filter=here & Q(tools__rejected="") & ~waits),
-        waiting_count=Count("tools", filter=here & Q(tools__rejected="") & waits),
-        rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
+    return (
+        Server.objects.filter(tenant_id=tenant_id, removed_at=None)
+        .select_related("oauth")
+        .annotate(
+            tool_count=Count("tools", filter=here & Q(tools__rejected="") & ~waits),
+            waiting_count=Count("tools", filter=here & Q(tools__rejected="") & waits),
+            rejected_count=Count("tools", filter=here & ~Q(tools__rejected="")),
+        )
     )
 
 
@@ -395,6 +401,7 @@ def _server(row: Any) -> ServerRow:
         open_since=row.open_since,
         retry_at=row.retry_at,
         probe_until=row.probe_until,
+        oauth=row.oauth.way if hasattr(row, "oauth") else "",
     )
 
 

@@ -27,7 +27,7 @@ from taskhub.domain.catalogue.versions import keep_versions
 from taskhub.domain.hints.announce import notify
 from taskhub.lib import jsonx
 from taskhub.lib.signing import InvalidToken
-from taskhub.store.models import Server, Tool
+from taskhub.store.models import Server, ServerGrant, ServerOAuth, Tool
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +98,8 @@ class SyncedServer:
     """The version of the protocol that is spoken with it; empty for the newest that it speaks."""
     era: str = field(default="", compare=False)
     """The `core.versions.Era` in which it answered last, as a hint for the first connection; empty if not known."""
+    oauth: str = ""
+    """How the hub is authorized at the server by OAuth (`domain.credentials.records.Way`); empty if it is not."""
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
@@ -107,13 +109,13 @@ class SyncedServer:
 
 def enabled_servers() -> list[SyncedServer]:
     """All enabled servers of all tenants."""
-    return [synced(server) for server in Server.objects.filter(enabled=True).order_by("id")]
+    return [synced(server) for server in Server.objects.filter(enabled=True).select_related("oauth").order_by("id")]
 
 
 def server_to_test(*, tenant_id: int, server_id: int, actor: Actor) -> SyncedServer:
     """The server with its secrets, also if it is disabled, for a test of its connection; on record. Raises
     `NotFound`."""
-    server = Server.objects.filter(tenant_id=tenant_id, pk=server_id, removed_at=None).first()
+    server = Server.objects.filter(tenant_id=tenant_id, pk=server_id, removed_at=None).select_related("oauth").first()
     if server is None:
         raise NotFound("No such server.")
     record_event("server.tested", tenant_id=tenant_id, target=server.name, actor=actor)
@@ -141,6 +143,7 @@ def synced(server: Server) -> SyncedServer:
         server.connect_seconds or CONNECT_SECONDS,
         server.pinned,
         server.era,
+        server.oauth.way if hasattr(server, "oauth") else "",
     )
 
 
@@ -243,11 +246,18 @@ def set_target(server: Server, transport: str, target: str, actor: Actor) -> Non
     server.target, server.sealed_target = kept["target"], kept["sealed_target"]
     server.credentials, server.headers = None, {}
     server.era = ""
+    drop_oauth(server)
     server.save(update_fields=["transport", "target", "sealed_target", "state", "credentials", "era", *GIVEN])
     close_breaker(server, actor)
     after = {"transport": transport, "target": server.target, **shown_given(server)}
     _record(server, "server.changed", server.name, before, after, actor)
     notify(CatalogueChanged())
+
+
+def drop_oauth(server: Server) -> None:
+    """Forget how the hub is authorized at the server, with all grants. In the caller's transaction, on its record."""
+    ServerGrant.objects.filter(server=server).delete()
+    ServerOAuth.objects.filter(server=server).delete()
 
 
 def _is_version_of(server: Server, transport: str, target: str) -> bool:

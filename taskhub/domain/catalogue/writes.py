@@ -35,10 +35,10 @@ from taskhub.domain.catalogue.given import (
 )
 from taskhub.domain.catalogue.reads import spec_of, vault
 from taskhub.domain.catalogue.spec import parse_spec
-from taskhub.domain.catalogue.sync import is_target, new_server, set_shared, set_target, shown_given
+from taskhub.domain.catalogue.sync import drop_oauth, is_target, new_server, set_shared, set_target, shown_given
 from taskhub.domain.hints.announce import notify
 from taskhub.lib.signing import InvalidToken
-from taskhub.store.models import ConnectionTest, Interest, Offer, Server, Timing, Tool, ToolVersion
+from taskhub.store.models import ConnectionTest, Interest, Offer, Server, ServerOAuth, Timing, Tool, ToolVersion
 
 NOTHING: Final[Pairs] = MappingProxyType({})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -311,6 +311,7 @@ def remove_server(*, tenant_id: int, server_id: int, actor: Actor) -> None:
     for rows in (Offer.objects, Interest.objects, Timing.objects, ConnectionTest.objects):
         rows.filter(server=server).delete()
     ToolVersion.objects.filter(tool__server=server).delete()
+    drop_oauth(server)
     before = {
         "transport": server.transport,
         "target": server.target,
@@ -347,6 +348,8 @@ def set_server_token(*, tenant_id: int, server_id: int, token: str, actor: Actor
         if server.credentials is None and credentials is None:
             return
         checked_headers(dict.fromkeys(server.headers), token=credentials is not None)
+        if credentials is not None and ServerOAuth.objects.filter(server=server).exists():
+            raise Invalid("The server is authorized by OAuth: drop that first, or give no token.", field="token")
         before = {"token": server.credentials is not None}
         server.credentials, server.state, server.problem = credentials, "unknown", ""
         if not server.enabled:

@@ -20,7 +20,7 @@ from taskhub.core.states import Role
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.hints.announce import notify
 from taskhub.domain.oauth.consents import forget_person
-from taskhub.store.models import Membership, Tenant
+from taskhub.store.models import Membership, ServerGrant, Tenant
 
 MAX_GROUPS: Final = 20
 _USERNAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9@.+_-]{0,149}")
@@ -130,9 +130,9 @@ def enable(*, tenant_id: int, user_id: int, actor: Actor) -> bool:
 
 
 def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
-    """Remove a person from the tenant: deletes their role and, if it was the last one, their consents to programs, and
-    signs them out everywhere at once. The account is disabled, not deleted, so that the username in decisions and
-    events stays theirs. Returns the username.
+    """Remove a person from the tenant: deletes their role, their grants at its servers and, if the role was the last
+    one, their consents to programs, and signs them out everywhere at once. The account is disabled, not deleted, so
+    that the username in decisions and events stays theirs. Returns the username.
 
     Raises `NotFound`, or `Refused` when the tenant would be left without an admin.
     """
@@ -140,6 +140,7 @@ def remove(*, tenant_id: int, user_id: int, actor: Actor) -> str:
         _leaves_an_admin(found)
         user = found.user
         found.delete()
+        ServerGrant.objects.filter(user=user, server__tenant_id=tenant_id).delete()
         if not Membership.objects.filter(user=user).exists():
             user.is_active = False
             user.set_unusable_password()

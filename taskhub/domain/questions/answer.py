@@ -87,6 +87,12 @@ def refuse_question(task_id: int, question: OpenQuestion, error: dict[str, Any],
     )
 
 
+def answer_authorization(task_id: int, key: str, *, actor: Actor) -> AnswerOutcome:
+    """Answer a question of the kind authorization: the server has been authorized, so the call can run. Returns `LATE`
+    if the question was closed before."""
+    return _store(task_id, key, '{"action": "accept"}', "accept", None, actor)
+
+
 def _store(task_id: int, key: str, response: str, verdict: str, final: str | None, actor: Actor) -> AnswerOutcome:
     return change(
         _ANSWER,

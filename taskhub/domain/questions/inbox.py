@@ -27,8 +27,10 @@ class Obstacle(StrEnum):
     CLIENT = "client"
     """Only the client of the call may answer."""
     ROLE = "role"
-    """The person's role may not approve."""
+    """The person's role may not approve, or not authorize a server for everyone."""
     GROUP = "group"
+    PERSON = "person"
+    """Only the person for whom the call is made may authorize its server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,4 +167,5 @@ def _reader(person: Person) -> dict[str, object]:
         "user": person.user_id,
         "groups": sorted(person.groups),
         "approve": permissions.allows(person, "question.approve"),
+        "manage": permissions.allows(person, "server.manage"),
     }

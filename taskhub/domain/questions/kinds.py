@@ -85,6 +85,10 @@ def _never_answered(params: Object, response: Object) -> Object:
     raise Invalid("This question is decided by people, not answered.")
 
 
+def _never_filled_in(params: Object, response: Object) -> Object:
+    raise Invalid("Nobody answers this here: it is answered when the server has been authorized.")
+
+
 KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
     {
         QuestionKind.ELICITATION: Kind(
@@ -109,6 +113,7 @@ KINDS: Final[Mapping[QuestionKind, Kind]] = MappingProxyType(
         ),
         QuestionKind.APPROVAL: Kind(method=None, check=_never_answered, permission="question.approve"),
         QuestionKind.OUTCOME: Kind(method=None, check=_never_answered),
+        QuestionKind.AUTHORIZATION: Kind(method=None, check=_never_filled_in),
     }
 )
 

@@ -19,6 +19,8 @@ CASE WHEN q.state <> 'open' THEN 'closed'
      WHEN EXISTS (SELECT FROM decision AS d WHERE d.question_id = q.id AND d.user_id = :user) THEN 'decided'
      WHEN q.audience = 'client' THEN 'client'
      WHEN q.kind = 'approval' AND NOT :approve THEN 'role'
+     WHEN q.kind = 'authorization' AND q.params ->> 'everyone' = 'true' AND NOT :manage THEN 'role'
+     WHEN q.kind = 'authorization' AND q.params ->> 'user' <> (:user)::text THEN 'person'
      WHEN q."group" <> '' AND q."group" <> all(:groups) THEN 'group'
      ELSE '' END
 */
@@ -45,31 +47,32 @@ LEFT JOIN LATERAL (
 ) AS l ON true
 */
 
--- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean) -> int
+-- read fresh: count_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean) -> int
 SELECT count(*) FROM question AS q WHERE q.tenant_id = :tenant AND {mine};
 
--- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, task bigint) -> list[int]
+-- read: mine_of_task(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, task bigint)
+--     -> list[int]
 SELECT q.id FROM question AS q WHERE q.tenant_id = :tenant AND q.task_id = :task AND {mine};
 
--- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
---     -> list[InboxItem]
+-- read fresh: inbox_mine(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+--     most int) -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND {mine}
 ORDER BY q.opened_at, q.id LIMIT :most;
 
--- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
---     -> list[InboxItem]
+-- read fresh: inbox_all(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+--     most int) -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.closed_at IS NULL
 ORDER BY q.opened_at, q.id LIMIT :most;
 
--- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, arguments int, most int)
---     -> list[InboxItem]
+-- read fresh: inbox_decided(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
+--     most int) -> list[InboxItem]
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.closed_at IS NOT NULL
 ORDER BY q.closed_at DESC, q.id DESC LIMIT :most;
 
--- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, arguments int,
+-- read fresh: inbox_question(tenant bigint, user bigint, groups text[], approve boolean, manage boolean, arguments int,
 --     question bigint) -> InboxItem | None
 SELECT {inbox_columns} FROM {inbox}
 WHERE q.tenant_id = :tenant AND q.id = :question;

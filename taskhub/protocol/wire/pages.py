@@ -57,6 +57,9 @@ def _message(task: TaskRecord, question: OpenQuestion) -> str:
     elif question.kind is QuestionKind.OUTCOME:
         asked = f"Whether {task.tool_name} ran is not known, because its run was lost"
         does = "look, and say so"
+    elif question.kind is QuestionKind.AUTHORIZATION:
+        asked = f"{task.tool_name} cannot run before its server is authorized"
+        does = "authorize it"
     else:
         asked = f"{task.tool_name} asks something that only people answer"
         does = "answer it"

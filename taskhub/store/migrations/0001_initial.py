@@ -882,6 +882,166 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ServerOAuth",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("way", models.CharField(max_length=8)),
+                ("issuer", models.TextField(blank=True, db_default="")),
+                ("client_id", models.TextField(blank=True, db_default="")),
+                ("client_secret", models.BinaryField(null=True)),
+                ("scopes", models.TextField(blank=True, db_default="")),
+                ("found", models.JSONField(db_default={}, default=dict)),
+                ("registered", models.JSONField(db_default={}, default=dict)),
+                (
+                    "server",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="oauth", to="store.server"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "server_oauth",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("way__in", ["client", "shared", "each"])), name="server_oauth_way_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("way", "client"), _negated=True),
+                            models.Q(models.Q(("client_id", ""), _negated=True), ("client_secret__isnull", False)),
+                            _connector="OR",
+                        ),
+                        name="server_oauth_client_has_credentials",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("client_secret__isnull", True),
+                            models.Q(("client_id", ""), _negated=True),
+                            _connector="OR",
+                        ),
+                        name="server_oauth_secret_of_a_client",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="ServerGrant",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("state", models.CharField(db_default="good", max_length=8)),
+                ("problem", models.TextField(blank=True, db_default="")),
+                ("issuer", models.TextField(blank=True, db_default="")),
+                ("client_id", models.TextField(blank=True, db_default="")),
+                ("scopes", models.TextField(blank=True, db_default="")),
+                ("access", models.BinaryField(null=True)),
+                ("refresh", models.BinaryField(null=True)),
+                ("expires_at", models.DateTimeField(null=True)),
+                ("version", models.IntegerField(db_default=0)),
+                ("refreshing_until", models.DateTimeField(null=True)),
+                ("granted_by", models.CharField(db_default="", max_length=255)),
+                ("granted_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("refreshed_at", models.DateTimeField(null=True)),
+                ("told_at", models.DateTimeField(null=True)),
+                (
+                    "server",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="grants",
+                        to="store.server",
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "context",
+                    models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, to="store.authcontext"),
+                ),
+            ],
+            options={
+                "db_table": "server_grant",
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("server", "user", "context"), name="server_grant_one_for_each", nulls_distinct=False
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("user__isnull", True), ("context__isnull", True), _connector="OR"),
+                        name="server_grant_for_one",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("state__in", ["good", "lapsed"])), name="server_grant_state_known"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("problem", ""), ("state", "good")),
+                            models.Q(
+                                ("access__isnull", True),
+                                ("refresh__isnull", True),
+                                ("refreshing_until__isnull", True),
+                                ("state", "lapsed"),
+                                models.Q(("problem", ""), _negated=True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="server_grant_lapsed_keeps_no_token",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="GrantRequest",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("state_digest", models.CharField(max_length=64, unique=True)),
+                ("session_key", models.CharField(max_length=64)),
+                ("verifier", models.BinaryField()),
+                ("issuer", models.TextField()),
+                ("client_id", models.TextField()),
+                ("redirect_uri", models.TextField()),
+                ("scopes", models.TextField(blank=True, db_default="")),
+                ("back", models.CharField(blank=True, db_default="", max_length=200)),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                (
+                    "server",
+                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.server"),
+                ),
+                (
+                    "by",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "context",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="store.authcontext"
+                    ),
+                ),
+            ],
+            options={
+                "db_table": "grant_request",
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("user__isnull", True), ("context__isnull", True), _connector="OR"),
+                        name="grant_request_for_one",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Interest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1128,7 +1288,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="question",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["elicitation", "sampling", "roots", "approval", "outcome"])),
+                condition=models.Q(
+                    ("kind__in", ["elicitation", "sampling", "roots", "approval", "outcome", "authorization"])
+                ),
                 name="question_kind_known",
             ),
         ),

@@ -1,6 +1,7 @@
 """The tables: columns, constraints and indexes only. Rules are in SQL functions and in `domain`."""
 
 from taskhub.store.models.audit import Event, Seal
+from taskhub.store.models.credentials import GrantRequest, ServerGrant, ServerOAuth
 from taskhub.store.models.oauth import Application, Consent, TokenFamily
 from taskhub.store.models.offers import Interest, Offer, Relay
 from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatience, Membership, SignIn, Tenant
@@ -19,6 +20,7 @@ __all__ = [
     "Decision",
     "Deferred",
     "Event",
+    "GrantRequest",
     "Interest",
     "LearnedPatience",
     "Membership",
@@ -30,6 +32,8 @@ __all__ = [
     "ResultRead",
     "Seal",
     "Server",
+    "ServerGrant",
+    "ServerOAuth",
     "Session",
     "SignIn",
     "Stream",

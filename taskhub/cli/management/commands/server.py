@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from taskhub.cli.database import need_database
 from taskhub.cli.mcpjson import read_file, text_of, values_for
-from taskhub.control import servers
+from taskhub.cli.oauth import add_oauth_arguments, authorized, oauth_facts, oauth_of_options
+from taskhub.control import credentials, servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
 from taskhub.core.versions import BEGUN_BY, OF_CALLER, Era, Version
@@ -25,7 +27,6 @@ from taskhub.domain.catalogue.registry_entry import WAYS
 from taskhub.domain.catalogue.server_files import FileServer, ServersFile, servers_of
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.lib.signs import spelled, visible_json
-from taskhub.upstream.connection import Target
 from taskhub.upstream.diagnosis import diagnosed
 
 SPEC_HELP = "as for `up --server`; `-` reads it from standard input, for secrets"
@@ -65,6 +66,7 @@ class Command(BaseCommand):
         edit.add_argument("--shared", choices=("yes", "no"), help=SHARED_HELP)
         edit.add_argument("--token-file", metavar="FILE", help=f"{TOKEN_HELP}; an empty one: no token")
         _given_arguments(edit)
+        add_oauth_arguments(edit)
         read = verb("import", "add the servers of an mcp.json, or that of a server.json: all, or none", named=False)
         read.add_argument(
             "file",
@@ -113,6 +115,7 @@ class Command(BaseCommand):
         offers = [offer for offer in server_offers(caller.tenant_id, row.id) if offer.gone_at is None]
         found = {
             **_facts(row),
+            **oauth_facts(row.id),
             "tools": [_tool(tool) for tool in tools if tool.gone_at is None],
             "prompts": [offer.exposed_name for offer in offers if offer.kind == "prompt"],
             "resources": [offer.key for offer in offers if offer.kind != "prompt"],
@@ -176,13 +179,17 @@ class Command(BaseCommand):
             token=_token(options["token_file"]),
             review=_yes(options["review"]),
         )
-        if edit == ServerEdit():
+        wanted = oauth_of_options(options)
+        if edit == ServerEdit() and wanted is None:
             raise CommandError(
                 "Nothing to change: give --spec, --prefix, --token-file, --headers, --env, --cwd, --connect-seconds,"
-                " --calls, --shared, --review or --protocol."
+                " --calls, --shared, --review, --protocol or --oauth."
             )
         before = servers.find_server(caller, options["name"])
-        servers.edit_server(caller, before.id, edit)
+        with transaction.atomic():
+            servers.edit_server(caller, before.id, edit)
+            if wanted is not None:
+                credentials.set_oauth(caller, before.id, wanted.settings)
         self.stdout.write(f"{before.name} is changed.")
         self._dropped(before, servers.find_server(caller, before.name), edit)
 
@@ -235,7 +242,7 @@ class Command(BaseCommand):
     def _test(self, caller: Caller, options: dict[str, Any]) -> None:
         row = servers.server_to_test(caller, servers.find_server(caller, options["name"]).id)
         steps = []
-        for step in diagnosed(Target.of(row)):
+        for step in diagnosed(authorized(row)):
             steps.append(step)
             if not options["json"]:
                 mark, time = "ok  " if step.ok else "FAIL", f"{step.seconds * 1000:,.0f} ms"

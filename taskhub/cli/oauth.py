@@ -1,0 +1,80 @@
+"""OAuth towards servers on the command line: the options of `manage.py server edit`, and what `show` says."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from django.core.management.base import CommandError
+
+from taskhub.cli.mcpjson import text_of
+from taskhub.core.errors import TaskHubError
+from taskhub.domain.catalogue.sync import SyncedServer
+from taskhub.domain.credentials import grants, reads
+from taskhub.domain.credentials.records import Access, OAuthSettings, Way
+from taskhub.upstream.bearer import fixed
+from taskhub.upstream.connection import Target
+
+NONE: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class WantedOAuth:
+    """What the options say: `settings` of `None` for a server that is not authorized by OAuth."""
+
+    settings: OAuthSettings | None
+
+
+def add_oauth_arguments(parser: ArgumentParser) -> None:
+    """Add the options of OAuth towards a server."""
+    ways = [*map(str, Way), NONE]
+    parser.add_argument("--oauth", choices=ways, help="how TaskHub is authorized at a server with a URL")
+    parser.add_argument("--oauth-issuer", metavar="URL", default="", help="default: the one that the server names")
+    parser.add_argument("--oauth-client-id", metavar="ID", default="", help="default: TaskHub registers itself")
+    parser.add_argument("--oauth-secret-file", metavar="FILE", help="file with its secret; `-`: standard input")
+    parser.add_argument("--oauth-scopes", metavar="SCOPES", default="", help="default: those that the server asks for")
+
+
+def oauth_of_options(options: dict[str, Any]) -> WantedOAuth | None:
+    """What the options want; `None` if they say nothing of OAuth."""
+    given = [name for name in ("issuer", "client_id", "secret_file", "scopes") if options[f"oauth_{name}"]]
+    way = options["oauth"]
+    if way is None or way == NONE:
+        if given:
+            raise CommandError(f"--oauth-{given[0].replace('_', '-')} needs --oauth client, shared or each.")
+        return None if way is None else WantedOAuth(None)
+    path = options["oauth_secret_file"]
+    secret = None if path is None else text_of(path).strip()
+    return WantedOAuth(
+        OAuthSettings(Way(way), options["oauth_issuer"], options["oauth_client_id"], secret, options["oauth_scopes"])
+    )
+
+
+def oauth_facts(server_id: int) -> dict[str, Any]:
+    """How a server is authorized, and by whom, without secrets; empty if not by OAuth."""
+    oauth = reads.oauth_of(server_id)
+    if oauth is None:
+        return {}
+    shown = []
+    for grant in reads.grants_of(server_id):
+        state = "good" if grant.state == "good" else f"to be authorized again: {grant.problem}"
+        shown.append(f"{grant.holder or 'everyone'} ({state})")
+    return {
+        "oauth": str(oauth.way),
+        "oauth_issuer": oauth.issuer,
+        "oauth_client_id": oauth.client_id,
+        "oauth_scopes": oauth.scopes,
+        "authorized_for": shown,
+    }
+
+
+def authorized(row: SyncedServer) -> Target:
+    """The target of a server, with the token of its own grant, if it has one that is good."""
+    target = Target.of(row)
+    if not row.oauth:
+        return target
+    try:
+        return replace(target, bearer=fixed(grants.access(row.id)))
+    except TaskHubError:
+        return replace(target, bearer=fixed(Access(0, "")))  # the test then shows that it has to be authorized

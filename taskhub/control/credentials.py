@@ -1,0 +1,90 @@
+"""Use cases of OAuth towards servers: how one is authorized, and grants."""
+
+from __future__ import annotations
+
+from taskhub.control.caller import Caller
+from taskhub.control.questions import closed_to
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.states import QuestionKind
+from taskhub.domain.credentials import flow, reads, writes
+from taskhub.domain.credentials.flow import Came, Sending
+from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
+from taskhub.domain.questions.inbox import InboxItem
+
+
+def set_oauth(caller: Caller, server_id: int, wanted: OAuthSettings | None) -> None:
+    """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
+    are dropped. Raises `Forbidden`, `NotFound`, or `Invalid` naming the field."""
+    caller.require("server.manage", f"set the OAuth of server {server_id}")
+    writes.set_oauth(tenant_id=caller.tenant_id, server_id=server_id, wanted=wanted, actor=caller.actor)
+
+
+def authorize_for_all(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
+    """Begin to authorize a server for all callers; where each has a grant of their own, for its lists alone. Raises
+    `Forbidden`, and what `flow.begin` raises."""
+    caller.require("server.manage", f"authorize server {server_id}")
+    return _begin(caller, server_id, Holder(), session_key, base, f"/servers/{server_id}/")
+
+
+def authorize_for_oneself(caller: Caller, server_id: int, *, session_key: str, base: str) -> Sending:
+    """Begin to authorize a server for the programs that act for the caller. Raises `Forbidden`, `Refused` if no person
+    has a grant of their own there, and what `flow.begin` raises."""
+    caller.require("server.view", f"authorize server {server_id}")
+    oauth = reads.oauth_of(server_id)
+    if caller.person is None or oauth is None or oauth.way is not Way.EACH:
+        raise Refused("People do not authorize this server for themselves.")
+    holder = Holder(user_id=caller.person.user_id)
+    return _begin(caller, server_id, holder, session_key, base, f"/servers/{server_id}/")
+
+
+def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, base: str) -> Sending:
+    """Begin to authorize a server for whom the waiting call of this question is made. Raises `Forbidden` if that is not
+    for the caller to do, `Refused` if the question is closed, and what `flow.begin` raises."""
+    if item.kind is not QuestionKind.AUTHORIZATION:
+        raise Invalid("This question asks for no authorization.")
+    if closed_to(caller, item) is not None:
+        raise Refused("The call does not wait for this any more.")
+    found = reads.asked_for(item.id)
+    if found is None:
+        raise NotFound("There is no such server any more.")
+    server_id, holder = found
+    if holder == Holder():
+        caller.require("server.manage", f"authorize server {server_id}")
+    return _begin(caller, server_id, holder, session_key, base, f"/tasks/{item.public_id}/")
+
+
+def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, str]) -> Came:
+    """Take back the caller from the authorization server. Raises `Forbidden`, and what `flow.finish` raises."""
+    caller.require("server.view", what="authorize a server")
+    assert caller.person is not None
+    return flow.finish(
+        tenant_id=caller.tenant_id,
+        session_key=session_key,
+        by=caller.person.user_id,
+        for_all=caller.may("server.manage"),
+        answer=answer,
+        actor=caller.actor,
+    )
+
+
+def revoke_grant(caller: Caller, server_id: int, grant_id: int) -> bool:
+    """Take a grant back: one's own, or any with the permission to manage servers. Returns whether the authorization
+    server confirmed that its tokens are revoked. Raises `Forbidden` or `NotFound`."""
+    caller.require("server.view", f"revoke authorization {grant_id} of server {server_id}")
+    holder = writes.holder_of(tenant_id=caller.tenant_id, server_id=server_id, grant_id=grant_id)
+    if caller.person is None or holder.user_id != caller.person.user_id:
+        caller.require("server.manage", f"revoke authorization {grant_id} of server {server_id}")
+    return writes.revoke(tenant_id=caller.tenant_id, server_id=server_id, grant_id=grant_id, actor=caller.actor)
+
+
+def _begin(caller: Caller, server_id: int, holder: Holder, session_key: str, base: str, back: str) -> Sending:
+    assert caller.person is not None  # a shell has no browser
+    return flow.begin(
+        tenant_id=caller.tenant_id,
+        server_id=server_id,
+        holder=holder,
+        by=caller.person.user_id,
+        session_key=session_key,
+        base=base,
+        back=back,
+    )

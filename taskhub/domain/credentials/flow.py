@@ -1,0 +1,304 @@
+"""Sends a person to an authorization server, and takes back what it answers (RFC 6749, 4.1, with PKCE).
+
+The `state` of a request belongs to one browser session, is good for some minutes, and is redeemed once. Only its digest
+is stored, and the PKCE verifier encrypted.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.db import transaction
+from mcp.client.auth.oauth2 import PKCEParameters
+
+from taskhub.core.errors import Invalid, NotFound, Refused
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.reads import target_of, vault
+from taskhub.domain.credentials import discovery, tokens
+from taskhub.domain.credentials.grants import announce, client_of, forget_client, grants_for, holder_name
+from taskhub.domain.credentials.records import Client, Denied, Found, Holder, Tokens, Unanswered, Way
+from taskhub.domain.questions.answer import answer_authorization
+from taskhub.lib import ids
+from taskhub.lib.addresses import WebAddress, web_address
+from taskhub.lib.signing import InvalidToken
+from taskhub.lib.signs import spelled
+from taskhub.store import statements
+from taskhub.store.models import GrantRequest, Server, ServerGrant, ServerOAuth
+
+CALLBACK: Final = "/servers/oauth/callback/"
+"""The path to which authorization servers send people back."""
+DOCUMENT: Final = "/servers/oauth/client.json"
+"""The path of the hub's client id metadata document."""
+REQUEST_SECONDS: Final = 600
+"""Seconds in which a person has to come back."""
+MAX_REQUESTS: Final = 20
+"""The most authorizations that one person may have under way."""
+CLIENT_NAME: Final = "TaskHub"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A question that a grant answers."""
+
+    task_id: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Where a person is sent. `server`: the name of the server; `leads_to`: the parsed address."""
+
+    server: str
+    leads_to: WebAddress
+    scopes: str
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of an authorization: the server, where to go on, and how many calls waited for it."""
+
+    server_id: int
+    server: str
+    back: str
+    calls: int
+
+
+_WAITING = statements.many("waiting_for_grant", _Waiting)
+
+
+def document(base: str) -> dict[str, Any]:
+    """The hub's client id metadata document, by which authorization servers that read such documents know it."""
+    return {
+        "client_id": base + DOCUMENT,
+        "client_name": CLIENT_NAME,
+        "client_uri": base,
+        "redirect_uris": [base + CALLBACK],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+
+
+def begin(
+    *, tenant_id: int, server_id: int, holder: Holder, by: int, session_key: str, base: str, back: str
+) -> Sending:
+    """Begin an authorization for `holder` by the person `by`, in their browser session. `base` is the address of the
+    hub, `back` the path to which they return in the end. Discovers the authorization server, and registers the hub
+    there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
+    server = Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).select_related("oauth").first()
+    if server is None:
+        raise NotFound("No such server.")
+    oauth = _oauth_of(server)
+    if oauth is None:
+        raise Refused(f"{server.name} is not authorized by OAuth any more.")
+    if oauth.way == Way.CLIENT:
+        raise Refused(
+            f"{server.name} is authorized by client credentials, which an admin corrects on its page. The calls that"
+            " wait for that go on then."
+        )
+    _make_room(by)
+    redirect_uri = base + CALLBACK
+    try:
+        server_url = target_of(server)
+        found = discovery.discover(server_url, way=Way(oauth.way), issuer=oauth.issuer)
+        client = _client(oauth, found, base, redirect_uri, discovery.hosts_given(server_url, oauth.issuer))
+    except InvalidToken:
+        raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
+    except (Denied, Unanswered) as error:
+        raise Invalid(f"{spelled(found.issuer)[:200]} cannot be asked: {error}.", field="oauth") from None
+    pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
+    scopes = oauth.scopes or found.scopes
+    with transaction.atomic():
+        ServerOAuth.objects.filter(pk=oauth.pk).update(found=discovery.stored(found), registered=oauth.registered)
+        GrantRequest.objects.create(
+            state_digest=ids.digest(state).hex(),
+            session_key=session_key,
+            server=server,
+            by_id=by,
+            user_id=holder.user_id,
+            context_id=holder.context_id,
+            verifier=vault().encrypt(pkce.code_verifier),
+            issuer=found.issuer,
+            client_id=client.id,
+            redirect_uri=redirect_uri,
+            scopes=scopes,
+            back=back,
+        )
+    query = {
+        "response_type": "code",
+        "client_id": client.id,
+        "redirect_uri": redirect_uri,
+        "state": state,
+        "code_challenge": pkce.code_challenge,
+        "code_challenge_method": "S256",
+        **({"resource": found.resource} if found.resource else {}),
+        **({"scope": scopes} if scopes else {}),
+        **({"prompt": "consent"} if "offline_access" in scopes.split() else {}),
+    }
+    glue = "&" if "?" in found.authorization_endpoint else "?"
+    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), scopes)
+
+
+def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:
+    """Take back a person with the answer of the authorization server: redeem the code, store the grant, and let the
+    calls that wait for it go on. Raises `Refused` if the answer belongs to no request of this browser session, or was
+    given before, or if the grant would be for all and the person may not do that (`for_all`), and `Invalid` with the
+    reason if it is no grant."""
+    request = _redeemed(tenant_id, session_key, by, answer.get("state", ""))
+    server, oauth = request.server, _oauth_of(request.server)
+    found = None if oauth is None else discovery.read(oauth.found)
+    if oauth is None or found is None or found.issuer != request.issuer or server.removed_at is not None:
+        raise Refused(f"{server.name} is authorized in another way now. Begin again.")
+    if not for_all and Holder(request.user_id, request.context_id) == Holder():
+        raise Refused(f"You may not authorize {server.name} for everyone any more.")
+    issuer = spelled(found.issuer)[:200]
+    if answer.get("iss", found.issuer) != found.issuer or (found.says_issuer and "iss" not in answer):  # RFC 9207
+        raise Invalid("This answer comes from another authorization server than the one that was asked.")
+    if "error" in answer or not answer.get("code"):
+        raise Invalid(f"{issuer} did not authorize TaskHub: {_error(answer)}.")
+    try:
+        client = client_of(oauth, found.issuer, request.client_id) or Client(request.client_id)
+        issued = tokens.redeem(
+            found,
+            client,
+            code=answer["code"],
+            verifier=vault().decrypt(bytes(request.verifier)),
+            redirect_uri=request.redirect_uri,
+            given=discovery.hosts_given(target_of(server), oauth.issuer),
+        )
+    except (Denied, Unanswered) as error:
+        if str(error).startswith("invalid_client"):
+            forget_client(server.pk, request.client_id)
+        raise Invalid(f"{issuer} did not redeem the code: {error}.") from None
+    except InvalidToken:
+        raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
+    calls = _store(request, issued, actor)
+    return Came(server.pk, server.name, request.back, calls)
+
+
+def _store(request: GrantRequest, issued: Tokens, actor: Actor) -> int:
+    """Store the grant in place of the one before, if there was one. Returns how many calls go on. Raises `Refused`."""
+    holder = Holder(request.user_id, request.context_id)
+    with transaction.atomic():
+        server = Server.objects.select_for_update().get(pk=request.server_id)
+        if server.removed_at is not None or not ServerOAuth.objects.filter(server=server).exists():
+            raise Refused(f"{server.name} is authorized in another way now. Begin again.")
+        grants_for(server.pk, holder).delete()
+        ServerGrant.objects.create(
+            server=server,
+            user_id=holder.user_id,
+            context_id=holder.context_id,
+            issuer=request.issuer,
+            client_id=request.client_id,
+            scopes=issued.scopes or request.scopes,
+            access=vault().encrypt(issued.access),
+            refresh=vault().encrypt(issued.refresh) if issued.refresh else None,
+            expires_at=issued.expires_at,
+            granted_by=actor.name,
+        )
+        record_event(
+            "grant.given",
+            tenant_id=server.tenant_id,
+            target=server.name,
+            actor=actor,
+            after={
+                "for": holder_name(holder),
+                "issuer": request.issuer[:300],
+                "scopes": issued.scopes or request.scopes,
+                "refreshes": bool(issued.refresh),
+            },
+        )
+        announce(server.pk)
+    return answer_waiting(request.server_id, holder, actor)
+
+
+def answer_waiting(server_id: int, holder: Holder, actor: Actor, *, all_: bool = False) -> int:
+    """Answer the questions of the calls that waited for this grant, or of all that wait for any at this server. Returns
+    how many there were."""
+    oauth = ServerOAuth.objects.filter(server_id=server_id).first()
+    everybody = all_ or oauth is None or oauth.way != Way.EACH
+    waiting = _WAITING(server=server_id, user=holder.user_id, context=holder.context_id, shared=everybody)
+    for question in waiting:
+        answer_authorization(question.task_id, question.key, actor=actor)
+    return len(waiting)
+
+
+def _oauth_of(server: Server) -> ServerOAuth | None:
+    try:
+        found: ServerOAuth = server.oauth
+    except ServerOAuth.DoesNotExist:
+        return None
+    return found
+
+
+def _client(oauth: ServerOAuth, found: Found, base: str, redirect_uri: str, given: frozenset[str]) -> Client:
+    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered now.
+    Puts the registration into `oauth`, which is not saved. Raises `Denied`, `Unanswered` or `InvalidToken`."""
+    if oauth.client_id:
+        oauth.found = discovery.stored(found)
+        known = client_of(oauth, found.issuer)
+        assert known is not None
+        return known
+    if found.reads_documents and base.startswith("https://"):
+        return Client(base + DOCUMENT)
+    known = client_of(oauth, found.issuer)
+    if known is not None and oauth.registered["redirect_uri"] == redirect_uri and not _expires(known):
+        return known
+    if not found.registration_endpoint:
+        raise Denied("it registers no clients by itself: register TaskHub there, and give its client id here")
+    made = tokens.register(found, name=CLIENT_NAME, redirect_uri=redirect_uri, given=given)
+    oauth.registered = {
+        "issuer": found.issuer,
+        "redirect_uri": redirect_uri,
+        "id": made.id,
+        "secret": vault().encrypt(made.secret).decode() if made.secret else "",
+        "method": made.method,
+        "expires_at": made.expires_at,
+    }
+    return made
+
+
+def _expires(client: Client) -> bool:
+    """Whether the client's secret has expired, or will before a person comes back."""
+    return 0 < client.expires_at < time.time() + REQUEST_SECONDS
+
+
+def _make_room(by: int) -> None:
+    """Drop requests that are too old, and the oldest of a person who has too many."""
+    old = datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS)
+    GrantRequest.objects.filter(created_at__lt=old).delete()
+    newest = GrantRequest.objects.filter(by_id=by).order_by("-id").values_list("pk", flat=True)
+    GrantRequest.objects.filter(pk__in=list(newest[MAX_REQUESTS - 1 : MAX_REQUESTS + 100])).delete()
+
+
+def _redeemed(tenant_id: int, session_key: str, by: int, state: str) -> GrantRequest:
+    """The request with this state, which is gone from the database then."""
+    with transaction.atomic():
+        request = (
+            GrantRequest.objects.select_for_update(of=("self",))
+            .select_related("server__oauth")
+            .filter(
+                state_digest=ids.digest(state).hex(), session_key=session_key, by_id=by, server__tenant_id=tenant_id
+            )
+            .first()
+        )
+        if request is None:
+            raise Refused(
+                "This answer belongs to no authorization that was begun in this browser, or it was used before."
+                " Begin again."
+            )
+        GrantRequest.objects.filter(pk=request.pk).delete()
+    if request.created_at < datetime.now(UTC) - timedelta(seconds=REQUEST_SECONDS):
+        raise Refused(f"This took longer than {REQUEST_SECONDS // 60} minutes. Begin again.")
+    return request
+
+
+def _error(answer: dict[str, str]) -> str:
+    said = [spelled(answer.get(name, ""))[:200] for name in ("error", "error_description")]
+    return ": ".join(filter(None, said)) or "it sent no code"

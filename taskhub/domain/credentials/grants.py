@@ -1,0 +1,374 @@
+"""Grants: looked up for a call, refreshed by one process at a time, and marked when they are good for nothing any more.
+
+A refresh has three parts, so that no transaction is open while a stranger is asked: `look` takes the turn (one
+conditional change), `exchange` asks the authorization server, `settle` stores what it issued, access and refresh token
+at once. A process that dies in between gives up the turn by time. The next one then sends the refresh token that is
+stored, which is the newest there is: if it was used already, the authorization server refuses it, and the grant has to
+be authorized again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+from django.db.models import QuerySet
+
+from taskhub.core.errors import Invalid, Unavailable
+from taskhub.core.hints import CatalogueChanged, ServerStale
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.offers import WORKER
+from taskhub.domain.catalogue.reads import vault
+from taskhub.domain.credentials import discovery, tokens
+from taskhub.domain.credentials.records import (
+    Access,
+    Busy,
+    Client,
+    Denied,
+    Due,
+    Found,
+    Gone,
+    Holder,
+    NeedsAuthorization,
+    Tokens,
+    Unanswered,
+    Way,
+)
+from taskhub.domain.hints.announce import notify
+from taskhub.lib.signing import InvalidToken
+from taskhub.store import statements
+from taskhub.store.models import AuthContext, ServerGrant, ServerOAuth
+
+TURN_SECONDS: Final = 60.0
+"""For how long one process alone may refresh a grant: longer than all that it asks for that may take."""
+SPARE_SECONDS: Final = 60.0
+"""A token that is good for less than that is refreshed before a call, or for less than a fifth of its life."""
+LOOK_SECONDS: Final = 0.2
+"""Pause between two looks whether another process has refreshed a grant."""
+
+LOST: Final = "its tokens were encrypted with another SECRET_KEY"
+EXPIRED: Final = "its access token has expired, and there is no refresh token"
+REFUSED: Final = "the server refuses its access token"
+OTHER_ISSUER: Final = "the server has another authorization server now"
+OTHER_CLIENT: Final = "TaskHub is another client of the authorization server now"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """The columns of the statement `credential`; JSON columns are text."""
+
+    tenant_id: int
+    name: str
+    target: str
+    sealed_target: bytes | None = field(repr=False)
+    way: Way
+    wanted_issuer: str
+    given_id: str
+    client_secret: bytes | None = field(repr=False)
+    wanted_scopes: str
+    found: str
+    registered: str = field(repr=False)
+    user_id: int | None
+    context_id: int | None
+    grant_id: int | None
+    state: str
+    problem: str
+    issuer: str
+    client_id: str
+    scopes: str
+    access: bytes | None = field(repr=False)
+    refresh: bytes | None = field(repr=False)
+    expires_at: datetime | None
+    version: int
+    refreshing: bool
+    issued_at: datetime | None
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.user_id, self.context_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What the authorization server said: `tokens`, or why it refused, or why it gave no answer."""
+
+    found: Found | None
+    tokens: Tokens | None = None
+    denied: str = ""
+    unanswered: str = ""
+
+
+_CREDENTIAL = statements.maybe("credential", _Row)
+_TAKE = statements.maybe("take_refresh", int)
+_LEAVE = statements.rowcount("leave_refresh")
+_STORE = statements.maybe("store_tokens", bool)
+_LAPSE = statements.maybe("lapse_grant", int)
+_THERE = statements.many("grants_there", int)
+
+
+def look(server_id: int, context_id: int | None, *, refused: str = "") -> Access | Due:
+    """The access token for a call of this client, or for the server's lists if there is no client; or what is needed to
+    refresh it, which this process alone may do then. `refused` is a token that the server does not accept. Raises
+    `NeedsAuthorization` if a person has to authorize, `Busy` while another process refreshes, or `Unavailable`."""
+    row = _CREDENTIAL(server=server_id, context=context_id)
+    if row is None:
+        return Access(0, "")
+    if row.grant_id is None:
+        if row.way is Way.EACH and context_id is None:
+            return Access(0, "")  # perhaps the server lists its tools to everybody
+        raise NeedsAuthorization(f"Server {row.name} needs to be authorized", holder=row.holder)
+    if row.state == "lapsed":
+        raise _again(row, row.problem)
+    try:
+        access = "" if row.access is None else vault().decrypt(row.access)
+        refresh = "" if row.refresh is None else vault().decrypt(row.refresh)
+    except InvalidToken:
+        raise _lapsed(row, LOST) from None
+    now = datetime.now(UTC)
+    good = bool(access) and access != refused
+    if good and (row.expires_at is None or row.expires_at - now > _spare(row)):
+        return Access(row.grant_id, access, row.expires_at)
+    if good and row.expires_at and row.expires_at > now and (row.refreshing or not (refresh or row.way is Way.CLIENT)):
+        return Access(row.grant_id, access, row.expires_at)
+    if row.refreshing:
+        raise Busy
+    if row.way is not Way.CLIENT and not refresh:
+        raise _lapsed(row, REFUSED if access == refused != "" else EXPIRED)
+    return _due(row, server_id, refresh)
+
+
+def exchange(due: Due) -> Exchanged:
+    """Ask the authorization server for new tokens. Makes no use of the database."""
+    found, given = due.found, discovery.hosts_given(due.server_url, due.wanted_issuer)
+    try:
+        if due.way is Way.CLIENT:
+            if found is None:
+                found = discovery.discover(due.server_url, way=due.way, issuer=due.wanted_issuer)
+            client = Client(due.client.id, due.client.secret, tokens.method_for(found, secret=True))
+            return Exchanged(
+                found, tokens.by_credentials(found, client, scopes=due.scopes or found.scopes, given=given)
+            )
+        assert found is not None
+        return Exchanged(found, tokens.refresh(found, due.client, token=due.refresh, given=given))
+    except Denied as error:
+        return Exchanged(found, denied=str(error))
+    except (Unanswered, Invalid) as error:
+        return Exchanged(found, unanswered=str(error))
+
+
+def settle(due: Due, exchanged: Exchanged) -> Access:
+    """Store what came of a refresh. Raises `NeedsAuthorization` if it was refused, `Unavailable` if there was no answer
+    or another process has refreshed it meanwhile, `Gone` if the grant was revoked or authorized anew."""
+    if exchanged.denied:
+        if exchanged.denied.startswith("invalid_client"):
+            forget_client(due.server_id, due.client.id)
+        raise _lapsed_due(due, f"its authorization server refuses it ({exchanged.denied})")
+    if exchanged.tokens is None:
+        _LEAVE(held=due.grant_id, version=due.version)
+        raise Unavailable(f"The authorization of {due.server_name} cannot be refreshed: {exchanged.unanswered}")
+    new = exchanged.tokens
+    with transaction.atomic():
+        tells = _STORE(
+            held=due.grant_id,
+            version=due.version,
+            access=vault().encrypt(new.access),
+            refresh=vault().encrypt(new.refresh) if new.refresh else None,
+            expires=new.expires_at,
+            scopes=new.scopes,
+        )
+        if tells is None:
+            there = ServerGrant.objects.filter(pk=due.grant_id).exists()
+            raise (Unavailable if there else Gone)(f"The authorization of {due.server_name} was changed meanwhile")
+        if due.found is None and exchanged.found is not None:
+            ServerOAuth.objects.filter(server_id=due.server_id).update(found=discovery.stored(exchanged.found))
+        if tells:
+            record_event(
+                "grant.refreshed",
+                tenant_id=due.tenant_id,
+                target=due.server_name,
+                actor=WORKER,
+                after={"for": holder_name(due.holder)},
+            )
+    return Access(due.grant_id, new.access, new.expires_at)
+
+
+def access(server_id: int, context_id: int | None = None, *, refused: str = "") -> Access:
+    """The access token for a call, refreshed if that is needed; blocks for as long. For commands. Raises as `look` and
+    `settle` do, but for `Busy`."""
+    deadline = time.monotonic() + TURN_SECONDS
+    while True:
+        try:
+            found = look(server_id, context_id, refused=refused)
+        except Busy:
+            if time.monotonic() > deadline:
+                raise Unavailable("Another process does not get on with refreshing its authorization") from None
+            time.sleep(LOOK_SECONDS)
+            continue
+        if isinstance(found, Access):
+            return found
+        exchanged = exchange(found)
+        try:
+            return settle(found, exchanged)
+        except Gone:
+            drop(found, exchanged)
+            raise
+
+
+def drop(due: Due, exchanged: Exchanged) -> None:
+    """Have tokens revoked that were issued for a grant which is gone. Makes no use of the database."""
+    if exchanged.tokens is not None and exchanged.found is not None:
+        token = exchanged.tokens.refresh or exchanged.tokens.access
+        given = discovery.hosts_given(due.server_url, due.wanted_issuer)
+        tokens.revoke(exchanged.found, due.client, token, given=given)
+
+
+def refuse(server_id: int, context_id: int | None, token: str) -> NeedsAuthorization | None:
+    """Mark the grant whose token the server still refuses after it was refreshed. Returns the error to raise; `None` if
+    the grant has another token by now."""
+    row = _CREDENTIAL(server=server_id, context=context_id)
+    if row is None or row.grant_id is None or row.access is None:
+        return None
+    try:
+        if vault().decrypt(row.access) != token:
+            return None
+    except InvalidToken:
+        pass
+    return _lapsed(row, REFUSED)
+
+
+def still_there(grants: list[int]) -> frozenset[int]:
+    """Those of the grants that are good still."""
+    return frozenset(_THERE(grants=grants)) if grants else frozenset()
+
+
+def grants_for(server_id: int, holder: Holder) -> QuerySet[ServerGrant]:
+    """The grant for a holder, as a queryset; empty if there is none."""
+    wanted: dict[str, Any] = {"user_id": holder.user_id, "context_id": holder.context_id}
+    return ServerGrant.objects.filter(server_id=server_id, **wanted)
+
+
+def holder_name(holder: Holder) -> str:
+    """For whom a grant is, in the audit log: a person's or a client's name, or `everyone`."""
+    if holder.user_id is not None:
+        users: Any = get_user_model()
+        return str(users.objects.filter(pk=holder.user_id).values_list("username", flat=True).first() or "")
+    if holder.context_id is not None:
+        return str(AuthContext.objects.filter(pk=holder.context_id).values_list("name", flat=True).first() or "")
+    return "everyone"
+
+
+def client_of(oauth: Any, issuer: str, client_id: str = "") -> Client | None:
+    """The client that the hub is at this issuer, by the columns of `ServerOAuth`, if its id is `client_id` or no id is
+    named; `None` if there is none. Raises `InvalidToken`."""
+    if oauth.client_id:
+        if client_id not in ("", oauth.client_id):
+            return None
+        secret = "" if oauth.client_secret is None else vault().decrypt(bytes(oauth.client_secret))
+        found = discovery.read(oauth.found)
+        method = tokens.method_for(found, secret=bool(secret)) if found else "none"
+        return Client(oauth.client_id, secret, method)
+    made = oauth.registered
+    if made and made["issuer"] == issuer and client_id in ("", made["id"]):
+        secret = vault().decrypt(made["secret"].encode()) if made["secret"] else ""
+        return Client(made["id"], secret, made["method"], made["expires_at"])
+    return None
+
+
+def forget_client(server_id: int, client_id: str) -> None:
+    """Forget the client that was registered, because the authorization server does not know it any more: another is
+    registered at the next authorization."""
+    ServerOAuth.objects.filter(server_id=server_id, registered__id=client_id).update(registered={})
+
+
+def _due(row: _Row, server_id: int, refresh: str) -> Due:
+    """Take the turn. Raises as `look` does."""
+    assert row.grant_id is not None
+    found = discovery.read(json.loads(row.found))
+    if row.way is not Way.CLIENT and (found is None or found.issuer != row.issuer):
+        raise _lapsed(row, OTHER_ISSUER)
+    oauth = ServerOAuth(
+        client_id=row.given_id,
+        client_secret=row.client_secret,
+        found=json.loads(row.found),
+        registered=json.loads(row.registered),
+    )
+    try:
+        client = client_of(oauth, row.issuer, "" if row.way is Way.CLIENT else row.client_id)
+        server_url = row.target if row.sealed_target is None else vault().decrypt(row.sealed_target)
+    except InvalidToken:
+        raise _lapsed(row, LOST) from None
+    except Denied as error:
+        raise _lapsed(row, str(error)) from None
+    if client is None and found is not None and found.reads_documents and row.client_id.startswith("https://"):
+        client = Client(row.client_id)  # the address of our metadata document
+    if client is None:
+        raise _lapsed(row, OTHER_CLIENT)
+    version = _TAKE(held=row.grant_id, version=row.version, seconds=TURN_SECONDS)
+    if version is None:
+        raise Busy
+    return Due(
+        grant_id=row.grant_id,
+        version=version,
+        tenant_id=row.tenant_id,
+        server_id=server_id,
+        server_name=row.name,
+        server_url=server_url,
+        wanted_issuer=row.wanted_issuer,
+        way=row.way,
+        holder=row.holder,
+        found=found,
+        client=client,
+        scopes=row.wanted_scopes,
+        refresh=refresh,
+    )
+
+
+def _spare(row: _Row) -> timedelta:
+    """How long a token has to be good for still, to be sent with a call."""
+    assert row.expires_at is not None
+    life = row.expires_at - (row.issued_at or row.expires_at)
+    return min(timedelta(seconds=SPARE_SECONDS), life / 5)
+
+
+def _again(row: _Row, problem: str) -> NeedsAuthorization:
+    return NeedsAuthorization(f"Server {row.name} needs to be authorized again: {problem}", holder=row.holder)
+
+
+def _lapsed(row: _Row, problem: str) -> NeedsAuthorization:
+    """Mark the grant. Returns the error to raise."""
+    assert row.grant_id is not None
+    _lapse(row.grant_id, row.version, problem, row.tenant_id, row.name, row.holder)
+    return _again(row, problem)
+
+
+def _lapsed_due(due: Due, problem: str) -> NeedsAuthorization:
+    _lapse(due.grant_id, due.version, problem, due.tenant_id, due.server_name, due.holder)
+    message = f"Server {due.server_name} needs to be authorized again: {problem}"
+    return NeedsAuthorization(message, holder=due.holder)
+
+
+def _lapse(
+    grant_id: int, version: int, problem: str, tenant_id: int, server: str, holder: Holder, actor: Actor = WORKER
+) -> None:
+    with transaction.atomic():
+        if _LAPSE(held=grant_id, version=version, problem=problem[:1_000]) is None:
+            return  # it was authorized anew, revoked or refreshed meanwhile
+        record_event(
+            "grant.lapsed",
+            tenant_id=tenant_id,
+            target=server,
+            actor=actor,
+            after={"for": holder_name(holder), "problem": problem[:1_000]},
+        )
+        notify(CatalogueChanged())
+
+
+def announce(server_id: int) -> None:
+    """Have workers look at a server again whose authorization has changed."""
+    notify(CatalogueChanged(), ServerStale(server_id))

@@ -1,0 +1,189 @@
+"""Changes that people make: how a server is authorized, and grants that are taken back. Each is one transaction with
+its event."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from django.db import transaction
+
+from taskhub.core.errors import Invalid, NotFound
+from taskhub.core.records import Actor
+from taskhub.domain.audit.record import record_event
+from taskhub.domain.catalogue.reads import target_of, vault
+from taskhub.domain.credentials import discovery, tokens, web
+from taskhub.domain.credentials.discovery import MAX_SCOPES
+from taskhub.domain.credentials.flow import answer_waiting
+from taskhub.domain.credentials.grants import announce, client_of, holder_name
+from taskhub.domain.credentials.records import MAX_CLIENT_ID, MAX_SECRET, Denied, Holder, OAuthSettings, Way
+from taskhub.domain.credentials.web import Unfit
+from taskhub.lib.signing import InvalidToken
+from taskhub.store.models import Server, ServerGrant, ServerOAuth
+
+_VISIBLE: Final = re.compile(r"[\x21-\x7e]*")
+_SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")
+"""Scopes as RFC 6749, 3.3, writes them."""
+
+
+def set_oauth(*, tenant_id: int, server_id: int, wanted: OAuthSettings | None, actor: Actor) -> None:
+    """Set how the hub is authorized at a server; `None`: not by OAuth. With another way, issuer or client, all grants
+    are dropped. Client credentials that were refused are tried anew, also if they are the same. Raises `NotFound`, or
+    `Invalid` naming the field."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        oauth = ServerOAuth.objects.filter(server=server).first()
+        before = _shown(oauth)
+        if wanted is None:
+            if oauth is None:
+                return
+            ServerGrant.objects.filter(server=server).delete()
+            oauth.delete()
+            _record(server, before, {}, actor)
+            answer_waiting(server_id, Holder(), actor, all_=True)
+            return
+        checked = _checked(server, wanted, oauth)
+        secret = _secret(checked, oauth)
+        new_secret = oauth is None or (checked.secret is not None and secret != oauth.client_secret)
+        if oauth is None:
+            oauth = ServerOAuth(server=server)
+        same = (oauth.way, oauth.issuer, oauth.client_id) == (checked.way, checked.issuer, checked.client_id)
+        if same and not new_secret and oauth.scopes == checked.scopes:
+            if ServerGrant.objects.filter(server=server, state="lapsed").exists() and checked.way is Way.CLIENT:
+                _try_anew(server, actor)
+            return
+        if not same:
+            ServerGrant.objects.filter(server=server).delete()
+            oauth.found, oauth.registered = {}, {}
+        oauth.way, oauth.issuer, oauth.client_id = str(checked.way), checked.issuer, checked.client_id
+        oauth.client_secret, oauth.scopes = secret, checked.scopes
+        oauth.save()
+        after = _shown(oauth)
+        if same and new_secret:
+            after["secret"] = "new" if secret is not None else False
+        _record(server, before, after, actor)
+        if checked.way is Way.CLIENT:
+            _try_anew(server, actor)
+        elif not same:  # calls that wait for a grant need another one now
+            answer_waiting(server_id, Holder(), actor, all_=True)
+
+
+def _try_anew(server: Server, actor: Actor) -> None:
+    """Have a token asked for by client credentials when it is first needed, and let calls that wait for it go on."""
+    ServerGrant.objects.filter(server=server).delete()
+    ServerGrant.objects.create(server=server, granted_by=actor.name)
+    announce(server.pk)
+    answer_waiting(server.pk, Holder(), actor, all_=True)
+
+
+def revoke(*, tenant_id: int, server_id: int, grant_id: int, actor: Actor) -> bool:
+    """Take a grant back: its tokens are erased here first, and then revoked at the authorization server. Returns
+    whether that server confirmed it. Raises `NotFound`."""
+    with transaction.atomic():
+        server = _locked(tenant_id, server_id)
+        grant = ServerGrant.objects.select_for_update().filter(pk=grant_id, server=server).first()
+        oauth = ServerOAuth.objects.filter(server=server).first()
+        if grant is None or oauth is None or oauth.way == Way.CLIENT:
+            raise NotFound("No such authorization.")
+        record_event(
+            "grant.revoked",
+            tenant_id=tenant_id,
+            target=server.name,
+            actor=actor,
+            before={"for": holder_name(Holder(grant.user_id, grant.context_id))},
+        )
+        grant.delete()
+        announce(server.pk)
+    token = grant.refresh or grant.access
+    found = discovery.read(oauth.found)
+    if token is None or found is None or found.issuer != grant.issuer:
+        return False
+    try:
+        client = client_of(oauth, found.issuer, grant.client_id)
+        given = discovery.hosts_given(target_of(server), oauth.issuer)
+        return client is not None and tokens.revoke(found, client, vault().decrypt(bytes(token)), given=given)
+    except (InvalidToken, Denied):
+        return False
+
+
+def holder_of(*, tenant_id: int, server_id: int, grant_id: int) -> Holder:
+    """For whom a grant is. Raises `NotFound`."""
+    grant = ServerGrant.objects.filter(pk=grant_id, server_id=server_id, server__tenant_id=tenant_id).first()
+    if grant is None:
+        raise NotFound("No such authorization.")
+    return Holder(grant.user_id, grant.context_id)
+
+
+def _checked(server: Server, wanted: OAuthSettings, oauth: ServerOAuth | None) -> OAuthSettings:
+    if server.transport != "http":
+        raise Invalid("Only a server with a URL is authorized by OAuth.", field="oauth")
+    if server.credentials is not None or any(name.lower() == "authorization" for name in server.headers):
+        raise Invalid("The server is sent a token or the header Authorization already: drop it first.", field="oauth")
+    issuer, client_id = wanted.issuer.strip(), wanted.client_id.strip()
+    scopes = " ".join(wanted.scopes.split())
+    if issuer:
+        try:
+            web.checked(issuer)
+        except Unfit as error:
+            raise Invalid(f"This is no issuer: {error}.", field="oauth_issuer") from None
+    if len(client_id) > MAX_CLIENT_ID or not _VISIBLE.fullmatch(client_id):
+        raise Invalid(f"A client id has up to {MAX_CLIENT_ID:,} visible characters.", field="oauth_client_id")
+    if scopes and (len(scopes) > MAX_SCOPES or not _SCOPES.fullmatch(scopes)):
+        raise Invalid(
+            f"Scopes are words with blanks in between, {MAX_SCOPES:,} characters at most.", field="oauth_scopes"
+        )
+    secret = None if wanted.secret is None else wanted.secret.strip()
+    if secret and (len(secret) > MAX_SECRET or not _VISIBLE.fullmatch(secret)):
+        raise Invalid(f"A secret has up to {MAX_SECRET:,} visible characters.", field="oauth_secret")
+    if secret is None and oauth is not None and oauth.client_id != client_id:
+        secret = ""  # the stored one is another client's
+    if secret and not client_id:
+        raise Invalid("A secret belongs to a client id: give both.", field="oauth_client_id")
+    has_secret = bool(secret) if secret is not None else oauth is not None and oauth.client_secret is not None
+    if wanted.way is Way.CLIENT and not (client_id and has_secret):
+        raise Invalid("Client credentials are a client id and its secret: give both.", field="oauth_client_id")
+    return OAuthSettings(wanted.way, issuer, client_id, secret, scopes)
+
+
+def _secret(checked: OAuthSettings, oauth: ServerOAuth | None) -> bytes | None:
+    """The column of the secret."""
+    stored = None if oauth is None or oauth.client_secret is None else bytes(oauth.client_secret)
+    if checked.secret is None:
+        return stored
+    if not checked.secret:
+        return None
+    try:
+        if stored is not None and vault().decrypt(stored) == checked.secret:
+            return stored
+    except InvalidToken:
+        pass
+    return vault().encrypt(checked.secret)
+
+
+def _shown(oauth: ServerOAuth | None) -> dict[str, Any]:
+    """The settings for the audit log."""
+    if oauth is None:
+        return {}
+    return {
+        "way": str(oauth.way),
+        "issuer": oauth.issuer,
+        "client_id": oauth.client_id,
+        "scopes": oauth.scopes,
+        "secret": oauth.client_secret is not None,
+    }
+
+
+def _record(server: Server, before: dict[str, Any], after: dict[str, Any], actor: Actor) -> None:
+    server.state, server.problem = "unknown" if server.enabled else "disabled", ""
+    server.save(update_fields=["state", "problem"])
+    record_event(
+        "server.oauth.changed", tenant_id=server.tenant_id, target=server.name, actor=actor, before=before, after=after
+    )
+    announce(server.pk)
+
+
+def _locked(tenant_id: int, server_id: int) -> Server:
+    server = Server.objects.select_for_update().filter(pk=server_id, tenant_id=tenant_id, removed_at=None).first()
+    if server is None:
+        raise NotFound("No such server.")
+    return server

@@ -1,0 +1,98 @@
+"""The access token of an OAuth grant. It changes while connections last: each request is sent with the present one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+import httpx2
+
+from taskhub.core.errors import TaskHubError
+from taskhub.domain.credentials.records import Access
+
+KNOWN: Final = 4
+"""How many of the last tokens are hidden in what the server says."""
+RENEW_SECONDS: Final = 60.0
+"""The least time between two refreshes because the server refuses a token."""
+
+
+class Bearer:
+    """The token for the requests of one pool. Only for the event loop of the pool."""
+
+    def __init__(self, get: Callable[[str], Awaitable[Access]], fresh: Callable[[Access], bool]) -> None:
+        """`get` gets a token that is good now, and is not the given one; `fresh` says whether one is good still."""
+        self._get = get
+        self._fresh = fresh
+        self._renewed_at = -RENEW_SECONDS
+        self.access: Access | None = None
+        self.known: list[str] = []
+        self.refused = ""
+        """The token that the server refused last."""
+
+    def use(self, access: Access) -> None:
+        """Send this token from now on."""
+        self.access = access
+        if access.token and access.token not in self.known:
+            self.known = [*self.known, access.token][-KNOWN:]
+
+    async def ready(self) -> None:
+        """Have a token that is good now: another one, if the server has refused the present one. Raises
+        `NeedsAuthorization` or `Unavailable`."""
+        token = "" if self.access is None else self.access.token
+        refused = token if token and token == self.refused else ""
+        if self.access is not None and self._fresh(self.access) and not refused:
+            return
+        if refused and time.monotonic() - self._renewed_at < RENEW_SECONDS:
+            refused = ""  # a server that refuses every token would have them refreshed all the time
+        elif refused:
+            self._renewed_at = time.monotonic()
+        self.use(await self._get(refused))
+
+    async def sign(self, request: httpx2.Request) -> None:
+        """A request hook of httpx2, which puts the token into the request, if there is one."""
+        with suppress(TaskHubError):
+            await self.ready()
+        if self.access is not None and self.access.token:
+            request.headers["Authorization"] = f"Bearer {self.access.token}"
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The header with the present token, for requests that are made without httpx2; none if there is no token."""
+        token = "" if self.access is None else self.access.token
+        return [(b"authorization", f"Bearer {token}".encode())] if token else []
+
+    async def look(self, response: httpx2.Response) -> None:
+        """A response hook of httpx2, which notes a refused token."""
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            self.refused = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
+
+
+def fixed(access: Access) -> Bearer:
+    """A token for a short while, which is not refreshed."""
+
+    async def get(refused: str) -> Access:
+        return access
+
+    made = Bearer(get, lambda _: True)
+    made.use(access)
+    return made
+
+
+class Secrets(Collection[str]):
+    """The secrets of a server, with the tokens of its grant as they are at the moment."""
+
+    def __init__(self, fixed: frozenset[str], bearer: Bearer) -> None:
+        self._fixed = fixed
+        self._bearer = bearer
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._fixed
+        yield from self._bearer.known
+
+    def __len__(self) -> int:
+        return len(self._fixed) + len(self._bearer.known)
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._fixed or item in self._bearer.known

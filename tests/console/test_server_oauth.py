@@ -1,0 +1,220 @@
+"""A server is authorized by OAuth on its page and in the inbox, with a real authorization server."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.conf import LazySettings
+from django.test import Client
+
+from taskhub.core.records import NewQuestion
+from taskhub.core.states import Audience, QuestionKind, State
+from taskhub.store.models import AuthContext, Event, GrantRequest, Question, Server, ServerGrant, ServerOAuth, Tenant
+from tests.console.admin import words
+from tests.console.conftest import Login
+from tests.factories import make_context, make_person, make_task, make_tool
+from tests.support.guarded import Guarded
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def guarded(settings: LazySettings) -> Iterator[Guarded]:
+    settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
+    with Guarded() as server:
+        yield server
+
+
+@pytest.fixture
+def page(admin: Client, tenant: Tenant, guarded: Guarded) -> str:
+    form = {"name": "guarded", "spec": f"{guarded.base}/mcp"}
+    assert admin.post("/servers/add", form).status_code == 302
+    return f"/servers/{Server.objects.get(tenant=tenant).pk}/"
+
+
+def sent(browser: Client, path: str, form: dict[str, str] | None = None) -> str:
+    """Where the page with the link leads."""
+    answer = browser.post(path, form or {})
+    assert answer.status_code == 200, answer.content.decode()
+    found = re.search(r'class="button primary host" href="([^"]+)"', answer.content.decode())
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def come_back(browser: Client, answer: dict[str, str]) -> str:
+    response = browser.get("/servers/oauth/callback/", answer)
+    assert response.status_code == 302, words(response.content.decode())
+    return str(response["location"])
+
+
+def waiting(tenant: Tenant, server: Server, context: AuthContext, params: dict[str, object]) -> Question:
+    """A call that waits until the server is authorized."""
+    asked = NewQuestion(
+        key="authorization-1",
+        kind=QuestionKind.AUTHORIZATION,
+        params={"server": server.name, "message": f"Server {server.name} needs to be authorized", **params},
+        audience=Audience.OPERATOR,
+    )
+    tool = make_tool(server)
+    task = make_task(context, tool, state="input_required", question=asked)
+    return Question.objects.get(task_id=task.id)
+
+
+def test_an_admin_authorizes_it_for_all_sees_by_whom_and_revokes_it(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant
+) -> None:
+    assert admin.post(f"{page}oauth", {"way": "shared"}).status_code == 302
+    shown = words(admin.get(page).content.decode())
+    assert "Nobody has authorized it yet." in shown
+    address = sent(admin, f"{page}authorize", {"for": "everyone"})
+    assert address.startswith(f"{guarded.base}/authorize?")
+    assert "code_challenge_method=S256" in address
+    assert "resource=" in address
+    answer = guarded.answer(address)
+    assert come_back(admin, answer) == page
+    grant = ServerGrant.objects.get()
+    assert (grant.granted_by, grant.scopes) == ("root", "tools")
+    shown = admin.get(page).content.decode()
+    assert "everyone" in words(shown)
+    for secret in [*guarded.issued, ServerOAuth.objects.get().registered["secret"]]:
+        assert secret not in shown
+    stored = bytes(grant.access or b"") + bytes(grant.refresh or b"")
+    assert not any(token.encode() in stored for token in guarded.issued)
+    response = admin.post(f"{page}grants/{grant.pk}/revoke", follow=True)
+    assert "The authorization is revoked." in words(response.content.decode())
+    assert len(guarded.revoked) == 1
+    assert not ServerGrant.objects.exists()
+    assert Event.objects.get(action="grant.revoked").before == {"for": "everyone"}
+
+
+def test_an_answer_counts_once_and_in_its_own_browser_session_only(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    answer = guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"}))
+    other = sign_in(make_person("admin", tenant))
+    refused = other.get("/servers/oauth/callback/", answer)
+    assert refused.status_code == 409
+    assert "belongs to no authorization" in refused.content.decode()
+    assert come_back(admin, answer) == page
+    assert admin.get("/servers/oauth/callback/", answer).status_code == 409
+    assert admin.get("/servers/oauth/callback/", {"code": "x", "state": "made-up"}).status_code == 409
+    assert not GrantRequest.objects.exists()
+
+
+def test_a_refusal_and_an_answer_of_another_issuer_make_no_grant(admin: Client, page: str, guarded: Guarded) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    state = guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"}))["state"]
+    refused = admin.get("/servers/oauth/callback/", {"error": "access_denied", "state": state})
+    assert refused.status_code == 400
+    assert "did not authorize TaskHub: access_denied" in refused.content.decode()
+    answer = guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"}))
+    mixed_up = admin.get("/servers/oauth/callback/", {**answer, "iss": "https://evil.example"})
+    assert "another authorization server" in mixed_up.content.decode()
+    assert not ServerGrant.objects.exists()
+
+
+def test_only_an_admin_authorizes_for_everyone(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    operator = sign_in(make_person("operator", tenant))
+    assert operator.post(f"{page}oauth", {"way": "each"}).status_code == 403
+    assert operator.post(f"{page}authorize", {"for": "everyone"}).status_code == 403
+    assert operator.post(f"{page}authorize").status_code == 409
+    question = waiting(tenant, Server.objects.get(), make_context(tenant), {"everyone": True})
+    shown = words(operator.get(f"/inbox/{question.pk}/").content.decode())
+    assert "A server is authorized for everyone by an admin; your role is operator." in shown
+    assert operator.post(f"/inbox/{question.pk}/authorize").status_code == 403
+    answer = guarded.answer(sent(admin, f"/inbox/{question.pk}/authorize"))
+    assert come_back(admin, answer) == f"/tasks/{question.task.public_id}/"
+    question.refresh_from_db()
+    assert question.state == "answered"
+    assert question.task.__class__.objects.get(pk=question.task_id).state == State.QUEUED
+
+
+def test_a_person_authorizes_for_their_own_programs_and_nobody_else_does(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "each"})
+    server = Server.objects.get()
+    ada, ben = make_person("operator", tenant), make_person("operator", tenant)
+    question, theirs = (waiting(tenant, server, make_context(tenant), {"user": each.user_id}) for each in (ada, ben))
+    for each, waits in ((ada, question), (ben, theirs)):
+        contexts = AuthContext.objects.filter(pk=waits.task.context_id)
+        contexts.update(issuer="taskhub/oauth", subject=f"user:{each.user_id}")
+    other = sign_in(ben)
+    assert "Only the person for whom" in words(other.get(f"/inbox/{question.pk}/").content.decode())
+    assert other.post(f"/inbox/{question.pk}/authorize").status_code == 403
+    assert admin.post(f"/inbox/{question.pk}/authorize").status_code == 403
+    own = sign_in(ada)
+    guarded.account = "ada-upstream"
+    come_back(own, guarded.answer(sent(own, f"/inbox/{question.pk}/authorize")))
+    grant = ServerGrant.objects.get()
+    assert (grant.user_id, grant.context_id) == (ada.user_id, None)
+    states = [Question.objects.get(pk=each.pk).state for each in (question, theirs)]
+    assert states == ["answered", "open"]
+    assert other.post(f"{page}grants/{grant.pk}/revoke").status_code == 403
+    assert ada.username not in other.get(page).content.decode()
+    assert admin.post(f"/settings/people/{ada.user_id}/remove", {"confirm": "1"}).status_code == 302
+    assert not ServerGrant.objects.exists()
+
+
+def test_a_person_authorizes_beforehand_on_the_page_and_revokes_it(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "each"})
+    viewer = make_person("viewer", tenant)
+    own = sign_in(viewer)
+    assert come_back(own, guarded.answer(sent(own, f"{page}authorize"))) == page
+    grant = ServerGrant.objects.get()
+    assert grant.user_id == viewer.user_id
+    assert viewer.username in words(own.get(page).content.decode())
+    assert own.post(f"{page}grants/{grant.pk}/revoke").status_code == 302
+    assert not ServerGrant.objects.exists()
+
+
+def test_a_client_is_authorized_by_whoever_answers_questions(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
+) -> None:
+    admin.post(f"{page}oauth", {"way": "each"})
+    context = make_context(tenant, "ci")
+    question = waiting(tenant, Server.objects.get(), context, {})
+    operator = sign_in(make_person("operator", tenant))
+    shown = words(operator.get(f"/inbox/{question.pk}/").content.decode())
+    assert "It is authorized for ci alone" in shown
+    come_back(operator, guarded.answer(sent(operator, f"/inbox/{question.pk}/authorize")))
+    assert ServerGrant.objects.get().context_id == context.pk
+
+
+def test_what_does_not_fit_is_said_beside_its_field(admin: Client, page: str) -> None:
+    for form, says in (
+        ({"way": "client"}, "give both"),
+        ({"way": "else"}, "Choose one of these ways"),
+        ({"way": "shared", "issuer": "http://login.example"}, "without https"),
+        ({"way": "shared", "secret": "s3cret"}, "A secret belongs to a client id"),
+        ({"way": "shared", "scopes": 'with "quotes"'}, "Scopes are words"),
+    ):
+        answer = admin.post(f"{page}oauth", form)
+        assert (answer.status_code, says in answer.content.decode()) == (400, True), form
+    assert not ServerOAuth.objects.exists()
+    admin.post(f"{page}token", {"token": "fixed"})
+    assert "drop it first" in admin.post(f"{page}oauth", {"way": "shared"}).content.decode()
+
+
+def test_another_address_forgets_all_of_it(admin: Client, page: str, guarded: Guarded) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    come_back(admin, guarded.answer(sent(admin, f"{page}authorize", {"for": "everyone"})))
+    form = {"spec": "https://other.example/mcp", "prefix": "", "calls_at_once": ""}
+    assert admin.post(f"{page}edit", form).status_code == 302
+    assert not ServerOAuth.objects.exists()
+    assert not ServerGrant.objects.exists()
+
+
+def test_the_hub_describes_itself_to_authorization_servers(client: Client) -> None:
+    found = client.get("/servers/oauth/client.json").json()
+    assert found["client_id"] == "http://testserver/servers/oauth/client.json"
+    assert found["redirect_uris"] == ["http://testserver/servers/oauth/callback/"]

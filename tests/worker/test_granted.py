@@ -1,0 +1,277 @@
+"""Calls of a real server with OAuth, by a real worker: authorized, refreshed, refused, and never mixed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+
+from taskhub.core.records import Actor, TaskRecord
+from taskhub.core.states import Door, State
+from taskhub.domain.credentials import flow, writes
+from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
+from taskhub.domain.questions.answer import decide_approval
+from taskhub.domain.relays.outcomes import Failed, RelayClaim
+from taskhub.store.models import AuthContext, Event, Question, Server, ServerGrant
+from tests import factories
+from tests.domain import kit
+from tests.domain.kit import World
+from tests.support.guarded import Guarded
+from tests.worker.kit import Hall, call, ended, in_state, wait_until
+
+BASE = "http://hub.example"
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def guarded(settings: LazySettings) -> Iterator[Guarded]:
+    settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
+    with Guarded() as server:
+        yield server
+
+
+@pytest.fixture
+def admin(hall: Hall) -> Actor:
+    person = factories.make_person("admin", hall.context.tenant)
+    return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
+
+
+def protected(hall: Hall, guarded: Guarded, way: Way, admin: Actor, **more: Any) -> Server:
+    server = hall.server(guarded.target)
+    wanted = OAuthSettings(way, **more)
+    writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=wanted, actor=admin)
+    return server
+
+
+def authorize(server: Server, guarded: Guarded, account: str, by: Actor, holder: Holder = Holder()) -> int:  # noqa: B008
+    """What a person does in their browser; returns how many calls went on."""
+    assert by.user_id is not None
+    sending = flow.begin(
+        tenant_id=server.tenant_id,
+        server_id=server.pk,
+        holder=holder,
+        by=by.user_id,
+        session_key="a" * 64,
+        base=BASE,
+        back="/",
+    )
+    guarded.account = account
+    came = flow.finish(
+        tenant_id=server.tenant_id,
+        session_key="a" * 64,
+        by=by.user_id,
+        for_all=True,
+        answer=guarded.answer(sending.leads_to.href),
+        actor=by,
+    )
+    return came.calls
+
+
+def person(hall: Hall, name: str) -> tuple[Actor, AuthContext]:
+    """A person, and a program that acts for them."""
+    user = User.objects.create_user(name)
+    context = AuthContext.objects.create(
+        tenant=hall.context.tenant,
+        issuer="taskhub/elsewhere",
+        subject=name,
+        client_id=name,
+        name=name,
+    )
+    return Actor(name=name, door=Door.WEB, user_id=user.pk), context
+
+
+def result(task: TaskRecord) -> str:
+    assert task.state is State.FINISHED, task
+    return str(task.result_json)
+
+
+def asked(task_id: int) -> Question:
+    in_state(task_id, State.INPUT_REQUIRED)
+    return Question.objects.get(task_id=task_id, state="open", kind="authorization")
+
+
+def listed(server: Server) -> None:
+    wait_until(lambda: Server.objects.get(pk=server.pk).state == "ready", "the server's lists")
+
+
+def test_a_call_waits_until_an_admin_has_authorized_the_server_for_all(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    hall.start()
+    assert "needs to be authorized" in Server.objects.get(pk=server.pk).problem
+    task = call(hall.tool(server, "whoami"))
+    question = asked(task)
+    assert question.audience == "operator"
+    assert "needs to be authorized" in kit.look(task).message
+    assert authorize(server, guarded, "acme", admin) == 1
+    assert "acme" in result(ended(task))
+    listed(server)
+    (given,) = Event.objects.filter(action="grant.given")
+    assert given.after
+    assert (given.target, given.after["for"], given.actor) == (server.name, "everyone", admin.name)
+
+
+def test_an_expired_token_is_refreshed_before_the_call_and_its_rotation_stored(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    ServerGrant.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    world = hall.tool(server, "whoami")
+    for task in [call(world) for _ in range(5)]:
+        assert "acme" in result(ended(task))
+    assert len(guarded.refreshes) == 1
+    ServerGrant.objects.update(expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert "acme" in result(ended(call(world)))
+    assert guarded.refreshes[1:] == [token for token in guarded.issued if token.startswith("refresh-")][1:2]
+    assert Event.objects.filter(action="grant.refreshed").count() == 1
+
+
+def test_a_token_that_the_server_refuses_is_refreshed_once(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    guarded.expire("acme")
+    assert "acme" in result(ended(call(hall.tool(server, "whoami"))))
+    assert len(guarded.refreshes) == 1
+    assert guarded.called == ["acme"]
+
+
+def test_a_call_whose_authorization_was_ended_waits_for_a_new_one_instead_of_failing(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    guarded.end("acme")
+    task = call(hall.tool(server, "whoami"))
+    assert "again" in asked(task).params["message"]
+    assert ServerGrant.objects.get().state == "lapsed"
+    (event,) = Event.objects.filter(action="grant.lapsed")
+    assert event.after
+    assert event.after["for"] == "everyone"
+    authorize(server, guarded, "acme-two", admin)
+    assert "acme-two" in result(ended(task))
+    for token in guarded.issued:
+        assert token not in str(list(Event.objects.values_list("before", "after", "reason")))
+
+
+def test_a_grant_that_is_revoked_while_the_call_waits_for_approval_is_asked_for_anew(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    world = hall.tool(server, "whoami", approval=True, approval_quorum=1)
+    task = call(world)
+    approval = kit.opened(task)
+    grant = ServerGrant.objects.get()
+    assert writes.revoke(tenant_id=server.tenant_id, server_id=server.pk, grant_id=grant.pk, actor=admin)
+    assert guarded.revoked
+    decide_approval(task, approval, approve=True, actor=admin)
+    wait_until(lambda: Question.objects.filter(task_id=task, kind="authorization", state="open").exists(), "a question")
+    assert guarded.called == []
+    authorize(server, guarded, "acme", admin)
+    assert "acme" in result(ended(task))
+    assert guarded.called == ["acme"]
+
+
+def test_two_clients_have_two_grants_which_are_never_mixed(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.EACH, admin)
+    authorize(server, guarded, "lists", admin)
+    hall.start()
+    listed(server)
+    ada, ada_context = person(hall, "ada")
+    ben, ben_context = person(hall, "ben")
+    tool = hall.tool(server, "whoami").tool
+    worlds = {"ada": World(ada_context, tool), "ben": World(ben_context, tool)}
+    tasks = {name: [call(world) for _ in range(3)] for name, world in worlds.items()}
+    for task in (each for several in tasks.values() for each in several):
+        asked(task)
+    assert authorize(server, guarded, "ada-upstream", ada, Holder(context_id=ada_context.pk)) == 3
+    for task in tasks["ada"]:
+        assert "ada-upstream" in result(ended(task))
+    assert all(kit.look(task).state is State.INPUT_REQUIRED for task in tasks["ben"])
+    assert authorize(server, guarded, "ben-upstream", ben, Holder(context_id=ben_context.pk)) == 3
+    for task in tasks["ben"]:
+        assert "ben-upstream" in result(ended(task))
+    mixed = [call(worlds[name]) for name in ("ada", "ben") * 10]
+    for number, task in enumerate(mixed):
+        assert f"{('ada', 'ben')[number % 2]}-upstream" in result(ended(task))
+    assert "lists" not in guarded.called
+
+
+def test_client_credentials_need_nobody(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    guarded.robots = True
+    server = protected(hall, guarded, Way.CLIENT, admin, client_id="robot", secret="robots-secret")
+    hall.start()
+    listed(server)
+    assert "robot" in result(ended(call(hall.tool(server, "whoami"))))
+    writes.set_oauth(
+        tenant_id=server.tenant_id,
+        server_id=server.pk,
+        wanted=OAuthSettings(Way.CLIENT, client_id="robot", secret="wrong-secret"),
+        actor=admin,
+    )
+    task = call(hall.tool(server, "whoami"))
+    assert "invalid_client" in asked(task).params["message"]
+    assert "wrong-secret" not in str(list(Event.objects.values_list("before", "after", "reason")))
+    writes.set_oauth(
+        tenant_id=server.tenant_id,
+        server_id=server.pk,
+        wanted=OAuthSettings(Way.CLIENT, client_id="robot", secret="robots-secret"),
+        actor=admin,
+    )
+    assert "robot" in result(ended(task))
+    guarded.expire("robot")
+    guarded.robots_secret = "another"
+    task = call(hall.tool(server, "whoami"))
+    asked(task)
+    guarded.robots_secret = "robots-secret"
+    as_it_is = OAuthSettings(Way.CLIENT, client_id="robot")
+    writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=as_it_is, actor=admin)
+    assert "robot" in result(ended(task))
+
+
+def test_a_token_that_the_server_repeats_is_hidden(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    task = ended(call(hall.tool(server, "echo_token")))
+    assert task.is_error
+    told = Event.objects.values_list("before", "after", "reason")
+    for token in guarded.issued:
+        assert token not in f"{task.error_json} {task.message} {list(told)}"
+
+
+def test_a_read_that_needs_an_authorization_says_so(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.EACH, admin)
+    authorize(server, guarded, "lists", admin)
+    engine = hall.start()
+    listed(server)
+    claim = RelayClaim(1, server.pk, server.name, "resources/read", {"uri": "x:y"}, {}, 5.0, hall.context.pk)
+    reading = asyncio.run_coroutine_threadsafe(engine.relays._outcome(claim), hall._loop)
+    outcome = reading.result(10)
+    assert isinstance(outcome, Failed)
+    assert "needs to be authorized" in outcome.message
+
+
+def test_a_server_without_oauth_makes_no_statement_more(hall: Hall) -> None:
+    server = hall.server()
+    engine = hall.start()
+    asked: list[object] = []
+    engine.servers.grants.access = lambda *given: asked.append(given)  # type: ignore[assignment, method-assign]
+    assert ended(call(hall.tool(server, "echo"), text="hello")).state is State.FINISHED
+    assert asked == []

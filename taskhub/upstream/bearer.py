@@ -11,12 +11,14 @@ from typing import Final
 import httpx2
 
 from taskhub.core.errors import TaskHubError
-from taskhub.domain.credentials.records import Access
+from taskhub.domain.credentials.records import Access, NeedsAuthorization
 
 KNOWN: Final = 4
 """How many of the last tokens are hidden in what the server says."""
 RENEW_SECONDS: Final = 60.0
 """The least time between two refreshes because the server refuses a token."""
+LOOK_SECONDS: Final = 60.0
+"""For how long a token is sent without a look at its grant, which may be revoked meanwhile."""
 
 
 class Bearer:
@@ -27,6 +29,7 @@ class Bearer:
         self._get = get
         self._fresh = fresh
         self._renewed_at = -RENEW_SECONDS
+        self._looked_at = -LOOK_SECONDS
         self.access: Access | None = None
         self.known: list[str] = []
         self.refused = ""
@@ -34,29 +37,45 @@ class Bearer:
 
     def use(self, access: Access) -> None:
         """Send this token from now on."""
-        self.access = access
+        self.access, self._looked_at = access, time.monotonic()
         if access.token and access.token not in self.known:
             self.known = [*self.known, access.token][-KNOWN:]
+
+    def forget(self) -> None:
+        """Look at the grant again before the next request, because it may have changed."""
+        self._looked_at = -LOOK_SECONDS
 
     async def ready(self) -> None:
         """Have a token that is good now: another one, if the server has refused the present one. Raises
         `NeedsAuthorization` or `Unavailable`."""
         token = "" if self.access is None else self.access.token
         refused = token if token and token == self.refused else ""
-        if self.access is not None and self._fresh(self.access) and not refused:
+        looked = time.monotonic() - self._looked_at < LOOK_SECONDS
+        if self.access is not None and self._fresh(self.access) and looked and not refused:
             return
         if refused and time.monotonic() - self._renewed_at < RENEW_SECONDS:
             refused = ""  # a server that refuses every token would have them refreshed all the time
         elif refused:
             self._renewed_at = time.monotonic()
-        self.use(await self._get(refused))
+        try:
+            self.use(await self._get(refused))
+        except NeedsAuthorization:
+            self.access = None  # it is not sent any more, even if the server would take it
+            raise
 
-    async def sign(self, request: httpx2.Request) -> None:
-        """A request hook of httpx2, which puts the token into the request, if there is one."""
-        with suppress(TaskHubError):
-            await self.ready()
-        if self.access is not None and self.access.token:
-            request.headers["Authorization"] = f"Bearer {self.access.token}"
+    def signs(self, url: str) -> Callable[[httpx2.Request], Awaitable[None]]:
+        """A request hook of httpx2, which puts the token, if there is one, into each request to the origin of `url`."""
+        server = httpx2.URL(url)
+
+        async def sign(request: httpx2.Request) -> None:
+            if not _same_origin(server, request.url):
+                return
+            with suppress(TaskHubError):
+                await self.ready()
+            if self.access is not None and self.access.token:
+                request.headers["Authorization"] = f"Bearer {self.access.token}"
+
+        return sign
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The header with the present token, for requests that are made without httpx2; none if there is no token."""
@@ -67,6 +86,17 @@ class Bearer:
         """A response hook of httpx2, which notes a refused token."""
         if response.status_code == HTTPStatus.UNAUTHORIZED:
             self.refused = response.request.headers.get("Authorization", "").removeprefix("Bearer ")
+            if not self.refused:
+                self.forget()
+
+
+def _same_origin(server: httpx2.URL, asked: httpx2.URL) -> bool:
+    """Whether an address is at the origin of the server's, or at the same host by https instead of http, to which the
+    SDK follows a redirect too."""
+    if (server.scheme, server.host, server.port) == (asked.scheme, asked.host, asked.port):
+        return True
+    upgraded = (server.scheme, server.port, asked.scheme, asked.port) == ("http", None, "https", None)
+    return upgraded and server.host == asked.host
 
 
 def fixed(access: Access) -> Bearer:

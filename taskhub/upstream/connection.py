@@ -163,7 +163,7 @@ class Target:
         """The hooks of the HTTP client for this server: `look` sees each response."""
         if self.bearer is None:
             return {"response": [*look]}
-        return {"request": [self.bearer.sign], "response": [*look, self.bearer.look]}
+        return {"request": [self.bearer.signs(self.url)], "response": [*look, self.bearer.look]}
 
     def shown(self, text: str) -> str:
         """`text`, which may quote the server's address or command, or what it is given, without secrets."""

@@ -152,13 +152,19 @@ class Servers:
         """List the server again soon."""
         held = self._held.get(server_id)
         if held is not None:
+            self._forget_token(held)
             held.watcher.refresh()
 
     def ask_anew(self, server_id: int) -> None:
         """Find out anew what the server speaks, and list it again soon."""
         held = self._held.get(server_id)
         if held is not None:
+            self._forget_token(held)
             held.watcher.ask_anew()
+
+    def _forget_token(self, held: _Held) -> None:
+        if (bearer := held.pool.target.bearer) is not None:
+            bearer.forget()
 
     async def refresh(self, rows: list[SyncedServer]) -> None:
         """Connect to the servers in `rows`, and disconnect all others."""

@@ -212,6 +212,16 @@ def test_two_clients_have_two_grants_which_are_never_mixed(hall: Hall, guarded: 
     assert "lists" not in guarded.called
 
 
+def test_lists_that_were_refused_are_read_when_an_admin_has_authorized_them(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.EACH, admin)
+    hall.start()
+    wait_until(lambda: "401" in Server.objects.get(pk=server.pk).problem, "a refusal")
+    authorize(server, guarded, "lists", admin)
+    listed(server)
+
+
 def test_client_credentials_need_nobody(hall: Hall, guarded: Guarded, admin: Actor) -> None:
     guarded.robots = True
     server = protected(hall, guarded, Way.CLIENT, admin, client_id="robot", secret="robots-secret")

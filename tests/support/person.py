@@ -76,12 +76,40 @@ class Person:
         """Have a server tried whose calls wait."""
         self._send(f"/servers/{server}/", f"/servers/{server}/try")
 
-    def _send(self, page: str, action: str, /, **fields: str) -> None:
-        """Fill in the form on the page that leads to `action`."""
+    def authorize(self, page: str, action: str, at: Person, **fields: str) -> str:
+        """Authorize a server, as the account `at` that is signed in at its authorization server, another hub, by the
+        form of a page that leads to `action`. Returns the page that the person comes back to."""
+        link = re.search(r'class="button primary host" href="([^"]+)"', self._send(page, action, **fields))
+        assert link is not None
+        answer = self._http.get(at.allow(unescape(link[1]))).raise_for_status()
+        return answer.text
+
+    def allow(self, address: str) -> str:
+        """Let the program act that leads here, as this person, with all that it asks for. Returns where it is told."""
+        text = self._http.get(address).raise_for_status().text
+        form = next(form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if 'value="allow"' in form)
+        scopes = re.findall(r'name="grant" value="([^"]+)"', form)
+        fields = {**_hidden(form), "grant": scopes, "decision": "allow"}
+        answer = self._http.post(address, data=fields, follow_redirects=False)
+        assert answer.status_code == 302, answer.text
+        return str(answer.headers["location"])
+
+    def end_access(self) -> None:
+        """End the access of every program that may act for this person."""
+        while found := re.search(r'href="(\?revoke=\d+)', self.read("/accounts/")):
+            page = f"/accounts/{found[1]}"
+            action = re.search(r'action="(/accounts/allowed/\d+/revoke)"', self.read(page))
+            assert action is not None
+            self._send(page, action[1])
+
+    def _send(self, page: str, action: str, /, **fields: str) -> str:
+        """Fill in the form on the page that leads to `action`. Returns the page that comes of it."""
         text = self._http.get(page).raise_for_status().text
         form = next(form for form in re.findall(r"<form.*?</form>", text, re.DOTALL) if f'action="{action}"' in form)
-        hidden = {
-            name: unescape(value)
-            for name, value in re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
-        }
-        self._http.post(action, data={**hidden, **fields}).raise_for_status()
+        return self._http.post(action, data={**_hidden(form), **fields}).raise_for_status().text
+
+
+def _hidden(form: str) -> dict[str, str]:
+    """The hidden fields of a form."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', form)
+    return {name: unescape(value) for name, value in found}

@@ -23,7 +23,7 @@ def approval_wanted(hub: RunningHub, tool: str, arguments: dict[str, Any], *, gr
             client.cancel(found["taskId"])
             return str(found.get("statusMessage")).startswith("Waiting for approval")
 
-        change = "UPDATE tool SET approval = %s, approval_group = %s WHERE name = %s"
+        change = "UPDATE tool SET approval = %s, approval_group = %s WHERE exposed_name = %s"
         with _changed(hub, lambda on: hub.sql(change, [on, group if on else "", tool]), counts):
             yield
 

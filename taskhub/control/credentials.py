@@ -47,10 +47,10 @@ def authorize_for_call(caller: Caller, item: InboxItem, *, session_key: str, bas
     found = reads.asked_for(item.id)
     if found is None:
         raise NotFound("There is no such server any more.")
-    server_id, holder = found
+    server_id, holder, scopes = found
     if holder == Holder():
         caller.require("server.manage", f"authorize server {server_id}")
-    return _begin(caller, server_id, holder, session_key, base, f"/tasks/{item.public_id}/")
+    return _begin(caller, server_id, holder, session_key, base, f"/tasks/{item.public_id}/", scopes)
 
 
 def finish_authorization(caller: Caller, *, session_key: str, answer: dict[str, str]) -> Came:
@@ -77,7 +77,9 @@ def revoke_grant(caller: Caller, server_id: int, grant_id: int) -> bool:
     return writes.revoke(tenant_id=caller.tenant_id, server_id=server_id, grant_id=grant_id, actor=caller.actor)
 
 
-def _begin(caller: Caller, server_id: int, holder: Holder, session_key: str, base: str, back: str) -> Sending:
+def _begin(
+    caller: Caller, server_id: int, holder: Holder, session_key: str, base: str, back: str, scopes: str = ""
+) -> Sending:
     assert caller.person is not None  # a shell has no browser
     return flow.begin(
         tenant_id=caller.tenant_id,
@@ -87,4 +89,5 @@ def _begin(caller: Caller, server_id: int, holder: Holder, session_key: str, bas
         session_key=session_key,
         base=base,
         back=back,
+        scopes=scopes,
     )

@@ -8,7 +8,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -67,12 +67,14 @@ class Finished:
 @dataclass(frozen=True, slots=True)
 class Faulted:
     """The call ended with the JSON-RPC error `error`. `unreached`: whether the call never got to the server, and then
-    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown."""
+    `problem` says why. `lost`: whether the connection was lost while the tool ran, so that the outcome is unknown.
+    `scopes`: those without which the server refuses the call, so that it did not run."""
 
     error: dict[str, Any]
     unreached: bool = False
     problem: str = ""
     lost: bool = False
+    scopes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,7 +484,7 @@ def waiting_message(questions: Sequence[NewQuestion]) -> str:
 def passed_on(target: Target, error: MCPError) -> Faulted:
     """The server's own error, with bounded size and code, and without the server's secrets."""
     if said := refusal(error):
-        return broken(said.words())
+        return replace(broken(said.words()), scopes=said.scopes)
     code, message = error.error.code, target.shown(error.error.message)
     data = jsonx.with_strings(error.error.data, target.shown)
     body: dict[str, Any] = {"code": code if abs(code) <= MAX_CODE else types.INTERNAL_ERROR, "message": message}

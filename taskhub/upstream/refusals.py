@@ -17,6 +17,7 @@ from typing import Any, Final
 import httpx2
 import mcp_types as types
 from mcp import MCPError
+from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.shared.message import SessionMessage
 
 from taskhub.core.secrets import without_values
@@ -25,6 +26,10 @@ from taskhub.lib.signs import spelled
 MAX_FOREIGN: Final = 200
 """The most characters of a challenge, a content type or an error that are quoted."""
 
+MAX_SCOPES: Final = 500
+"""The most characters of the scopes that a refusal names. Longer lists are not asked for."""
+
+_SCOPES: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*")
 _MOST_NOTED: Final = 100
 _OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """Statuses that are always a refusal by the HTTP server: a JSON-RPC error in the body is only quoted. With any other
@@ -62,6 +67,8 @@ class HttpRefusal:
     told: str
     ended: bool = False
     """Whether the connection cannot be used any more."""
+    scopes: str = ""
+    """The scopes without which the token does not allow the request (`insufficient_scope`); empty if none are named."""
 
     def words(self) -> str:
         """A description of the response, and advice what to do, as text for people."""
@@ -90,7 +97,7 @@ class HttpRefusals:
             return  # a notification or a response, to which there is no answer
         if len(self._noted) >= _MOST_NOTED:
             self._noted.clear()
-        self._noted[number] = HttpRefusal(response.status_code, self._told(response))
+        self._noted[number] = HttpRefusal(response.status_code, self._told(response), scopes=_wanted(response))
 
     def named(self, item: Any) -> Any:
         """The incoming message `item`; if it is the SDK's error for a refusal, an error that describes the refusal."""
@@ -148,6 +155,16 @@ def refusal(error: BaseException) -> HttpRefusal | None:
     """The refusal in the `data` of an `MCPError`; `None` for any other error."""
     found = error.error.data if isinstance(error, MCPError) else None
     return found if isinstance(found, HttpRefusal) else None
+
+
+def _wanted(response: httpx2.Response) -> str:
+    """The scopes that the server wants the token to have (RFC 6750, 3.1)."""
+    if response.status_code != HTTPStatus.FORBIDDEN:
+        return ""
+    if extract_field_from_www_auth(response, "error") != "insufficient_scope":
+        return ""
+    scopes = extract_field_from_www_auth(response, "scope") or ""
+    return scopes if len(scopes) <= MAX_SCOPES and _SCOPES.fullmatch(scopes) else ""
 
 
 def _type(response: httpx2.Response) -> str:

@@ -280,6 +280,8 @@ class Runner:
                     return Waits(None, words("waiting_server"))
                 with self.servers.grants.using(pool):
                     outcome = await make(pool)
+                if isinstance(outcome, Faulted) and outcome.scopes:
+                    return await self._with_scopes(claim, outcome)
                 bearer = pool.target.bearer
                 sent = bearer.access.token if bearer is not None and bearer.access is not None else ""
                 if not (isinstance(outcome, Faulted) and outcome.unreached and bearer and bearer.refused == sent != ""):
@@ -292,6 +294,13 @@ class Runner:
             return Waits(error, error.message)
         except Unavailable as error:
             return Waits(None, f"{words('authorizing')}: {error.message}"[:500])
+
+    async def _with_scopes(self, claim: Claim, outcome: Faulted) -> CallOutcome | Waits:
+        """What becomes of a call that its server refuses because the token has too few scopes."""
+        needs = await self.lanes.run(grants.widen, claim.server_id, claim.context_id, outcome.scopes)
+        if isinstance(needs, NeedsAuthorization):
+            return Waits(needs, needs.message)
+        return replace(outcome, error={**outcome.error, "message": f"{outcome.error['message']} {needs}."})
 
     def _ended(self, held: Running, kind: TimingKind) -> None:
         """Count the time that the call took, if it got a connection."""

@@ -163,6 +163,18 @@ def test_a_person_authorizes_for_their_own_programs_and_nobody_else_does(
     assert not ServerGrant.objects.exists()
 
 
+def test_a_call_that_needs_more_scopes_has_them_asked_for(
+    admin: Client, page: str, guarded: Guarded, tenant: Tenant
+) -> None:
+    admin.post(f"{page}oauth", {"way": "shared"})
+    params: dict[str, object] = {"everyone": True, "scopes": "tools more"}
+    question = waiting(tenant, Server.objects.get(), make_context(tenant), params)
+    shown = admin.post(f"/inbox/{question.pk}/authorize").content.decode()
+    assert "tools more" in words(shown)
+    come_back(admin, guarded.answer(sent(admin, f"/inbox/{question.pk}/authorize")))
+    assert ServerGrant.objects.get().scopes == "tools more"
+
+
 def test_a_person_authorizes_beforehand_on_the_page_and_revokes_it(
     admin: Client, page: str, guarded: Guarded, tenant: Tenant, sign_in: Login
 ) -> None:

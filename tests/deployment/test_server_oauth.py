@@ -261,6 +261,24 @@ def test_a_call_whose_grant_is_revoked_while_it_waits_for_approval_waits_for_ano
     assert callers(guarded, "approved") == [("approved", "operator")]
 
 
+def test_a_call_whose_token_has_too_few_scopes_waits_for_more(
+    hub: RunningHub, guarded: RunningHub, people: dict[str, Person], secrets: Secrets
+) -> None:
+    """An approver may let nobody call tools, so that the authorization server leaves that scope out."""
+    narrow, admin = Guard(hub, guarded, "narrow", "shared"), people["admin"]
+    narrow.authorize(admin, people["at-approver"], **{"for": "everyone"})
+    tool = narrow.tool()
+    with Client(hub.base, hub.token("scoped")) as client:
+        task = client.create(tool, {"name": "scoped"}, caps=OPENS)
+        question = question_of(hub, client, task, "needs to be authorized again: it wants more scopes: tasks:call")
+        assert hub.sql(GRANT, [narrow.id])[0][0] == "good"
+        secrets.look()
+        admin.authorize(f"/inbox/{question}/", f"/inbox/{question}/authorize", people["at-operator"])
+        client.until(task, "completed", seconds=30)
+    secrets.look()
+    assert callers(guarded, "scoped") == [("scoped", "operator")]
+
+
 def test_two_people_have_two_grants_that_are_never_mixed(
     hub: RunningHub, guarded: RunningHub, people: dict[str, Person], secrets: Secrets
 ) -> None:

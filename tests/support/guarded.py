@@ -30,6 +30,8 @@ from starlette.responses import JSONResponse, Response
 from taskhub.upstream.connection import Target
 
 SCOPE = "tools"
+MORE = "more"
+"""A scope that one tool needs besides, for which the server asks when it is called."""
 BOUND = 10.0
 
 
@@ -211,7 +213,7 @@ class Guarded:
                 required_scopes=[SCOPE],
                 validate_token_resource=False,
                 client_registration_options=ClientRegistrationOptions(
-                    enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE]
+                    enabled=True, valid_scopes=[SCOPE, MORE], default_scopes=[SCOPE]
                 ),
                 revocation_options=RevocationOptions(enabled=True),
             ),
@@ -224,6 +226,11 @@ class Guarded:
             account = str(token.subject) if token else ""
             self.called.append(account)
             return account
+
+        @server.tool()
+        def delete() -> str:
+            """Do what needs a further scope."""
+            return whoami()
 
         @server.tool()
         def echo_token() -> str:
@@ -248,6 +255,29 @@ class Guarded:
                 found["token_endpoint_auth_methods_supported"] = ["client_secret_post"]  # type: ignore[assignment]
                 await JSONResponse(found)(scope, receive, send)
                 return
+            if scope.get("path") == "/mcp" and scope.get("method") == "POST":
+                request = Request(scope, receive)
+                body = await request.body()
+                if b'"tools/call"' in body and b'"delete"' in body and not self._allows(request):
+                    told = f'Bearer error="insufficient_scope", scope="{SCOPE} {MORE}"'
+                    await Response(status_code=403, headers={"WWW-Authenticate": told})(scope, receive, send)
+                    return
+                await inner(scope, _once(body, receive), send)
+                return
             await inner(scope, receive, send)
 
         return app
+
+    def _allows(self, request: Request) -> bool:
+        token = self.provider.access.get(request.headers.get("authorization", "").removeprefix("Bearer "))
+        return token is None or MORE in token.scopes
+
+
+def _once(body: bytes, receive: Any) -> Any:
+    """What receives a body that was read already, and then what comes after it."""
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Any:
+        return parts.pop() if parts else await receive()
+
+    return again

@@ -48,7 +48,14 @@ def protected(hall: Hall, guarded: Guarded, way: Way, admin: Actor, **more: Any)
     return server
 
 
-def authorize(server: Server, guarded: Guarded, account: str, by: Actor, holder: Holder = Holder()) -> int:  # noqa: B008
+def authorize(
+    server: Server,
+    guarded: Guarded,
+    account: str,
+    by: Actor,
+    holder: Holder = Holder(),  # noqa: B008
+    scopes: str = "",
+) -> int:
     """What a person does in their browser; returns how many calls went on."""
     assert by.user_id is not None
     sending = flow.begin(
@@ -59,6 +66,7 @@ def authorize(server: Server, guarded: Guarded, account: str, by: Actor, holder:
         session_key="a" * 64,
         base=BASE,
         back="/",
+        scopes=scopes,
     )
     guarded.account = account
     came = flow.finish(
@@ -220,6 +228,37 @@ def test_lists_that_were_refused_are_read_when_an_admin_has_authorized_them(
     wait_until(lambda: "401" in Server.objects.get(pk=server.pk).problem, "a refusal")
     authorize(server, guarded, "lists", admin)
     listed(server)
+
+
+def test_a_call_that_needs_more_scopes_waits_for_them_and_others_go_on(
+    hall: Hall, guarded: Guarded, admin: Actor
+) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin)
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    task = call(hall.tool(server, "delete"))
+    question = asked(task)
+    assert question.params["message"].endswith("to be authorized again: it wants more scopes: more")
+    assert question.params["scopes"] == "tools more"
+    assert guarded.called == []
+    assert "acme" in result(ended(call(hall.tool(server, "whoami"))))
+    assert ServerGrant.objects.get().state == "good"
+    authorize(server, guarded, "acme", admin, scopes="tools more")
+    assert "acme" in result(ended(task))
+    assert ServerGrant.objects.get().scopes == "tools more"
+    authorize(server, guarded, "acme", admin)
+    assert ServerGrant.objects.get().scopes == "tools more", "what it had before is asked for again"
+
+
+def test_scopes_beyond_those_that_an_admin_named_are_not_asked_for(hall: Hall, guarded: Guarded, admin: Actor) -> None:
+    server = protected(hall, guarded, Way.SHARED, admin, scopes="tools")
+    authorize(server, guarded, "acme", admin)
+    hall.start()
+    listed(server)
+    task = ended(call(hall.tool(server, "delete")))
+    assert task.state is State.FAULTED
+    assert "none but the scopes that an admin named, without more" in str(task.error_json)
 
 
 def test_client_credentials_need_nobody(hall: Hall, guarded: Guarded, admin: Actor) -> None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 from taskhub.core.records import Actor, Audience, Claim, NewQuestion, QuestionKind
 from taskhub.core.words import words
 from taskhub.domain.credentials.flow import answer_waiting
-from taskhub.domain.credentials.grants import grants_for
-from taskhub.domain.credentials.records import Holder, NeedsAuthorization
+from taskhub.domain.credentials.grants import grants_for, widened
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.tasks import run
 from taskhub.store.models import ServerOAuth
 
@@ -23,6 +23,8 @@ def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Act
         params["user"] = needs.holder.user_id
     elif needs.holder.context_id is None:
         params["everyone"] = True
+    if needs.scopes:
+        params["scopes"] = needs.scopes
     question = NewQuestion(
         key=f"{KEY}-{claim.epoch}", kind=QuestionKind.AUTHORIZATION, params=params, audience=Audience.OPERATOR
     )
@@ -30,11 +32,13 @@ def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Act
     state = claim.upstream_state
     if not run.ask(claim, [question], upstream_state=state, message=message, live=False, actor=actor):
         return False
-    if _authorized(claim.server_id, needs.holder):  # meanwhile: whoever did that has not seen the question
+    if _authorized(claim, needs):  # meanwhile: whoever did that has not seen the question
         answer_waiting(claim.server_id, needs.holder, actor)
     return True
 
 
-def _authorized(server_id: int, holder: Holder) -> bool:
-    good = grants_for(server_id, holder).filter(state="good")
-    return good.exists() or not ServerOAuth.objects.filter(server_id=server_id).exists()
+def _authorized(claim: Claim, needs: NeedsAuthorization) -> bool:
+    if needs.scopes:
+        return widened(claim.server_id, claim.context_id, needs.scopes)
+    good = grants_for(claim.server_id, needs.holder).filter(state="good")
+    return good.exists() or not ServerOAuth.objects.filter(server_id=claim.server_id).exists()

@@ -21,7 +21,15 @@ from taskhub.core.records import Actor
 from taskhub.domain.audit.record import record_event
 from taskhub.domain.catalogue.reads import target_of, vault
 from taskhub.domain.credentials import discovery, tokens
-from taskhub.domain.credentials.grants import announce, client_of, forget_client, grants_for, holder_name
+from taskhub.domain.credentials.grants import (
+    announce,
+    client_of,
+    forget_client,
+    grants_for,
+    holder_name,
+    union,
+    without,
+)
 from taskhub.domain.credentials.records import Client, Denied, Found, Holder, Tokens, Unanswered, Way
 from taskhub.domain.questions.answer import answer_authorization
 from taskhub.lib import ids
@@ -39,6 +47,8 @@ REQUEST_SECONDS: Final = 600
 """Seconds in which a person has to come back."""
 MAX_REQUESTS: Final = 20
 """The most authorizations that one person may have under way."""
+MAX_EARLIER: Final = 20
+"""How many of the clients are kept that the hub was at an authorization server before."""
 CLIENT_NAME: Final = "TaskHub"
 
 
@@ -86,10 +96,11 @@ def document(base: str) -> dict[str, Any]:
 
 
 def begin(
-    *, tenant_id: int, server_id: int, holder: Holder, by: int, session_key: str, base: str, back: str
+    *, tenant_id: int, server_id: int, holder: Holder, by: int, session_key: str, base: str, back: str, scopes: str = ""
 ) -> Sending:
     """Begin an authorization for `holder` by the person `by`, in their browser session. `base` is the address of the
-    hub, `back` the path to which they return in the end. Discovers the authorization server, and registers the hub
+    hub, `back` the path to which they return in the end; `scopes` are wanted besides those that the server asks for and
+    those of the grant before, unless an admin has named all. Discovers the authorization server, and registers the hub
     there if that is needed. Raises `NotFound`, `Refused`, or `Invalid` with the reason."""
     server = Server.objects.filter(pk=server_id, tenant_id=tenant_id, removed_at=None).select_related("oauth").first()
     if server is None:
@@ -103,19 +114,20 @@ def begin(
             " wait for that go on then."
         )
     _make_room(by)
-    redirect_uri = base + CALLBACK
     try:
         server_url = target_of(server)
         found = discovery.discover(server_url, way=Way(oauth.way), issuer=oauth.issuer)
-        client = _client(oauth, found, base, redirect_uri, discovery.hosts_given(server_url, oauth.issuer))
+        _check_issuer(server.name, oauth, found)
+        before = grants_for(server.pk, holder).values_list("scopes", flat=True).first() or ""
+        asked = oauth.scopes or union(found.scopes, before, scopes)
+        client, made = _client(oauth, found, base, asked, discovery.hosts_given(server_url, oauth.issuer))
     except InvalidToken:
         raise Refused("A secret of this server was encrypted with another SECRET_KEY: set it again first.") from None
     except (Denied, Unanswered) as error:
         raise Invalid(f"{spelled(found.issuer)[:200]} cannot be asked: {error}.", field="oauth") from None
     pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
-    scopes = oauth.scopes or found.scopes
     with transaction.atomic():
-        ServerOAuth.objects.filter(pk=oauth.pk).update(found=discovery.stored(found), registered=oauth.registered)
+        _keep(server, oauth, found, made)
         GrantRequest.objects.create(
             state_digest=ids.digest(state).hex(),
             session_key=session_key,
@@ -126,23 +138,23 @@ def begin(
             verifier=vault().encrypt(pkce.code_verifier),
             issuer=found.issuer,
             client_id=client.id,
-            redirect_uri=redirect_uri,
-            scopes=scopes,
+            redirect_uri=base + CALLBACK,
+            scopes=asked,
             back=back,
         )
     query = {
         "response_type": "code",
         "client_id": client.id,
-        "redirect_uri": redirect_uri,
+        "redirect_uri": base + CALLBACK,
         "state": state,
         "code_challenge": pkce.code_challenge,
         "code_challenge_method": "S256",
         **({"resource": found.resource} if found.resource else {}),
-        **({"scope": scopes} if scopes else {}),
-        **({"prompt": "consent"} if "offline_access" in scopes.split() else {}),
+        **({"scope": asked} if asked else {}),
+        **({"prompt": "consent"} if "offline_access" in asked.split() else {}),
     }
     glue = "&" if "?" in found.authorization_endpoint else "?"
-    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), scopes)
+    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), asked)
 
 
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:
@@ -237,31 +249,61 @@ def _oauth_of(server: Server) -> ServerOAuth | None:
     return found
 
 
-def _client(oauth: ServerOAuth, found: Found, base: str, redirect_uri: str, given: frozenset[str]) -> Client:
-    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered now.
-    Puts the registration into `oauth`, which is not saved. Raises `Denied`, `Unanswered` or `InvalidToken`."""
+def _check_issuer(server: str, oauth: ServerOAuth, found: Found) -> None:
+    """A client id and its secret belong to one authorization server: that of their first use, if an admin named none.
+    A server that names another one later does not get them sent there. Raises `Refused`."""
+    first = discovery.read(oauth.found)
+    if oauth.client_id and not oauth.issuer and first is not None and first.issuer != found.issuer:
+        raise Refused(
+            f"{server} names another authorization server now, {spelled(found.issuer)[:200]} instead of"
+            f" {spelled(first.issuer)[:200]}, for which the client id was given. If that is right, an admin names it as"
+            " the issuer on the page of the server."
+        )
+
+
+def _keep(server: Server, oauth: ServerOAuth, found: Found, made: dict[str, Any] | None) -> None:
+    """Store what was found, and the registration `made` as the present one. Raises `Refused` if an admin has changed
+    meanwhile how the server is authorized."""
+    now = ServerOAuth.objects.select_for_update().filter(pk=oauth.pk).first()
+    if now is None or (now.way, now.issuer, now.client_id) != (oauth.way, oauth.issuer, oauth.client_id):
+        raise Refused(f"{server.name} is authorized in another way now. Begin again.")
+    now.found = discovery.stored(found)
+    if made is not None:
+        before = now.registered  # grants that were issued to it are refreshed as it
+        earlier = [{**before, "earlier": []}, *before["earlier"]] if before else []
+        now.registered = {**made, "earlier": earlier[:MAX_EARLIER]}
+    now.save(update_fields=["found", "registered"])
+
+
+def _client(
+    oauth: ServerOAuth, found: Found, base: str, scopes: str, given: frozenset[str]
+) -> tuple[Client, dict[str, Any] | None]:
+    """The hub as a client of the authorization server: as an admin said, by its metadata document, or registered; if it
+    was registered now, with what is to be stored of that. Raises `Denied`, `Unanswered` or `InvalidToken`."""
     if oauth.client_id:
         oauth.found = discovery.stored(found)
         known = client_of(oauth, found.issuer)
         assert known is not None
-        return known
+        return known, None
     if found.reads_documents and base.startswith("https://"):
-        return Client(base + DOCUMENT)
-    known = client_of(oauth, found.issuer)
-    if known is not None and oauth.registered["redirect_uri"] == redirect_uri and not _expires(known):
-        return known
+        return Client(base + DOCUMENT), None
+    redirect_uri, before = base + CALLBACK, oauth.registered
+    known = client_of(oauth, found.issuer, before.get("id", ""))
+    fits = before and before["redirect_uri"] == redirect_uri and not without(scopes, before["scopes"])
+    if known is not None and fits and not _expires(known):
+        return known, None
     if not found.registration_endpoint:
         raise Denied("it registers no clients by itself: register TaskHub there, and give its client id here")
-    made = tokens.register(found, name=CLIENT_NAME, redirect_uri=redirect_uri, given=given)
-    oauth.registered = {
+    made = tokens.register(found, name=CLIENT_NAME, redirect_uri=redirect_uri, scopes=scopes, given=given)
+    return made, {
         "issuer": found.issuer,
         "redirect_uri": redirect_uri,
         "id": made.id,
         "secret": vault().encrypt(made.secret).decode() if made.secret else "",
         "method": made.method,
         "expires_at": made.expires_at,
+        "scopes": scopes,
     }
-    return made
 
 
 def _expires(client: Client) -> bool:

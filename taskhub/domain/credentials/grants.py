@@ -242,6 +242,41 @@ def refuse(server_id: int, context_id: int | None, token: str) -> NeedsAuthoriza
     return _lapsed(row, REFUSED)
 
 
+def widen(server_id: int, context_id: int | None, wanted: str) -> NeedsAuthorization | str:
+    """What has to be done for a call that the server refuses without the scopes `wanted`: the error to raise, or why
+    there is nothing to do, as text for people."""
+    row = _CREDENTIAL(server=server_id, context=context_id)
+    if row is None or row.grant_id is None:
+        return "It was authorized in another way meanwhile"
+    missing = without(wanted, _scopes_of(row))
+    if not missing:
+        return "It was authorized with these scopes already"
+    if row.way is not Way.CLIENT and row.wanted_scopes:
+        return f"TaskHub asks for none but the scopes that an admin named, without {missing}"
+    return NeedsAuthorization(
+        f"Server {row.name} needs to be authorized again: it wants more scopes: {missing}",
+        holder=row.holder,
+        scopes=union(row.scopes, wanted),
+    )
+
+
+def widened(server_id: int, context_id: int | None, wanted: str) -> bool:
+    """Whether a call is authorized with the scopes `wanted` by now."""
+    row = _CREDENTIAL(server=server_id, context=context_id)
+    return row is None or (row.state == "good" and not without(wanted, _scopes_of(row)))
+
+
+def union(*scopes: str) -> str:
+    """All of the scopes in several lists, each once."""
+    return " ".join(dict.fromkeys(" ".join(scopes).split()))
+
+
+def without(wanted: str, scopes: str) -> str:
+    """Those of the scopes `wanted` that are not among `scopes`."""
+    known = set(scopes.split())
+    return " ".join(scope for scope in wanted.split() if scope not in known)
+
+
 def still_there(grants: list[int]) -> frozenset[int]:
     """Those of the grants that are good still."""
     return frozenset(_THERE(grants=grants)) if grants else frozenset()
@@ -274,16 +309,26 @@ def client_of(oauth: Any, issuer: str, client_id: str = "") -> Client | None:
         method = tokens.method_for(found, secret=bool(secret)) if found else "none"
         return Client(oauth.client_id, secret, method)
     made = oauth.registered
-    if made and made["issuer"] == issuer and client_id in ("", made["id"]):
-        secret = vault().decrypt(made["secret"].encode()) if made["secret"] else ""
-        return Client(made["id"], secret, made["method"], made["expires_at"])
+    for each in [made, *made["earlier"]] if made else ():
+        if each["issuer"] == issuer and client_id in ("", each["id"]):
+            secret = vault().decrypt(each["secret"].encode()) if each["secret"] else ""
+            return Client(each["id"], secret, each["method"], each["expires_at"])
     return None
 
 
 def forget_client(server_id: int, client_id: str) -> None:
     """Forget the client that was registered, because the authorization server does not know it any more: another is
     registered at the next authorization."""
-    ServerOAuth.objects.filter(server_id=server_id, registered__id=client_id).update(registered={})
+    with transaction.atomic():
+        oauth = ServerOAuth.objects.select_for_update().filter(server_id=server_id).first()
+        if oauth is None or not oauth.registered:
+            return
+        earlier = [each for each in oauth.registered["earlier"] if each["id"] != client_id]
+        if oauth.registered["id"] != client_id:
+            oauth.registered = {**oauth.registered, "earlier": earlier}
+        else:
+            oauth.registered = {**earlier[0], "earlier": earlier[1:]} if earlier else {}
+        oauth.save(update_fields=["registered"])
 
 
 def _due(row: _Row, server_id: int, refresh: str) -> Due:
@@ -327,6 +372,12 @@ def _due(row: _Row, server_id: int, refresh: str) -> Due:
         scopes=row.wanted_scopes,
         refresh=refresh,
     )
+
+
+def _scopes_of(row: _Row) -> str:
+    """The scopes of the grant; those that were asked for, if its authorization server did not say."""
+    found = discovery.read(json.loads(row.found))
+    return row.scopes or row.wanted_scopes or (found.scopes if found else "")
 
 
 def _spare(row: _Row) -> timedelta:

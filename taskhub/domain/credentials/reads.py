@@ -53,6 +53,7 @@ class _Asked:
     server_id: int
     user_id: int | None
     context_id: int | None
+    scopes: str
 
 
 _ASKED = statements.maybe("authorization_asked", _Asked)
@@ -82,7 +83,8 @@ def grants_of(server_id: int) -> tuple[GrantRow, ...]:
     return tuple(_GRANTS(server=server_id))
 
 
-def asked_for(question_id: int) -> tuple[int, Holder] | None:
-    """The server that a question wants authorized, and for whom; `None` if that is not by OAuth any more."""
+def asked_for(question_id: int) -> tuple[int, Holder, str] | None:
+    """The server that a question wants authorized, for whom, and with what scopes at least; `None` if that is not by
+    OAuth any more."""
     found = _ASKED(question=question_id)
-    return None if found is None else (found.server_id, Holder(found.user_id, found.context_id))
+    return None if found is None else (found.server_id, Holder(found.user_id, found.context_id), found.scopes)

@@ -118,11 +118,13 @@ class Due:
 
 
 class NeedsAuthorization(Unavailable):
-    """A call cannot be made before somebody authorizes the hub at its server. The message says why."""
+    """A call cannot be made before somebody authorizes the hub at its server. The message says why. `scopes`: those
+    that the grant has to have, if the one that there is has too few; it stays good for other calls."""
 
-    def __init__(self, message: str, *, holder: Holder) -> None:
+    def __init__(self, message: str, *, holder: Holder, scopes: str = "") -> None:
         super().__init__(message)
         self.holder = holder
+        self.scopes = scopes
 
 
 class Gone(Unavailable):

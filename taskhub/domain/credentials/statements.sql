@@ -82,9 +82,10 @@ WHERE g.server_id = :server
 ORDER BY g.user_id IS NOT NULL OR g.context_id IS NOT NULL, holder, g.id;
 
 -- read fresh: authorization_asked(question bigint) -> _Asked | None
--- The server that a question wants authorized, and for whom.
+-- The server that a question wants authorized, for whom, and with what scopes at least.
 SELECT o.server_id, CASE WHEN o.way = 'each' THEN {person_of} END AS user_id,
-       CASE WHEN o.way = 'each' AND {person_of} IS NULL THEN c.id END AS context_id
+       CASE WHEN o.way = 'each' AND {person_of} IS NULL THEN c.id END AS context_id,
+       coalesce(q.params ->> 'scopes', '') AS scopes
 FROM question AS q
 JOIN task AS t ON t.id = q.task_id
 JOIN auth_context AS c ON c.id = t.context_id

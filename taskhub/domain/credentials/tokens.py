@@ -41,8 +41,8 @@ def method_for(found: Found, *, secret: bool) -> str:
     raise Denied(f"clients have to authenticate by {spelled(', '.join(known))[:100]}, which TaskHub cannot")
 
 
-def register(found: Found, *, name: str, redirect_uri: str, given: Collection[str]) -> Client:
-    """Register the hub as a client (RFC 7591). Raises `Denied` or `Unanswered`."""
+def register(found: Found, *, name: str, redirect_uri: str, scopes: str, given: Collection[str]) -> Client:
+    """Register the hub as a client that may ask for these scopes (RFC 7591). Raises `Denied` or `Unanswered`."""
     wished = "none" if not found.methods or "none" in found.methods else method_for(found, secret=True)
     answer = _asked(
         found.registration_endpoint,
@@ -54,7 +54,7 @@ def register(found: Found, *, name: str, redirect_uri: str, given: Collection[st
             "response_types": ["code"],
             "token_endpoint_auth_method": wished,
             "application_type": "web",
-            **({"scope": found.scopes} if found.scopes else {}),
+            **({"scope": scopes} if scopes else {}),
         },
     )
     if answer.status not in (200, 201):

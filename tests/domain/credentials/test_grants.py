@@ -11,7 +11,7 @@ import pytest
 from django.conf import LazySettings
 from django.db import connection
 
-from taskhub.core.errors import Unavailable
+from taskhub.core.errors import Refused, Unavailable
 from taskhub.core.records import Actor
 from taskhub.core.states import Door
 from taskhub.domain.catalogue.reads import vault
@@ -49,19 +49,33 @@ def server(transactional_db: None, guarded: Guarded) -> Server:
     made = Server.objects.create(tenant=tenant, name="guarded", transport="http", target=guarded.target.target)
     by = Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
     writes.set_oauth(tenant_id=tenant.pk, server_id=made.pk, wanted=OAuthSettings(Way.SHARED), actor=by)
+    authorize(made, guarded, by)
+    return made
+
+
+def authorize(server: Server, guarded: Guarded, by: Actor, holder: Holder = Holder(), scopes: str = "") -> None:  # noqa: B008
+    """What a person does in their browser."""
+    assert by.user_id is not None
     sending = flow.begin(
-        tenant_id=tenant.pk,
-        server_id=made.pk,
-        holder=Holder(),
-        by=person.user_id,
+        tenant_id=server.tenant_id,
+        server_id=server.pk,
+        holder=holder,
+        by=by.user_id,
         session_key=KEY,
         base="http://hub.example",
         back="/",
+        scopes=scopes,
     )
     guarded.account = "acme"
     answer = guarded.answer(sending.leads_to.href)
-    flow.finish(tenant_id=tenant.pk, session_key=KEY, by=person.user_id, for_all=True, answer=answer, actor=by)
-    return made
+    flow.finish(tenant_id=server.tenant_id, session_key=KEY, by=by.user_id, for_all=True, answer=answer, actor=by)
+
+
+@pytest.fixture
+def by(server: Server) -> Actor:
+    """Another admin."""
+    person = make_person("admin", server.tenant)
+    return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
 
 
 def expire() -> None:
@@ -261,3 +275,51 @@ def test_a_client_that_the_authorization_server_forgot_is_registered_anew(server
     with pytest.raises(NeedsAuthorization, match="invalid_client"):
         grants.access(server.pk)
     assert ServerOAuth.objects.get().registered == {}
+
+
+def test_a_grant_is_refreshed_as_the_client_to_which_it_was_issued(server: Server, guarded: Guarded, by: Actor) -> None:
+    """Other scopes need another registration, which leaves those grants as they are that were issued before."""
+    ServerOAuth.objects.update(way="each")
+    authorize(server, guarded, by, Holder(user_id=by.user_id), scopes="more")
+    first, second = ServerGrant.objects.order_by("id")
+    assert (first.scopes, second.scopes) == ("tools", "tools more")
+    assert first.client_id != second.client_id
+    expire()
+    assert grants.access(server.pk).grant_id == first.pk
+    assert len(guarded.refreshes) == 1
+    authorize(server, guarded, by, Holder(user_id=by.user_id))
+    assert ServerGrant.objects.latest("id").client_id == second.client_id, "its registration is good for both"
+    grants.forget_client(server.pk, second.client_id)
+    assert ServerOAuth.objects.get().registered["id"] == first.client_id
+
+
+def test_a_client_id_that_was_given_is_not_taken_to_another_authorization_server(
+    server: Server, guarded: Guarded, by: Actor
+) -> None:
+    client = next(iter(guarded.provider.clients.values()))
+    given = OAuthSettings(Way.SHARED, client_id=str(client.client_id), secret=client.client_secret)
+    writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=given, actor=by)
+    authorize(server, guarded, by)
+    with Guarded() as other:
+        ServerOAuth.objects.update(found={**ServerOAuth.objects.get().found, "issuer": other.base})
+        with pytest.raises(Refused, match=f"names another authorization server now, {guarded.base}"):
+            authorize(server, guarded, by)
+    ServerOAuth.objects.update(issuer=guarded.base)
+    authorize(server, guarded, by)
+
+
+def test_an_authorization_that_an_admin_overtakes_changes_nothing(
+    server: Server, guarded: Guarded, by: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    discover = flow.discovery.discover
+
+    def slowly(*given: Any, **more: Any) -> Any:
+        found = discover(*given, **more)
+        each = OAuthSettings(Way.EACH)
+        writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=each, actor=by)
+        return found
+
+    monkeypatch.setattr(flow.discovery, "discover", slowly)
+    with pytest.raises(Refused, match="in another way now"):
+        authorize(server, guarded, by)
+    assert ServerOAuth.objects.get().found == {}

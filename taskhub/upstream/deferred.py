@@ -106,9 +106,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The server could not be asked, and `problem` says why; it is asked again later."""
+    """The server could not be asked, and `problem` says why; it is asked again later. `scopes`: those without which it
+    refuses to answer."""
 
     problem: str
+    scopes: str = ""
 
 
 PollOutcome = GoesOn | AsksMore | AsksNoMore | Finished | Ended | Cancelled | Silent
@@ -144,7 +146,8 @@ async def poll(pool: Pool, taken: Poll, *, say: Callable[[LogLine], None]) -> Po
     except MCPError as error:
         if not gone(error) and refusal(error) is None and error.error.code in _UNKNOWN:
             return _unknown(taken, pool.target, error)
-        return Silent(pool.target.reason(error))
+        said = refusal(error)
+        return Silent(pool.target.reason(error), scopes=said.scopes if said else "")
     except TaskHubError as error:
         return Silent(error.message)
     except ValidationError as error:

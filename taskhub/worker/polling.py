@@ -21,6 +21,7 @@ from taskhub.core.errors import Unavailable
 from taskhub.core.records import Actor, LogLine, NewQuestion, Poll
 from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
+from taskhub.domain.credentials.asking import ask_before_poll
 from taskhub.domain.tasks import deferred
 from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.deferred import LEASE_SECONDS, PutBack
@@ -42,7 +43,7 @@ from taskhub.upstream.deferred import (
 )
 from taskhub.upstream.pool import Pool
 from taskhub.worker.notes import Notes
-from taskhub.worker.running import Runner
+from taskhub.worker.running import Runner, Waits
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,12 @@ SILENT_SECONDS: Final = 1.0
 one poll at a time tries."""
 
 LONGEST_SECONDS: Final = 30.0
+
+REFRESH_SECONDS: Final = 10.0
+"""The pause after the token for a poll could not be refreshed."""
+
+UNAUTHORIZED_SECONDS: Final = 60.0
+"""The pause while people are asked to authorize a server. When they have, it is asked at once."""
 
 
 @dataclass(slots=True)
@@ -222,22 +229,24 @@ class Polls:
             self._let_go(held)
             logger.exception("task %s: its poll was not stored", claim.public_id)
 
-    async def _polled(self, pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
+    async def _polled(self, pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome | Waits:
         """The outcome of one poll; at a server with OAuth, with the token of the call's own grant."""
-        if pool.target.bearer is not None:
-            claim = taken.claim
-            try:
-                pool = await self._runner.servers.pool_for(claim.server_id, claim.context_id) or pool
-            except Unavailable as error:
-                return Silent(error.message)
-        return await pool.run(poll(pool, taken, say=say))
+        if pool.target.bearer is None:
+            return await pool.run(poll(pool, taken, say=say))
+        outcome = await self._runner.by_grant(taken.claim, lambda pool: poll(pool, taken, say=say))
+        if isinstance(outcome, Waits) and (taken.ended or taken.cancelling):
+            return Cancelled(confirmed=False)  # nobody is asked for that
+        return outcome
 
     def _let_go(self, held: _Kept) -> None:
         if self._kept.get(held.poll.claim.task_id) is held:
             self._drop(held.poll.claim.task_id)
 
-    async def _settle(self, held: _Kept, taken: Poll, outcome: PollOutcome, notes: Notes) -> None:
+    async def _settle(self, held: _Kept, taken: Poll, outcome: PollOutcome | Waits, notes: Notes) -> None:
         claim, server_id = taken.claim, taken.claim.server_id
+        if isinstance(outcome, Waits):
+            await self._waits(held, taken, outcome)
+            return
         if isinstance(outcome, Silent):
             await self._was_silent(held, taken, outcome.problem)
             return
@@ -316,15 +325,36 @@ class Polls:
             logger.info("server %s: its tasks cannot be asked for: %s", claim.server_name, problem)
             await self._runner.breakers.failed(server_id, problem, probing=False)
             self._runner.servers.look_again(server_id)
-        if is_spent(taken) and not taken.ended and not taken.cancelling:
-            self._let_go(held)
-            error = {"code": -32603, "message": too_long(taken), "data": {"reason": "outcome_unknown"}}
-            await self._store(partial(lifecycle.fault, claim, error, actor=self._actor))
+        if await self._gives_up(held, taken):
             return
         delay_ms = max(FIRST_MS, int((silence.until - time.monotonic()) * 1000))
         waits = words("waiting_server")
         told = taken.status == "input_required" or taken.cancelling or taken.message == waits
         self._put_back(held, PutBack(taken, delay_ms, None if told else waits))
+
+    async def _gives_up(self, held: _Kept, taken: Poll) -> bool:
+        """Whether the call has run for too long while its server could not be asked, and is over now."""
+        if not is_spent(taken) or taken.ended or taken.cancelling:
+            return False
+        self._let_go(held)
+        error = {"code": -32603, "message": too_long(taken), "data": {"reason": "outcome_unknown"}}
+        await self._store(partial(lifecycle.fault, taken.claim, error, actor=self._actor))
+        return True
+
+    async def _waits(self, held: _Kept, taken: Poll, outcome: Waits) -> None:
+        """The server cannot be asked with the grant of this call, which says nothing of other calls."""
+        if outcome.needs is None:
+            if not await self._gives_up(held, taken):
+                told = taken.status == "input_required" or taken.message == outcome.why
+                self._put_back(held, PutBack(taken, int(REFRESH_SECONDS * 1000), None if told else outcome.why))
+            return
+        delay_ms = int(UNAUTHORIZED_SECONDS * 1000)
+        ask = partial(ask_before_poll, taken, outcome.needs, delay_ms=delay_ms, actor=self._actor)
+        if await self._lanes.run(ask):
+            self._let_go(held)
+            self.expect(taken.claim.task_id, UNAUTHORIZED_SECONDS)
+        else:  # it is asked already, or the poll is another worker's
+            self._put_back(held, PutBack(taken, delay_ms))
 
     async def _store(self, change: Callable[[], bool]) -> None:
         await self._lanes.run(change)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from taskhub.core.errors import Unavailable
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion, QuestionKind, UpstreamTask
@@ -37,7 +37,7 @@ from taskhub.upstream.call import (
     call_tool,
     waiting_message,
 )
-from taskhub.upstream.deferred import FIRST_MS
+from taskhub.upstream.deferred import FIRST_MS, PollOutcome, Silent
 from taskhub.upstream.pool import Pool, give_up
 from taskhub.worker.breakers import Breakers
 from taskhub.worker.notes import Notes
@@ -45,6 +45,7 @@ from taskhub.worker.servers import Servers
 from taskhub.worker.timings import Timings
 
 logger = logging.getLogger(__name__)
+Outcome = TypeVar("Outcome", CallOutcome, PollOutcome)
 
 CONNECTION_SECONDS = 40.0
 """The longest that a claimed task waits for a connection to its server, which may still be made, or be in use for lists
@@ -185,7 +186,7 @@ class Runner:
         loop = asyncio.get_running_loop()
         make = partial(call_tool, claim=claim, say=say, ask=ask, begin=held.begin)
         by_grant = pool.target.bearer is not None
-        work = self._called_by_grant(claim, make) if by_grant else pool.run(make(pool))
+        work = self.by_grant(claim, make) if by_grant else pool.run(make(pool))
         calling: asyncio.Future[CallOutcome | Waits] = asyncio.ensure_future(work)
         try:
             outcome = await _in_time(held, calling, asks)
@@ -267,11 +268,9 @@ class Runner:
         self.on_deferred(claim.task_id, delay_ms / 1000)
         return done
 
-    async def _called_by_grant(
-        self, claim: Claim, make: Callable[[Pool], Coroutine[Any, Any, CallOutcome]]
-    ) -> CallOutcome | Waits:
-        """The outcome of a call at a server with OAuth. If the server refuses the token, it did not run the call, which
-        is made once more with a new one."""
+    async def by_grant(self, claim: Claim, make: Callable[[Pool], Coroutine[Any, Any, Outcome]]) -> Outcome | Waits:
+        """The outcome of a call, or of a poll, at a server with OAuth. If the server refuses the token, it has done
+        nothing, and is asked once more with a new one."""
         refused = ""
         try:
             while True:
@@ -280,11 +279,12 @@ class Runner:
                     return Waits(None, words("waiting_server"))
                 with self.servers.grants.using(pool):
                     outcome = await make(pool)
-                if isinstance(outcome, Faulted) and outcome.scopes:
+                if isinstance(outcome, Faulted | Silent) and outcome.scopes:
                     return await self._with_scopes(claim, outcome)
+                unheard = isinstance(outcome, Silent) or (isinstance(outcome, Faulted) and outcome.unreached)
                 bearer = pool.target.bearer
                 sent = bearer.access.token if bearer is not None and bearer.access is not None else ""
-                if not (isinstance(outcome, Faulted) and outcome.unreached and bearer and bearer.refused == sent != ""):
+                if not (unheard and bearer and bearer.refused == sent != ""):
                     return outcome
                 if refused:
                     needs = await self.lanes.run(grants.refuse, claim.server_id, claim.context_id, sent)
@@ -295,11 +295,14 @@ class Runner:
         except Unavailable as error:
             return Waits(None, f"{words('authorizing')}: {error.message}"[:500])
 
-    async def _with_scopes(self, claim: Claim, outcome: Faulted) -> CallOutcome | Waits:
+    async def _with_scopes(self, claim: Claim, outcome: Outcome) -> Outcome | Waits:
         """What becomes of a call that its server refuses because the token has too few scopes."""
+        assert isinstance(outcome, Faulted | Silent)
         needs = await self.lanes.run(grants.widen, claim.server_id, claim.context_id, outcome.scopes)
         if isinstance(needs, NeedsAuthorization):
             return Waits(needs, needs.message)
+        if isinstance(outcome, Silent):
+            return replace(outcome, problem=f"{outcome.problem} {needs}")
         return replace(outcome, error={**outcome.error, "message": f"{outcome.error['message']} {needs}."})
 
     def _ended(self, held: Running, kind: TimingKind) -> None:

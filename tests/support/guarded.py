@@ -6,6 +6,7 @@ import secrets
 import socket
 import threading
 import time
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -151,6 +152,10 @@ class Guarded:
         self.robots = False
         """Whether it issues tokens for client credentials, at another token endpoint, instead of to people."""
         self.robots_secret = "robots-secret"
+        self.inside: Any = None
+        """An ASGI application that answers at `/mcp` instead of its own tools, to whoever has a token."""
+        self.down: HTTPStatus | None = None
+        """The status with which the token endpoint answers instead."""
         self.issued: list[str] = []
         self.refreshes: list[str] = []
         """The refresh tokens that were brought, in order."""
@@ -254,6 +259,17 @@ class Guarded:
                 found = {"issuer": self.base, "token_endpoint": f"{self.base}/credentials"}
                 found["token_endpoint_auth_methods_supported"] = ["client_secret_post"]  # type: ignore[assignment]
                 await JSONResponse(found)(scope, receive, send)
+                return
+            if scope.get("path") == "/token" and self.down is not None:
+                await Response(status_code=self.down)(scope, receive, send)
+                return
+            if scope.get("path") == "/mcp" and self.inside is not None:
+                token = Request(scope).headers.get("authorization", "").removeprefix("Bearer ")
+                if await self.provider.load_access_token(token):
+                    await self.inside(scope, receive, send)
+                else:
+                    told = f'Bearer error="invalid_token", scope="{SCOPE}"'
+                    await Response(status_code=401, headers={"WWW-Authenticate": told})(scope, receive, send)
                 return
             if scope.get("path") == "/mcp" and scope.get("method") == "POST":
                 request = Request(scope, receive)

@@ -3,8 +3,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from django.conf import LazySettings
 
+from taskhub.core.records import Actor
+from taskhub.core.states import Door
+from tests import factories
 from tests.store.flushing import _flush_past_the_guards
+from tests.support.guarded import Guarded
 from tests.upstream.conftest import _gates
 from tests.upstream.servers import gates
 from tests.worker.kit import Hall
@@ -21,3 +26,18 @@ def hall(transactional_db: None) -> Iterator[Hall]:
     finally:
         gates.opened.set()  # a tool that blocks its thread would hold the worker's end up
         made.stop()
+
+
+@pytest.fixture
+def guarded(settings: LazySettings) -> Iterator[Guarded]:
+    """A server that wants OAuth, and its authorization server."""
+    settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
+    with Guarded() as server:
+        yield server
+
+
+@pytest.fixture
+def admin(hall: Hall) -> Actor:
+    """An admin who authorizes servers."""
+    person = factories.make_person("admin", hall.context.tenant)
+    return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)

@@ -3,108 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from django.conf import LazySettings
-from django.contrib.auth.models import User
 
-from taskhub.core.records import Actor, TaskRecord
-from taskhub.core.states import Door, State
-from taskhub.domain.credentials import flow, writes
+from taskhub.core.records import Actor
+from taskhub.core.states import State
+from taskhub.domain.credentials import writes
 from taskhub.domain.credentials.records import Holder, OAuthSettings, Way
 from taskhub.domain.questions.answer import decide_approval
 from taskhub.domain.relays.outcomes import Failed, RelayClaim
-from taskhub.store.models import AuthContext, Event, Question, Server, ServerGrant
-from tests import factories
+from taskhub.store.models import Event, Question, Server, ServerGrant
 from tests.domain import kit
 from tests.domain.kit import World
 from tests.support.guarded import Guarded
-from tests.worker.kit import Hall, call, ended, in_state, wait_until
+from tests.worker.granted import asked, authorize, listed, person, protected, result
+from tests.worker.kit import Hall, call, ended, wait_until
 
-BASE = "http://hub.example"
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-def guarded(settings: LazySettings) -> Iterator[Guarded]:
-    settings.TASKHUB_OAUTH_LOCAL_SERVERS = True
-    with Guarded() as server:
-        yield server
-
-
-@pytest.fixture
-def admin(hall: Hall) -> Actor:
-    person = factories.make_person("admin", hall.context.tenant)
-    return Actor(name=person.username, door=Door.WEB, user_id=person.user_id)
-
-
-def protected(hall: Hall, guarded: Guarded, way: Way, admin: Actor, **more: Any) -> Server:
-    server = hall.server(guarded.target)
-    wanted = OAuthSettings(way, **more)
-    writes.set_oauth(tenant_id=server.tenant_id, server_id=server.pk, wanted=wanted, actor=admin)
-    return server
-
-
-def authorize(
-    server: Server,
-    guarded: Guarded,
-    account: str,
-    by: Actor,
-    holder: Holder = Holder(),  # noqa: B008
-    scopes: str = "",
-) -> int:
-    """What a person does in their browser; returns how many calls went on."""
-    assert by.user_id is not None
-    sending = flow.begin(
-        tenant_id=server.tenant_id,
-        server_id=server.pk,
-        holder=holder,
-        by=by.user_id,
-        session_key="a" * 64,
-        base=BASE,
-        back="/",
-        scopes=scopes,
-    )
-    guarded.account = account
-    came = flow.finish(
-        tenant_id=server.tenant_id,
-        session_key="a" * 64,
-        by=by.user_id,
-        for_all=True,
-        answer=guarded.answer(sending.leads_to.href),
-        actor=by,
-    )
-    return came.calls
-
-
-def person(hall: Hall, name: str) -> tuple[Actor, AuthContext]:
-    """A person, and a program that acts for them."""
-    user = User.objects.create_user(name)
-    context = AuthContext.objects.create(
-        tenant=hall.context.tenant,
-        issuer="taskhub/elsewhere",
-        subject=name,
-        client_id=name,
-        name=name,
-    )
-    return Actor(name=name, door=Door.WEB, user_id=user.pk), context
-
-
-def result(task: TaskRecord) -> str:
-    assert task.state is State.FINISHED, task
-    return str(task.result_json)
-
-
-def asked(task_id: int) -> Question:
-    in_state(task_id, State.INPUT_REQUIRED)
-    return Question.objects.get(task_id=task_id, state="open", kind="authorization")
-
-
-def listed(server: Server) -> None:
-    wait_until(lambda: Server.objects.get(pk=server.pk).state == "ready", "the server's lists")
 
 
 def test_a_call_waits_until_an_admin_has_authorized_the_server_for_all(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskhub.core.records import Actor, Audience, Claim, NewQuestion, QuestionKind
+from taskhub.core.records import Actor, Audience, Claim, NewQuestion, Poll, QuestionKind
 from taskhub.core.words import words
 from taskhub.domain.credentials.flow import answer_waiting
 from taskhub.domain.credentials.grants import grants_for, widened
 from taskhub.domain.credentials.records import NeedsAuthorization
-from taskhub.domain.tasks import run
-from taskhub.store.models import ServerOAuth
+from taskhub.domain.tasks import deferred, run
+from taskhub.store.models import Question, ServerOAuth
 
 KEY: Final = "authorization"
 """How the keys of these questions begin."""
@@ -18,6 +18,29 @@ KEY: Final = "authorization"
 
 def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Actor) -> bool:
     """Have the task wait until somebody has authorized its server. Returns `False` if the lease is lost."""
+    question, message = _question(claim, needs, f"{KEY}-{claim.epoch}"), words("waiting_authorization", needs.message)
+    state = claim.upstream_state
+    if not run.ask(claim, [question], upstream_state=state, message=message, live=False, actor=actor):
+        return False
+    _look_again(claim, needs, actor)
+    return True
+
+
+def ask_before_poll(poll: Poll, needs: NeedsAuthorization, *, delay_ms: int, actor: Actor) -> bool:
+    """As `ask_for_authorization`, for a deferred call whose server cannot be asked for its task before. Returns `False`
+    if that is asked already, or if another worker has taken the poll."""
+    claim = poll.claim
+    if Question.objects.filter(task_id=claim.task_id, kind=QuestionKind.AUTHORIZATION, state="open").exists():
+        return False
+    asked = [_question(claim, needs, f"{KEY}-{claim.epoch}-{poll.turn}")]
+    message = words("waiting_authorization", needs.message)
+    if not deferred.ask_deferred(poll, asked, message=message, delay_ms=delay_ms, actor=actor):
+        return False
+    _look_again(claim, needs, actor)
+    return True
+
+
+def _question(claim: Claim, needs: NeedsAuthorization, key: str) -> NewQuestion:
     params: dict[str, Any] = {"server": claim.server_name, "message": needs.message}
     if needs.holder.user_id is not None:
         params["user"] = needs.holder.user_id
@@ -25,16 +48,13 @@ def ask_for_authorization(claim: Claim, needs: NeedsAuthorization, *, actor: Act
         params["everyone"] = True
     if needs.scopes:
         params["scopes"] = needs.scopes
-    question = NewQuestion(
-        key=f"{KEY}-{claim.epoch}", kind=QuestionKind.AUTHORIZATION, params=params, audience=Audience.OPERATOR
-    )
-    message = words("waiting_authorization", needs.message)
-    state = claim.upstream_state
-    if not run.ask(claim, [question], upstream_state=state, message=message, live=False, actor=actor):
-        return False
-    if _authorized(claim, needs):  # meanwhile: whoever did that has not seen the question
+    return NewQuestion(key=key, kind=QuestionKind.AUTHORIZATION, params=params, audience=Audience.OPERATOR)
+
+
+def _look_again(claim: Claim, needs: NeedsAuthorization, actor: Actor) -> None:
+    """Answer the question if the server was authorized meanwhile: whoever did that has not seen it."""
+    if _authorized(claim, needs):
         answer_waiting(claim.server_id, needs.holder, actor)
-    return True
 
 
 def _authorized(claim: Claim, needs: NeedsAuthorization) -> bool:

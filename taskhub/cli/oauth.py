@@ -1,4 +1,4 @@
-"""OAuth towards servers on the command line: the options of `manage.py server edit`, and what `show` says."""
+"""OAuth towards servers on the command line: the options of `manage.py server add` and `edit`, and what `show` says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management.base import CommandError
 
 from taskhub.cli.mcpjson import text_of
@@ -49,6 +50,16 @@ def oauth_of_options(options: dict[str, Any]) -> WantedOAuth | None:
     return WantedOAuth(
         OAuthSettings(Way(way), options["oauth_issuer"], options["oauth_client_id"], secret, options["oauth_scopes"])
     )
+
+
+def next_step(server_id: int, wanted: WantedOAuth) -> str:
+    """Who has to authorize the server before calls are made, and where; empty if nobody has to."""
+    if wanted.settings is None or wanted.settings.way is Way.CLIENT:
+        return ""
+    page = f"{settings.PUBLIC_URL}/servers/{server_id}/"
+    if wanted.settings.way is Way.SHARED:
+        return f"An admin has to authorize it, on its page in the console: {page}"
+    return f"Each person or client authorizes it when a call first needs that; an admin its lists, on its page: {page}"
 
 
 def oauth_facts(server_id: int) -> dict[str, Any]:

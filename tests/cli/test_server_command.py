@@ -194,3 +194,29 @@ def test_the_way_by_oauth_is_set_shown_and_dropped(acme: Server, tmp_path: Path)
     assert run("server", "edit", "acme", "--oauth", "none")[0] == 0
     assert enabled_servers()[0].oauth == ""
     assert "oauth" not in json.loads(run("server", "show", "acme", "--json")[1])
+
+
+def test_a_server_is_added_with_oauth_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run("server", "add", "shared=https://acme.example/mcp", "--oauth", "shared", "--oauth-scopes", "a b")
+    server = Server.objects.get(name="shared")
+    assert code == 0
+    assert out.endswith(f"An admin has to authorize it, on its page in the console: /servers/{server.pk}/\n")
+    shown = json.loads(run("server", "show", "shared", "--json")[1])
+    assert (shown["oauth"], shown["oauth_scopes"]) == ("shared", "a b")
+    out = run("server", "add", "each=https://each.example/mcp", "--oauth", "each")[1]
+    assert "Each person or client authorizes it" in out
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+    robot = ["--oauth", "client", "--oauth-client-id", "hub", "--oauth-secret-file", "-"]
+    assert run("server", "add", "robot=https://robot.example/mcp", *robot)[1].endswith("workers connect to it.\n")
+    assert "s3cret" not in run("server", "show", "robot")[1]
+    for options, why in (
+        (["--oauth", "client"], "give both"),
+        (["--oauth", "shared", "--oauth-issuer", "http://login.example"], "without https"),
+        (["--oauth-client-id", "hub"], "needs --oauth client, shared or each"),
+        (["--token-file", "-", *robot], "--token-file and --oauth-secret-file cannot both be read"),
+    ):
+        with pytest.raises(CommandError, match=why):
+            run("server", "add", "refused=https://refused.example/mcp", *options)
+    with pytest.raises(CommandError, match="Only a server with a URL"):
+        run("server", "add", "refused=python:demo.server:server", "--oauth", "shared")
+    assert not Server.objects.filter(name="refused").exists()

@@ -14,7 +14,14 @@ from django.db import transaction
 
 from taskhub.cli.database import need_database
 from taskhub.cli.mcpjson import read_file, text_of, values_for
-from taskhub.cli.oauth import add_oauth_arguments, authorized, oauth_facts, oauth_of_options
+from taskhub.cli.oauth import (
+    WantedOAuth,
+    add_oauth_arguments,
+    authorized,
+    next_step,
+    oauth_facts,
+    oauth_of_options,
+)
 from taskhub.control import credentials, servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import Refused, TaskHubError
@@ -57,6 +64,7 @@ class Command(BaseCommand):
         add.add_argument("--prefix", default="", help="put before the names of its tools and prompts")
         add.add_argument("--token-file", metavar="FILE", help=TOKEN_HELP)
         _given_arguments(add)
+        add_oauth_arguments(add)
         change = verb("set", "add the server, or change the address or command of the one of this name", named=False)
         change.add_argument("spec", metavar="[NAME=]SPEC", help=SPEC_HELP)
         change.add_argument("--shared", choices=("yes", "no"), help=SHARED_HELP)
@@ -138,21 +146,31 @@ class Command(BaseCommand):
     def _add(self, caller: Caller, options: dict[str, Any]) -> None:
         _check_inputs(options)
         spec = parse_spec(_line(options["spec"]))
-        servers.add_server(
-            caller,
-            name=spec.name,
-            spec=reads.spec_of(spec.transport, spec.target),
-            prefix=options["prefix"],
-            token=_token(options["token_file"]) or "",
-            headers=_pairs(options["headers"], ":", "headers") or {},
-            environment=_pairs(options["env"], "=", "variables") or {},
-            directory=options["cwd"] or "",
-            connect_seconds=_number(options, "connect_seconds") or None,
-            calls_at_once=_number(options, "calls") or None,
-            review=options["review"] == "yes",
-            pinned=_pinned(options) or "",
-        )
+        wanted = oauth_of_options(options)
+        with transaction.atomic():
+            server_id = servers.add_server(
+                caller,
+                name=spec.name,
+                spec=reads.spec_of(spec.transport, spec.target),
+                prefix=options["prefix"],
+                token=_token(options["token_file"]) or "",
+                headers=_pairs(options["headers"], ":", "headers") or {},
+                environment=_pairs(options["env"], "=", "variables") or {},
+                directory=options["cwd"] or "",
+                connect_seconds=_number(options, "connect_seconds") or None,
+                calls_at_once=_number(options, "calls") or None,
+                review=options["review"] == "yes",
+                pinned=_pinned(options) or "",
+            )
+            if wanted is not None:
+                credentials.set_oauth(caller, server_id, wanted.settings)
         self.stdout.write(f"{spec.name} is added; workers connect to it.")
+        self._next(server_id, wanted)
+
+    def _next(self, server_id: int, wanted: WantedOAuth | None) -> None:
+        """Say who has to authorize the server now."""
+        if wanted is not None and (says := next_step(server_id, wanted)):
+            self.stdout.write(says)
 
     def _set(self, caller: Caller, options: dict[str, Any]) -> None:
         spec = parse_spec(_line(options["spec"]))
@@ -191,6 +209,7 @@ class Command(BaseCommand):
             if wanted is not None:
                 credentials.set_oauth(caller, before.id, wanted.settings)
         self.stdout.write(f"{before.name} is changed.")
+        self._next(before.id, wanted)
         self._dropped(before, servers.find_server(caller, before.name), edit)
 
     def _dropped(self, before: ServerRow | None, after: ServerRow, edit: ServerEdit) -> None:
@@ -307,8 +326,10 @@ def _pinned(options: dict[str, Any]) -> str | None:
 
 
 def _check_inputs(options: dict[str, Any]) -> None:
-    if options["headers"] == options["env"] == "-":
-        raise CommandError("--headers and --env cannot both be read from standard input.")
+    read = [name for name in ("headers", "env", "token_file", "oauth_secret_file") if options[name] == "-"]
+    if len(read) > 1:
+        first, second = (f"--{name.replace('_', '-')}" for name in read[:2])
+        raise CommandError(f"{first} and {second} cannot both be read from standard input.")
 
 
 def _number(options: dict[str, Any], name: str) -> int | None:

@@ -19,9 +19,8 @@ from typing import Any, Final, TypeVar
 import httpx2
 import mcp_types as types
 from django.conf import settings
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError
 from mcp.client.extension import advertise
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import BaseModel
 
@@ -37,12 +36,13 @@ from taskhub.lib.tls import trusted
 from taskhub.upstream.bearer import Bearer, Secrets
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
+from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.isolation import isolated
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of, refusal
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
-from taskhub.upstream.stderr import logged
+from taskhub.upstream.stderr import Lines, logged
 from taskhub.upstream.streams import Incoming, Outgoing
 from taskhub.upstream.unreadable import Waiting
 
@@ -214,6 +214,8 @@ class Connection:
         self.on_updated: Callable[[str], None] = lambda uri: None
         self.on_opened: Callable[[], None] = lambda: None
         """Called when the process of a command has been started, before it is spoken to."""
+        self.on_line: Callable[[str], None] = lambda text: None
+        """Called, in any thread, for each line of a command that is logged."""
         self._opened: asyncio.Future[None] | None = None
         self._stop = asyncio.Event()
         self.forgotten = False
@@ -400,6 +402,7 @@ class Connection:
             self._declare,
             self._note_process,
             self.on_opened,
+            self.on_line,
         )
         return _transport(self.target, era, hooks)
 
@@ -470,6 +473,7 @@ class _Hooks:
     declare: Callable[[Any], None]
     on_process: Callable[[int], None]
     on_opened: Callable[[], None]
+    on_line: Callable[[str], None]
 
 
 @asynccontextmanager
@@ -479,16 +483,20 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
         match target.transport:
             case "stdio":
                 environment, words = command_of(target.target)
-                command, *arguments = isolated(words)
-                given = StdioServerParameters(
-                    command=command,
-                    args=arguments,
-                    env={**environment, **dict(target.environment)},
-                    cwd=target.directory or None,
-                    # With "strict", one byte that is not UTF-8, perhaps in a log line, would end the SDK's reader.
-                    encoding_error_handler="replace",
+                if not words:
+                    raise Unavailable("its command is empty")
+                name = target.name or words[0]
+                beside = Lines(name, target.shown, hooks.on_line)
+                stack.callback(beside.end)
+                opening = command_streams(
+                    isolated(words),
+                    {**environment, **dict(target.environment)},
+                    target.directory,
+                    stack.enter_context(logged(name, target.shown, hooks.on_line)),
+                    beside.say,
                 )
-                opening = stdio_client(given, stack.enter_context(logged(target.name or words[0], target.shown)))
+                (read, write), pid = await stack.enter_async_context(opening)
+                hooks.on_process(pid)
             case "http":
                 # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(
@@ -499,15 +507,12 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 )
                 await stack.enter_async_context(http)
                 if era is Era.SSE:
-                    opening = sse_streams(target.url, http, refusals)
+                    spoken: Any = sse_streams(target.url, http, refusals)
                 else:
-                    opening = streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_ANSWER)
+                    spoken = streamable_http_client(target.url, http_client=http, max_sse_event_size=MAX_ANSWER)
+                read, write = await stack.enter_async_context(spoken)
             case _:
                 raise Invalid(f"unknown transport {target.transport}")
-        read, write = await stack.enter_async_context(opening)
-        if target.transport == "stdio":
-            # The SDK tells nobody which process it has started; of its generator's frame types say nothing.
-            hooks.on_process(opening.gen.ag_frame.f_locals["process"].pid)  # type: ignore[attr-defined]
         hooks.on_opened()
         if era is Era.SSE:
             hooks.on_session()

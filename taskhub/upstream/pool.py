@@ -94,6 +94,9 @@ class Pool:
         the connection that it concerns."""
         self.on_connected: Callable[[], None] = lambda: None
         """Called when a new connection has been made."""
+        self.on_line: Callable[[str], None] = lambda text: None
+        """Called, in any thread, for each line that a command writes to its standard error, or to its output besides
+        messages, as it is logged."""
         self.mirrored: frozenset[tuple[str, str]] = frozenset()
         """The tools that want arguments in headers as well, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
@@ -304,6 +307,7 @@ class Pool:
     async def _connect(self, profile: Profile) -> Connection:
         connection = Connection(self.target, profile, self.eras)
         connection.on_lists_changed, connection.on_updated = self._lists_changed, self._updated
+        connection.on_line = self._said
         await connection.start()
         self.on_connected()
         return connection
@@ -313,6 +317,9 @@ class Pool:
 
     def _updated(self, uri: str) -> None:
         self.on_updated(uri)
+
+    def _said(self, text: str) -> None:
+        self.on_line(text)
 
     async def close(self) -> None:
         """Close every idle connection, and end the thread of an in-process server once its running calls have ended."""

@@ -1,4 +1,4 @@
-"""Logs the lines that a `stdio:` server writes to its standard error."""
+"""Logs what a `stdio:` server writes to its standard error, and what it writes to its output besides messages."""
 
 from __future__ import annotations
 
@@ -20,54 +20,69 @@ LINES_SECONDS: Final = 5.0
 
 logger = logging.getLogger(__name__)
 
+OnLine = Callable[[str], None]
+
 
 @contextmanager
-def logged(server: str, shown: Callable[[str], str] = str) -> Iterator[TextIO]:
+def logged(server: str, shown: Callable[[str], str] = str, on_line: OnLine = lambda text: None) -> Iterator[TextIO]:
     """A file to be used as the standard error of a process of this server. All of it is read, also lines that are not
-    logged, because a full pipe would block the process. `shown` removes the server's secrets from a line."""
+    logged, because a full pipe would block the process. `shown` removes the server's secrets from a line. `on_line`
+    gets each line that is logged, in a thread."""
     reading, writing = os.pipe()
-    threading.Thread(target=_read, args=(server, reading, shown), name=f"stderr-{server}", daemon=True).start()
+    lines = Lines(server, shown, on_line)
+    threading.Thread(target=_read, args=(lines, reading), name=f"stderr-{server}", daemon=True).start()
     with os.fdopen(writing, "w") as file:
         yield file
 
 
-def _read(server: str, reading: int, shown: Callable[[str], str]) -> None:
-    lines = _Lines(server, shown)
-    with logs.about({"server": server}):
-        while chunk := os.read(reading, 65_536):
-            lines.take(chunk)
-        lines.end()
+def _read(lines: Lines, reading: int) -> None:
+    while chunk := os.read(reading, 65_536):
+        lines.take(chunk)
+    lines.end()
     os.close(reading)
 
 
-class _Lines:
-    def __init__(self, server: str, shown: Callable[[str], str]) -> None:
+class Lines:
+    """Logs the lines of one stream of a process: each of them cut, and so many a second."""
+
+    def __init__(self, server: str, shown: Callable[[str], str], on_line: OnLine) -> None:
         self._server = server
         self._shown = shown
+        self._on_line = on_line
         self._begun = b""
         self._rate = Buckets(LINES_PER_SECOND, seconds=LINES_SECONDS)
         self._left_out = 0
 
     def take(self, chunk: bytes) -> None:
+        """Log the lines that end in this chunk."""
         *whole, rest = (self._begun + chunk).split(b"\n")
         for line in whole:
-            self._say(line)
+            self.say(line)
         # The rest of a line that is longer than the limit is not kept.
         self._begun = rest[: MAX_LINE + 1]
 
     def end(self) -> None:
-        self._say(self._begun)
+        """Log what is left when the stream has ended."""
+        self.say(self._begun)
+        self._begun = b""
         if self._left_out:
-            logger.info("server %s: and %d lines more", self._server, self._left_out)
+            self._tell(f"and {self._left_out} lines more")
+            self._left_out = 0
 
-    def _say(self, line: bytes) -> None:
+    def say(self, line: bytes) -> None:
+        """Log a line."""
         if not line.strip():
             return
         if self._rate.take(self._server):
             self._left_out += 1
             return
         if self._left_out:
-            logger.info("server %s: %d lines are left out here", self._server, self._left_out)
+            self._tell(f"{self._left_out} lines are left out here")
             self._left_out = 0
         text = self._shown(line[:MAX_LINE].decode(errors="replace")).rstrip()
-        logger.info("server %s: %s%s", self._server, text, "…" if len(line) > MAX_LINE else "")
+        self._tell(text + ("…" if len(line) > MAX_LINE else ""))
+
+    def _tell(self, text: str) -> None:
+        with logs.about({"server": self._server}):
+            logger.info("server %s: %s", self._server, text)
+        self._on_line(text)

@@ -1,7 +1,7 @@
 """Replaces replies that cannot be read by errors, so that their calls do not wait until they time out.
 
-The SDK drops each line of a command that is no JSON-RPC message. That is right for text that servers print between
-their answers. If such a line is a broken answer, the request that it answers gets an error.
+The SDK drops what is no JSON-RPC message. That is right for text that servers print between their answers. If it is a
+broken answer, the request that it answers gets an error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ from pydantic_core import from_json
 UNREADABLE: Final = "The tool's server failed: it answered with a line that is no JSON-RPC message"
 ANOTHERS: Final = "The tool's server failed: it answered a request that nobody made"
 
+TOO_LONG: Final = "The tool's server failed: it answered with a line of more than %d bytes"
+
 _BEGINNING: Final = 128
 """The characters that are parsed of a line that is nested too deep: the id is usually at the beginning."""
+
+
+class TooLongError(Exception):
+    """A line of a command is longer than a message may be. `beginning` is what was kept of it."""
+
+    def __init__(self, beginning: str, most: int) -> None:
+        super().__init__(f"a line of more than {most} bytes")
+        self.beginning = beginning
+        self.most = most
 
 
 class Waiting:
@@ -42,7 +53,8 @@ class Waiting:
         """The errors that replace the incoming `item`: none for a message that can be read, none for text that is no
         answer."""
         if not isinstance(item, SessionMessage):
-            error = types.ErrorData(code=types.INTERNAL_ERROR, message=UNREADABLE)
+            why = TOO_LONG % item.most if isinstance(item, TooLongError) else UNREADABLE
+            error = types.ErrorData(code=types.INTERNAL_ERROR, message=why)
             return self._instead(self._meant(_read(item)), error)
         message = item.message
         if isinstance(message, types.JSONRPCError) and message.id is None:
@@ -83,7 +95,9 @@ def _like_an_answer(found: dict[str, Any]) -> bool:
 
 
 def _read(error: Exception) -> Any:
-    """The content of the line that the SDK could not read, as far as it can be parsed."""
+    """The content of the line that could not be read, as far as it can be parsed."""
+    if isinstance(error, TooLongError):
+        return _parsed(error.beginning[:_BEGINNING])
     if not isinstance(error, ValidationError):
         return None
     problems = error.errors(include_url=False, include_context=False)

@@ -115,10 +115,19 @@ def answer(message: dict[str, Any]) -> None:
         lines = "".join(f"{line}\n" for line in params["arguments"]["lines"]).replace("ID", str(number))
         sys.stdout.buffer.write(lines.encode().replace(b"BYTE", b"\xe9"))
         sys.stdout.flush()
+    elif method == "tools/call" and params["name"] == "pour":
+        pour(number, **params["arguments"])
     elif method == "tools/call":
         send(id=number, result=call(params))
     else:
         send(id=number, error=NOT_FOUND)
+
+
+def pour(number: int, before: str, part: str, times: int, after: str) -> None:
+    """A lot of output, of which this process keeps none."""
+    for text in (before, *[part] * times, after):
+        sys.stdout.write(text.replace("ID", str(number)))
+    sys.stdout.flush()
 
 
 def curious(message: dict[str, Any]) -> bool:

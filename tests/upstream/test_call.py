@@ -151,7 +151,7 @@ NOT_THERE = {
     "no server": (Target("python", "tests.upstream.servers:HELD_SECONDS"), "TypeError"),
     "no such command": (Target("stdio", "/nowhere/at/all"), "there is no program /nowhere/at/all here"),
     "a command that exits at once": (Target("stdio", f"{kit.OLD.target} exit"), "Connection closed"),
-    "an empty command": (Target("stdio", ""), "ValueError"),
+    "an empty command": (Target("stdio", ""), "its command is empty"),
     "an open quote": (Target("stdio", "'python"), "No closing quotation"),
 }
 

@@ -27,6 +27,7 @@ from taskhub.domain.people.browser_sessions import purge_sign_ins
 from taskhub.domain.sessions.reads import IDLE_DAYS
 from taskhub.domain.sessions.writes import purge_sessions, purge_streams
 from taskhub.domain.tasks.sweep import purge
+from taskhub.domain.workers.lines import purge_lines
 from taskhub.domain.workers.sessions import purge_upstream_sessions
 from taskhub.store.chores import run_each
 from taskhub.store.session import begin_async
@@ -69,14 +70,15 @@ async def run() -> None:
 @django_app.task(name="taskhub.purge", queue=QUEUE, queueing_lock="purge")
 def purge_old(timestamp: int) -> None:
     """Delete, in batches, ended tasks past the retention, idle sessions, streams that cannot be resumed any more,
-    expired browser sessions, and rows of sessions at servers that have ended. The job fails if one of these five fails;
-    `doctor` reports it."""
+    expired browser sessions, rows of sessions at servers that have ended, and lines of commands. The job fails if one
+    of these six fails; `doctor` reports it."""
     try:
         run_each(
             {
                 "purging tasks": lambda: _all(lambda: purge(retention_days=settings.TASKHUB_RETENTION_DAYS)),
                 "purging sessions": lambda: _all(lambda: purge_sessions(idle_days=IDLE_DAYS)),
                 "purging sessions at servers": lambda: _all(purge_upstream_sessions),
+                "purging lines of commands": lambda: _all(purge_lines),
                 "purging streams": lambda: _all(purge_streams),
                 "purging sessions of browsers": lambda: _all(purge_sign_ins),
             }

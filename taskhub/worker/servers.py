@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,6 +19,7 @@ from taskhub.core.versions import Era
 from taskhub.domain.catalogue.sync import SyncedServer, store_problem, store_snapshot
 from taskhub.domain.credentials.records import Way
 from taskhub.domain.relays.interests import announce_updates, mark_followed
+from taskhub.domain.workers import lines
 from taskhub.domain.workers.sessions import session_ended, session_opened, store_memory, take_session
 from taskhub.lib.lanes import Lanes
 from taskhub.upstream.catalogue import Snapshot, Watcher
@@ -29,6 +30,8 @@ from taskhub.worker.granted import Grants
 
 logger = logging.getLogger(__name__)
 
+LINES_SECONDS = 1.0
+"""How long lines of commands are gathered before they are stored together."""
 UPDATE_SECONDS = 0.05
 """How long changes of resources are gathered before they are announced together."""
 
@@ -86,11 +89,55 @@ class _Keeper:
             del self._storing[context_id]
 
 
+class _Said:
+    """Stores what the processes of one server say."""
+
+    def __init__(self, lanes: Lanes, worker: str, row: SyncedServer) -> None:
+        self._lanes, self._worker, self._row = lanes, worker, row
+        self._loop = asyncio.get_running_loop()
+        self._lines: deque[str] = deque(maxlen=lines.KEPT)
+        self._later: asyncio.TimerHandle | None = None
+        self._storing: set[asyncio.Task[None]] = set()
+
+    def add(self, text: str) -> None:
+        """Store a line soon. Thread-safe."""
+        self._lines.append(text)
+        if len(self._lines) == 1:
+            with suppress(RuntimeError):  # the worker has ended
+                self._loop.call_soon_threadsafe(self._wait)
+
+    def _wait(self) -> None:
+        if self._later is None:
+            self._later = self._loop.call_later(LINES_SECONDS, self._store_now)
+
+    def _store_now(self) -> None:
+        self._later = None
+        found = [self._lines.popleft() for _ in range(len(self._lines))]
+        if found:
+            task = self._loop.create_task(self._store(found))
+            self._storing.add(task)
+            task.add_done_callback(self._storing.discard)
+
+    async def _store(self, found: list[str]) -> None:
+        try:
+            await self._lanes.run(lines.store_lines, self._row.id, found, worker=self._worker)
+        except Exception:
+            logger.exception("server %s: what it said was not stored", self._row.name)
+
+    async def stored(self) -> None:
+        """Wait until everything is stored."""
+        if self._later is not None:
+            self._later.cancel()
+        self._store_now()
+        if self._storing:
+            await asyncio.wait(set(self._storing), timeout=3)
+
+
 class _Held:
     def __init__(
-        self, row: SyncedServer, pool: Pool, watcher: Watcher, keeper: _Keeper, task: asyncio.Task[None]
+        self, row: SyncedServer, pool: Pool, watcher: Watcher, keeper: _Keeper, said: _Said, task: asyncio.Task[None]
     ) -> None:
-        self.row, self.pool, self.watcher, self.keeper, self.task = row, pool, watcher, keeper, task
+        self.row, self.pool, self.watcher, self.keeper, self.said, self.task = row, pool, watcher, keeper, said, task
         self.problem = ""
         """The server's problem that was logged last; empty if there is none."""
 
@@ -229,10 +276,11 @@ class Servers:
         def updated(uris: frozenset[str]) -> None:
             loop.call_soon_threadsafe(self._note_updates, row, uris)
 
-        pool.on_connected = reached
+        said = _Said(self._lanes, self._worker, row)
+        pool.on_connected, pool.on_line = reached, said.add
         watcher = Watcher(pool, on_snapshot=stored, on_problem=failed, on_followed=followed, on_updated=updated)
         watcher.follow(self._wanted.get(row.id, frozenset()))
-        return _Held(row, pool, watcher, keeper, asyncio.create_task(pool.run(watcher.run())))
+        return _Held(row, pool, watcher, keeper, said, asyncio.create_task(pool.run(watcher.run())))
 
     async def _drop(self, held: _Held) -> None:
         held.task.cancel()
@@ -240,6 +288,7 @@ class Servers:
         await give_up(held.task)
         await held.pool.close()
         await held.keeper.stored()
+        await held.said.stored()
 
     async def _store(self, row: SyncedServer, snapshot: Snapshot) -> None:
         try:

@@ -10,6 +10,7 @@ from django.test import Client
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.connection_tests import store_steps, take_tests
 from taskhub.domain.catalogue.sync import enabled_servers
+from taskhub.domain.workers.lines import store_lines
 from taskhub.store.models import ConnectionTest, Event, Server, Tenant
 from tests.console.admin import words
 from tests.console.conftest import Login
@@ -170,3 +171,16 @@ def test_who_may_not_manage_servers_is_not_offered_it(sign_in: Login, tenant: Te
     for asked in ("edit", "remove", "toggle", "test"):
         assert f"{page}{asked}" not in viewer.get(f"{page}?{asked}").content.decode()
         assert viewer.post(f"{page}{asked}").status_code == 403
+
+
+def test_what_its_processes_say_is_for_admins(admin: Client, tenant: Tenant, sign_in: Login, page: str) -> None:
+    assert "What its processes say" not in admin.get(page).content.decode()
+    store_lines(Server.objects.get().pk, ["Listening", "<b>bold</b> \u202e"], worker="w1")
+    html = admin.get(page).content.decode()
+    assert "What its processes say" in html
+    assert "w1 Listening" in words(html)
+    assert "&lt;b&gt;bold&lt;/b&gt;" in html
+    assert "\u202e" not in html
+    for role in Role:
+        if role is not Role.ADMIN:
+            assert "Listening" not in sign_in(make_person(role, tenant)).get(page).content.decode()

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from taskhub.domain.workers.lines import lines_of
 from taskhub.store.models import UpstreamSession
+from taskhub.upstream.connection import Target
 from taskhub.worker import engine
 from tests.upstream import kit as upstream
 from tests.worker.kit import Hall, call, ended, wait_until
@@ -27,3 +29,12 @@ def test_the_memory_of_clients_processes_is_known(hall: Hall, monkeypatch: pytes
     hall.stop()
     row.refresh_from_db()
     assert (row.pid, row.why) == (None, "its server was disconnected")
+
+
+def test_what_a_command_says_is_kept(hall: Hall) -> None:
+    server = hall.server(Target("stdio", f"env TOKEN=sw0rdfish {upstream.OLD.target}"))
+    hall.start()
+    answer = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"said"}]}}'
+    assert text(call(hall.tool(server, "say"), lines=["it is sw0rdfish", answer])) == "said"
+    hall.stop()
+    assert [row.text for row in lines_of(server.pk)] == ["it is •••"]

@@ -35,6 +35,7 @@ from taskhub.domain.catalogue.connection_tests import latest_test
 from taskhub.domain.catalogue.offer_reads import OfferRow, server_offers
 from taskhub.domain.credentials.reads import GrantRow, grants_of, oauth_of
 from taskhub.domain.tasks.removed import live_calls
+from taskhub.domain.workers.lines import lines_of
 from taskhub.domain.workers.sessions import sessions_at
 
 AT_POLICY: Final = "policy"
@@ -301,6 +302,7 @@ def detail(
             "resource_count": len(resources),
             "gone_offers": gone_offers,
             "sessions": sessions_at(server.id),
+            "lines": lines_of(server.id) if can_manage and server.transport == "stdio" else (),
             "can_see_clients": request.caller.may("client.view"),
             "tool": tool,
             "form": shown,

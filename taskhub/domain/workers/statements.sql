@@ -117,3 +117,29 @@ SELECT c.name AS client, s.worker, s.pid, s.memory, s.opened_at,
 FROM upstream_session AS s JOIN auth_context AS c ON c.id = s.context_id
 WHERE s.server_id = :server AND (s.ended_at IS NULL OR s.ended_at > statement_timestamp() - interval '1 day')
 ORDER BY s.ended_at DESC NULLS FIRST, s.opened_at LIMIT :most;
+
+
+-- What commands say
+
+-- write: store_lines(server bigint, worker text, texts text[], most int) -> None
+-- Keeps the newest of the server, with those that this call adds.
+WITH old AS (
+    DELETE FROM server_line WHERE server_id = :server AND id <= (
+        SELECT id FROM server_line WHERE server_id = :server
+        ORDER BY id DESC LIMIT 1 OFFSET greatest(:most - cardinality(:texts), 0)
+    )
+)
+INSERT INTO server_line (server_id, worker, text)
+SELECT s.id, :worker, said.text FROM server AS s, unnest(:texts) WITH ORDINALITY AS said (text, number)
+WHERE s.id = :server AND s.removed_at IS NULL
+ORDER BY said.number;
+
+-- write: purge_lines(days int, most int) -> rowcount
+DELETE FROM server_line WHERE id = any(array(
+    SELECT n.id FROM server_line AS n JOIN server AS s ON s.id = n.server_id
+    WHERE n.said_at < statement_timestamp() - make_interval(days => :days) OR s.removed_at IS NOT NULL
+    ORDER BY n.id LIMIT :most FOR UPDATE OF n SKIP LOCKED
+));
+
+-- read fresh: server_lines(server bigint, most int) -> list[LineRow]
+SELECT said_at, worker, text FROM server_line WHERE server_id = :server ORDER BY id DESC LIMIT :most;

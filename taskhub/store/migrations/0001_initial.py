@@ -826,6 +826,23 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ServerLine",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("worker", models.CharField(max_length=128)),
+                ("said_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("text", models.TextField()),
+                (
+                    "server",
+                    models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, to="store.server"),
+                ),
+            ],
+            options={
+                "db_table": "server_line",
+                "indexes": [models.Index(fields=["server", "id"], name="server_line_of")],
+            },
+        ),
+        migrations.CreateModel(
             name="ToolVersion",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

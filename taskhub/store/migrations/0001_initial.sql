@@ -37,6 +37,7 @@ CREATE INDEX task_rerun_of ON task (rerun_of_id) WHERE rerun_of_id IS NOT NULL;
 
 -- Rows that live for seconds or as long as a stream, or that nobody misses after a crash.
 ALTER TABLE relay SET UNLOGGED;
+ALTER TABLE server_line SET UNLOGGED;
 ALTER TABLE interest SET UNLOGGED;
 ALTER TABLE timing SET UNLOGGED;
 

@@ -8,7 +8,7 @@ from taskhub.store.models.people import AccessToken, AuthContext, LearnedPatienc
 from taskhub.store.models.servers import ConnectionTest, Server, Tool, ToolVersion
 from taskhub.store.models.sessions import Outbound, Session, Stream
 from taskhub.store.models.tasks import Attempt, Decision, Deferred, OutcomeCheck, Question, ResultRead, Task, TaskLog
-from taskhub.store.models.workers import Timing, UpstreamSession, Worker
+from taskhub.store.models.workers import ServerLine, Timing, UpstreamSession, Worker
 
 __all__ = [
     "AccessToken",
@@ -33,6 +33,7 @@ __all__ = [
     "Seal",
     "Server",
     "ServerGrant",
+    "ServerLine",
     "ServerOAuth",
     "Session",
     "SignIn",

@@ -60,6 +60,23 @@ class UpstreamSession(models.Model):
         return f"session of {self.context_id} at {self.server_id}"
 
 
+class ServerLine(models.Model):
+    """A line that a command wrote to its standard error, or to its output besides messages. The newest of each server
+    are kept. The table is UNLOGGED: it may be lost in a crash of the database."""
+
+    server = models.ForeignKey(Server, models.CASCADE, db_index=False)
+    worker = models.CharField(max_length=128)
+    said_at = models.DateTimeField(db_default=Now())
+    text = models.TextField()
+
+    class Meta:
+        db_table = "server_line"
+        indexes = [models.Index(fields=["server", "id"], name="server_line_of")]
+
+    def __str__(self) -> str:
+        return f"line of {self.server_id}"
+
+
 class Timing(models.Model):
     """A histogram of one kind of times for a server (`core.timings`), to which all workers add. The table is UNLOGGED:
     it is written every few seconds, and may be lost in a crash of the database."""

@@ -16,8 +16,11 @@ from taskhub.domain.questions.kinds import KINDS
 def find_question(caller: Caller, question_id: int) -> InboxItem:
     """A question of the caller's tenant, open or closed, with the obstacle that keeps the caller from answering it.
     Raises `NotFound`."""
-    assert caller.person is not None  # a shell has no inbox
-    found = inbox.question(caller.person, question_id) if question_id < 2**63 else None
+    found = None
+    if caller.person is None:
+        found = inbox.question_for_shell(caller.tenant_id, question_id)
+    elif question_id < 2**63:
+        found = inbox.question(caller.person, question_id)
     if found is None:
         raise NotFound("There is no such question, or it is not yours to see.")
     return found

@@ -151,6 +151,11 @@ def question(person: Person, question_id: int) -> InboxItem | None:
     return _ONE(**_reader(person), arguments=_ALL_OF_IT, question=question_id)
 
 
+def question_for_shell(tenant_id: int, question_id: int) -> InboxItem | None:
+    """One question of the tenant, open or not, for a shell, which has no role and no groups."""
+    return _ONE(tenant=tenant_id, user=None, groups=[], approve=True, arguments=_ALL_OF_IT, question=question_id)
+
+
 def question_of_task(tenant_id: int, public_id: str, key: str) -> int | None:
     """The id of the task's question of that key; if it has none, that of its newest open question."""
     return _OF_TASK(tenant=tenant_id, task=public_id, key=key)

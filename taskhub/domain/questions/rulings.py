@@ -15,6 +15,8 @@ from taskhub.store import statements
 
 MAX_RESULT: Final = 65_536
 """The most bytes of a result that a person gives."""
+SHOWN: Final = 1_000
+"""The most tasks that wait for a ruling that are listed at once."""
 RULING: Final = "taskhub/ruling"
 """The key in a result's `_meta` that says that a ruling made it."""
 
@@ -43,6 +45,20 @@ class LostCall:
         return found if isinstance(found, dict) else None
 
 
+@dataclass(frozen=True, slots=True)
+class Unruled:
+    """A task whose outcome is unknown, and waits for a ruling."""
+
+    public_id: str
+    tool_name: str
+    server: str
+    client: str
+    opened_at: datetime
+    due_at: datetime | None
+    message: str
+
+
+_UNRULED = statements.many("unruled", Unruled)
 _LOST = statements.maybe("lost_call", LostCall, convert={"definition": object_of})
 
 
@@ -51,6 +67,11 @@ def lost_call(question_id: int) -> LostCall:
     found = _LOST(question=question_id)
     assert found is not None  # nobody asks with the id of another question, and questions are not deleted
     return found
+
+
+def unruled(tenant_id: int) -> list[Unruled]:
+    """The tasks of a tenant that wait for a ruling, the longest first."""
+    return _UNRULED(tenant=tenant_id, most=SHOWN)
 
 
 def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:

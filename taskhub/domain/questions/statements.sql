@@ -113,3 +113,13 @@ SELECT t.tool_name, o.definition, coalesce(nullif(c.tool_name, ''), o.companion 
 FROM question AS q JOIN task AS t ON t.id = q.task_id JOIN tool AS o ON o.id = t.tool_id
 LEFT JOIN outcome_check AS c ON c.question_id = q.id
 WHERE q.id = :question AND q.kind = 'outcome';
+
+-- read fresh: unruled(tenant bigint, most int) -> list[Unruled]
+SELECT t.public_id, t.tool_name, s.name AS server, c.name AS client, q.opened_at, q.due_at, t.message
+FROM question AS q
+JOIN task AS t ON t.id = q.task_id
+JOIN auth_context AS c ON c.id = t.context_id
+JOIN tool AS o ON o.id = t.tool_id
+JOIN server AS s ON s.id = o.server_id
+WHERE q.tenant_id = :tenant AND q.closed_at IS NULL AND q.kind = 'outcome'
+ORDER BY q.opened_at, q.id LIMIT :most;

@@ -31,6 +31,8 @@ WORDS: Final = MappingProxyType({
     "cancelled_unruled": "Cancelled; whether the tool ran is not known",
     "cancelled_unconfirmed": "Cancelled; the tool did not confirm that it stopped",
     "server_lost": "The connection to server %s was lost while the tool ran: outcome unknown",
+    "server_unanswered": "%s came instead of an answer of server %s: outcome unknown",
+    "server_later": "Server %s wants to be called later: %s",
     "session_worker_lost": "the worker that had it was lost or stopped",
     "state_lost": "What server %s kept for this client before this call is lost: %s",
     "cancelled_by_server": "Cancelled by its server",

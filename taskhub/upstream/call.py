@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from http import HTTPStatus
 from typing import Any, Final
 
 import mcp_types as types
@@ -30,7 +29,7 @@ from taskhub.upstream.connection import Connection, Profile, Target, failure, go
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
-from taskhub.upstream.refusals import refusal
+from taskhub.upstream.refusals import HttpRefusal, refusal
 from taskhub.upstream.session_tasks import result_of, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
@@ -50,6 +49,8 @@ MAX_TASK_ID = 256
 MAX_PAGES = 1_000
 MAX_TRIES = 3
 """The most tries of a call that the server refuses to run because it no longer knows the session."""
+MAX_CLAIMS = 20
+"""The most claims of a task after which a server may put its call off by `Retry-After`."""
 PAUSES = (1.0, 2.0, 4.0, 8.0, 10.0, 10.0, 10.0, 10.0, 10.0)
 """Seconds before each further call of a tool that answers with a `requestState` and no question."""
 
@@ -192,13 +193,7 @@ async def _round(
         # A server that was restarted knows no earlier session, so it has refused the call without running it.
         if bound.refused and tries < MAX_TRIES:
             return await _round(pool, claim, given, bound, say, tries=tries + 1)
-        if why := failure(error):
-            return broken(why)
-        if (said := refusal(error)) and said.status == HTTPStatus.UNAUTHORIZED:
-            return _unreached(claim, said.words())
-        if not lost(error):
-            return passed_on(pool.target, error)
-        return _unreached(claim, bound.unconnected) if bound.unconnected else _lost(claim)
+        return _without_answer(pool.target, claim, error, bound)
     except Later as error:
         return Postponed(error.message, error.seconds)
     except TaskHubError as error:
@@ -207,6 +202,22 @@ async def _round(
         return broken(error.message)
     except Exception as error:  # noqa: BLE001 - whatever a server does must not stop the worker
         return broken(pool.target.reason(error))
+
+
+def _without_answer(target: Target, claim: Claim, error: MCPError, bound: Bound) -> Faulted | Postponed:
+    """The outcome of a call that brought no answer of the tool's."""
+    if why := failure(error):
+        return broken(why)
+    said = refusal(error)
+    if said and said.unrun:
+        return _unhandled(claim, said)
+    if said and said.unknown:
+        return _unknown(words("server_unanswered", said.told, claim.server_name))
+    if not lost(error):
+        return passed_on(target, error)
+    if bound.unconnected:
+        return _unreached(claim, bound.unconnected)
+    return _unknown(words("server_lost", claim.server_name))
 
 
 async def _posted(
@@ -501,8 +512,14 @@ def _unreached(claim: Claim, problem: str) -> Faulted:
     return Faulted({"code": -32603, "message": why}, unreached=True, problem=problem)
 
 
-def _lost(claim: Claim) -> Faulted:
-    message = words("server_lost", claim.server_name)
+def _unhandled(claim: Claim, said: HttpRefusal) -> Faulted | Postponed:
+    """The outcome of a call that an HTTP server refused to handle. One that names a time is asked again then."""
+    if said.later is not None and claim.epoch <= MAX_CLAIMS:
+        return Postponed(words("server_later", claim.server_name, said.told), said.later)
+    return _unreached(claim, said.words())
+
+
+def _unknown(message: str) -> Faulted:
     return Faulted({"code": types.INTERNAL_ERROR, "message": message}, lost=True)
 
 

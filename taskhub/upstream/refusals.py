@@ -11,6 +11,8 @@ import logging
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -34,6 +36,14 @@ _MOST_NOTED: Final = 100
 _OF_HTTP: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 """Statuses that are always a refusal by the HTTP server: a JSON-RPC error in the body is only quoted. With any other
 status, a JSON-RPC error in the body is passed on as the MCP server's answer."""
+
+MAX_LATER: Final = 60.0
+"""The longest that a `Retry-After` is followed, in seconds."""
+
+_UNRUN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Statuses that mean that the request was not handled: who asks is to come with a token, or later."""
+_UNKNOWN: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT, 520, 524)
+"""Statuses of a gateway that passed the request on, and has no answer that it can use. 520 and 524 are Cloudflare's."""
 
 _WHAT_TO_DO: Final[dict[int, str]] = {
     HTTPStatus.UNAUTHORIZED: "Its token is missing, expired or refused: set a new one on the server's page.",
@@ -69,6 +79,20 @@ class HttpRefusal:
     """Whether the connection cannot be used any more."""
     scopes: str = ""
     """The scopes without which the token does not allow the request (`insufficient_scope`); empty if none are named."""
+    method: str = ""
+    """The method of the request."""
+    later: float | None = None
+    """The seconds after which the server wants to be asked again, if it says so."""
+
+    @property
+    def unrun(self) -> bool:
+        """Whether the request was not handled."""
+        return self.status in _UNRUN
+
+    @property
+    def unknown(self) -> bool:
+        """Whether nobody can tell if a call was handled."""
+        return self.method == "tools/call" and self.status in _UNKNOWN
 
     def words(self) -> str:
         """A description of the response, and advice what to do, as text for people."""
@@ -92,12 +116,19 @@ class HttpRefusals:
         if response.request.method != "POST" or not self._tells(response):
             return
         try:
-            number = json.loads(response.request.content)["id"]
+            asked = json.loads(response.request.content)
+            number, method = asked["id"], str(asked.get("method", ""))
         except (ValueError, TypeError, KeyError):
             return  # a notification or a response, to which there is no answer
         if len(self._noted) >= _MOST_NOTED:
             self._noted.clear()
-        self._noted[number] = HttpRefusal(response.status_code, self._told(response), scopes=_wanted(response))
+        self._noted[number] = HttpRefusal(
+            response.status_code,
+            self._told(response),
+            scopes=_wanted(response),
+            method=method,
+            later=_later(response.headers.get("retry-after", "")),
+        )
 
     def named(self, item: Any) -> Any:
         """The incoming message `item`; if it is the SDK's error for a refusal, an error that describes the refusal."""
@@ -165,6 +196,18 @@ def _wanted(response: httpx2.Response) -> str:
         return ""
     scopes = extract_field_from_www_auth(response, "scope") or ""
     return scopes if len(scopes) <= MAX_SCOPES and _SCOPES.fullmatch(scopes) else ""
+
+
+def _later(told: str) -> float | None:
+    """The seconds that a `Retry-After` names, as a number or as a date; `None` if it names none."""
+    if told.strip().isdecimal():
+        return min(float(told.strip()[:9]), MAX_LATER)
+    try:
+        at = parsedate_to_datetime(told)
+    except ValueError:
+        return None
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return min(max((at - datetime.now(UTC)).total_seconds(), 0.0), MAX_LATER)
 
 
 def _type(response: httpx2.Response) -> str:

@@ -11,7 +11,7 @@ from taskhub.core.states import QuestionKind
 from taskhub.domain.tasks import checks
 from taskhub.domain.tasks.checks import Check
 from taskhub.lib.lanes import Lanes
-from taskhub.upstream.call import Faulted, Finished, call_tool
+from taskhub.upstream.call import Faulted, Finished, Postponed, call_tool
 from taskhub.upstream.pool import give_up
 from taskhub.worker.servers import Servers
 
@@ -40,6 +40,8 @@ async def make_check(lanes: Lanes, servers: Servers, check: Check, actor: Actor)
             await lanes.run(checks.end_check, check, result=result, actor=actor)
         case Faulted(error, unreached, _, lost) if unreached or lost:
             await lanes.run(checks.put_off, check, str(error["message"]))
+        case Postponed(why):
+            await lanes.run(checks.put_off, check, why)
         case Faulted(error):
             await lanes.run(checks.end_check, check, problem=str(error["message"]), actor=actor)
         case _:

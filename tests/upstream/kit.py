@@ -150,6 +150,8 @@ class HttpServer:
         self.server: MCPServer[Any] | None = None
         self.refuses: tuple[int, str] | None = None
         """The status that messages of this method get from now on; of every method where it is empty."""
+        self.refuses_with: list[tuple[bytes, bytes]] = []
+        """The headers of these responses."""
 
     @property
     def target(self) -> Target:
@@ -194,7 +196,7 @@ class HttpServer:
                 headers = {name.decode(): value.decode() for name, value in scope["headers"]}
                 self.requests.append(headers)
                 if self.refuses and self.refuses[1] in ("", headers.get("mcp-method")):
-                    await send({"type": "http.response.start", "status": self.refuses[0], "headers": []})
+                    await send({"type": "http.response.start", "status": self.refuses[0], "headers": self.refuses_with})
                     await send({"type": "http.response.body", "body": b""})
                     return
             await inner(scope, receive, send)

@@ -14,9 +14,9 @@ from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
 from taskhub.domain.relays.outcomes import READ, Failed, RelayClaim
-from taskhub.upstream.call import Faulted
+from taskhub.upstream.call import MAX_CLAIMS, Faulted, Postponed
 from taskhub.upstream.connection import Connection, Profile, Target
-from taskhub.upstream.refusals import MAX_FOREIGN
+from taskhub.upstream.refusals import MAX_FOREIGN, MAX_LATER
 from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
 from tests.upstream.kit import call, text
@@ -140,17 +140,82 @@ async def test_a_call_that_meets_a_401_was_not_run_and_says_so() -> None:
             assert text(await call(pool, "echo", {"text": "again"})) == "again"
 
 
-async def test_a_call_or_a_read_that_meets_a_failing_proxy_tells_its_status() -> None:
+@pytest.mark.parametrize("status", [502, 504, 524])
+async def test_of_a_call_that_a_gateway_passed_on_the_outcome_is_unknown(status: int) -> None:
     with kit.HttpServer() as server:
         async with kit.pool_of(server.target) as pool:
-            assert text(await call(pool, "echo", {"text": "hello"})) == "hello"
-            server.refuses = (502, "tools/call")
-            outcome = await call(pool, "echo", {"text": "hello"})
-            assert isinstance(outcome, Faulted)
-            assert outcome.unreached is False
-            told = "HTTP 502 Bad Gateway. The server, or a proxy before it, fails: its own log says why."
-            assert outcome.error == {"code": -32603, "message": f"The tool's server failed: {told}"}
+            for warm in (False, True):  # through the SDK's client, and by a single request
+                if warm:
+                    assert text(await call(pool, "echo", {"text": "hello"})) == "hello"
+                server.refuses = (status, "tools/call")
+                outcome = await call(pool, "echo", {"text": "hello"})
+                assert isinstance(outcome, Faulted)
+                assert (outcome.lost, outcome.unreached) == (True, False)
+                assert outcome.error["message"].startswith(f"HTTP {status}")
+                assert outcome.error["message"].endswith(" of server the-server: outcome unknown")
+                server.refuses = None
+
+
+async def test_a_read_that_meets_a_failing_proxy_tells_its_status() -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
             server.refuses = (502, READ)
             read = await run_relay(pool, RelayClaim(1, 1, "the-server", READ, {"uri": "x:y"}, {}, 30.0))
             assert isinstance(read, Failed)
+            told = "HTTP 502 Bad Gateway. The server, or a proxy before it, fails: its own log says why."
             assert read.message == f"Server the-server failed: {told}"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_call_that_a_server_has_no_room_for_was_not_run(status: int) -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            for warm in (False, True):
+                if warm:
+                    assert text(await call(pool, "echo", {"text": "hello"})) == "hello"
+                server.refuses, server.refuses_with = (status, "tools/call"), []
+                outcome = await call(pool, "echo", {"text": "hello"})
+                assert isinstance(outcome, Faulted)
+                assert (outcome.unreached, outcome.lost) == (True, False)
+                assert outcome.problem.startswith(f"HTTP {status} ")
+                server.refuses_with = [(b"retry-after", b"7")]
+                later = await call(pool, "echo", {"text": "hello"})
+                assert isinstance(later, Postponed)
+                assert later.seconds == 7
+                assert later.why.startswith(f"Server the-server wants to be called later: HTTP {status} ")
+                often = await call(pool, "echo", {"text": "hello"}, epoch=MAX_CLAIMS + 1)
+                assert isinstance(often, Faulted)
+                assert often.unreached is True
+                server.refuses = None
+
+
+async def test_a_500_is_an_end() -> None:
+    """The server says that it has failed: nothing runs any more."""
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            server.refuses = (500, "tools/call")
+            outcome = await call(pool, "echo", {"text": "hello"})
+    assert isinstance(outcome, Faulted)
+    assert (outcome.lost, outcome.unreached) == (False, False)
+    assert outcome.error["message"].startswith("The tool's server failed: HTTP 500 Internal Server Error.")
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        (b"3", 3.0),
+        (b"100000", MAX_LATER),
+        (b"Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        (b"Fri, 31 Dec 2999 23:59:59 GMT", MAX_LATER),
+    ],
+)
+async def test_a_retry_after_is_a_number_or_a_date_and_bounded(told: bytes, seconds: float) -> None:
+    with kit.HttpServer() as server:
+        async with kit.pool_of(server.target) as pool:
+            server.refuses, server.refuses_with = (503, "tools/call"), [(b"retry-after", told)]
+            later = await call(pool, "echo", {"text": "hello"})
+            assert isinstance(later, Postponed)
+            assert later.seconds == seconds
+            for nothing in (b"soon", b"-1", b"1.5", b""):
+                server.refuses_with = [(b"retry-after", nothing)]
+                assert isinstance(await call(pool, "echo", {"text": "hello"}), Faulted)

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import Actor
-from taskhub.core.states import Door
+from taskhub.core.states import Door, State
 from taskhub.domain.catalogue.reads import server_detail
 from taskhub.domain.catalogue.writes import set_server_token
 from taskhub.domain.tasks import run
 from taskhub.lib.signing import Vault
-from taskhub.store.models import Server
+from taskhub.store.models import Attempt, Question, Server, Task
 from taskhub.worker import claiming, engine
 from tests.upstream import kit
 from tests.worker.kit import Hall, call, ended, wait_until
@@ -112,3 +112,32 @@ def test_a_worker_ends_whose_claim_does_not(
     finally:
         let_go.set()
     assert "the worker ends, since claiming met an error that it cannot go on with" in caplog.text
+
+
+def test_a_gateway_that_has_no_answer_leaves_the_outcome_unknown(hall: Hall) -> None:
+    with kit.HttpServer() as http:
+        server = hall.server(http.target)
+        hall.start()
+        http.refuses = (504, "tools/call")
+        call(hall.tool(server, "echo"), text="hello")
+        asked = wait_until(lambda: Question.objects.filter(kind="outcome", state="open").first(), "the question")
+        assert asked.params["told"] == (
+            f"HTTP 504 Gateway Timeout came instead of an answer of server {server.name}: outcome unknown"
+        )
+        hall.stop()
+
+
+def test_a_server_that_wants_to_be_called_later_is_called_later(hall: Hall) -> None:
+    with kit.HttpServer() as http:
+        server = hall.server(http.target)
+        hall.start()
+        http.refuses, http.refuses_with = (429, "tools/call"), [(b"retry-after", b"1")]
+        task = call(hall.tool(server, "echo"), text="hello")
+        told = f"Server {server.name} wants to be called later: HTTP 429 Too Many Requests"
+        wait_until(lambda: Task.objects.filter(pk=task, state="queued", message=told).exists(), "that it waits")
+        http.refuses = None
+        assert ended(task).state is State.FINISHED
+        assert Attempt.objects.filter(task=task, outcome="finished").count() == 1
+        server.refresh_from_db()
+        assert server.failures == 0
+        hall.stop()

@@ -3,6 +3,7 @@ has run just as often as they said."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import socket
@@ -13,10 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import psutil
 import pytest
 
 from tests.support.client import Client
+from tests.support.gateway import Gateway
 from tests.support.hasty import HASTY
 from tests.support.hub import ROOT, RunningHub, wait_until
 from tests.support.person import Person
@@ -32,18 +35,21 @@ QUESTION = (
 
 
 class Shop:
-    """A hub with one server in three ways: as a command, over HTTP, and over HTTP through a door that can be shut."""
+    """A hub with one server in four ways: as a command, over HTTP, and over HTTP through a door that can be shut, and
+    through a gateway that can lose patience."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self.port = _free_port()
         self.process = self.start()
         self.door = DatabaseDoor(lambda: socket.create_connection(("127.0.0.1", self.port)))
+        self.gateway = Gateway(self.port)
         self.hub = RunningHub(
             servers=(
                 f"command=stdio:{sys.executable} {SERVER} {place / 'command'}",
                 f"http=http://127.0.0.1:{self.port}/mcp",
                 f"door=http://127.0.0.1:{self.door.port}/mcp",
+                f"gateway=http://127.0.0.1:{self.gateway.port}/mcp",
             ),
             **HASTY,
         )
@@ -63,6 +69,7 @@ class Shop:
         try:
             self.hub.stop()
         finally:
+            self.gateway.close()
             self.process.kill()
             self.process.wait()
 
@@ -98,6 +105,9 @@ class Shop:
         self.door.shut()
         self.door.open()
 
+    def give_up(self) -> None:
+        self.gateway.give_up()
+
 
 WAYS: dict[str, tuple[str, Callable[[Shop], None], str]] = {
     "the worker is killed": ("command", Shop.kill_worker, "worker_lost"),
@@ -106,6 +116,7 @@ WAYS: dict[str, tuple[str, Callable[[Shop], None], str]] = {
     "the command is killed": ("command", Shop.kill_command, "server_lost"),
     "the server is killed": ("http", Shop.kill_server, "server_lost"),
     "the connection breaks": ("door", Shop.cut, "server_lost"),
+    "a gateway gives up": ("gateway", Shop.give_up, "server_lost"),
 }
 
 
@@ -229,12 +240,12 @@ def test_of_two_people_who_rule_at_once_one_counts(shop: Shop, client: Client) -
     assert shop.ledger("both") == (1 if action == "question.ran" else 2)
 
 
-def test_a_worker_that_was_only_held_up_brings_its_result(shop: Shop, client: Client) -> None:
-    """Stopped for longer than its lease, while its result came: it counts, unless somebody has ruled."""
-    server, order = "http", "late"
+def held_up(shop: Shop, client: Client, order: str) -> tuple[str, int, psutil.Process]:
+    """A task whose run has its result in a worker that is stopped for longer than its lease: its outcome is unknown.
+    With the question and the worker."""
     shop.let_go(False)
-    wait_until(lambda: ready(shop, server), "a worker that has listed it", 60)
-    task = client.create(tool(shop, server), {"order": order})
+    wait_until(lambda: ready(shop, "http"), "a worker that has listed it", 60)
+    task = client.create(tool(shop, "http"), {"order": order})
     wait_until(lambda: shop.ledger(order) == 1, "the tool to run", 30)
     worker = psutil.Process(shop.hub.part("worker").pid)
     worker.suspend()
@@ -243,7 +254,24 @@ def test_a_worker_that_was_only_held_up_brings_its_result(shop: Shop, client: Cl
     shop.hub.sql("UPDATE task SET lease_until = now() - interval '1 second' WHERE public_id = %s", [task])
     who = json.dumps({"name": "sweep", "door": "policy"})
     assert shop.hub.sql("SELECT sweep(10, 10, 3600, %s)", [who]) == [(1,)]
-    assert shop.hub.sql(QUESTION, [task])
+    ((question, _),) = shop.hub.sql(QUESTION, [task])
+    return task, int(question), worker
+
+
+def too_late() -> contextlib.AbstractContextManager[None]:
+    """A person finds the question closed: without its form, or by the answer to it."""
+    return contextlib.suppress(StopIteration, httpx2.HTTPStatusError)
+
+
+def ended(client: Client, task: str) -> str:
+    done = client.until(task, "completed", "failed", seconds=60)
+    assert done["status"] == "completed"
+    return str(done["result"]["content"][0]["text"])
+
+
+def test_a_worker_that_was_only_held_up_brings_its_result(shop: Shop, client: Client) -> None:
+    """Stopped for longer than its lease, while its result came: it counts, unless somebody has ruled."""
+    task, _, worker = held_up(shop, client, "late")
     worker.resume()
     wait_until(
         lambda: (
@@ -253,4 +281,59 @@ def test_a_worker_that_was_only_held_up_brings_its_result(shop: Shop, client: Cl
         "an end or a question",
         30,
     )
-    assert shop.ledger(order) == 1, "whether its result came or not, it does not run again by itself"
+    assert shop.ledger("late") == 1, "whether its result came or not, it does not run again by itself"
+
+
+@pytest.mark.parametrize("verdict", ["ran", "unrun"])
+def test_a_ruling_before_a_late_result_counts(shop: Shop, client: Client, verdict: str) -> None:
+    order = f"ruled-{verdict}"
+    task, question, worker = held_up(shop, client, order)
+    with Person(shop.hub, "operator") as operator:
+        operator.rule(question, verdict, "seen", "by hand" if verdict == "ran" else "")
+    worker.resume()
+    assert ended(client, task) == ("by hand" if verdict == "ran" else f"shipped {order}")
+    assert shop.ledger(order) == (1 if verdict == "ran" else 2)
+    assert [action for action, _, _ in says(shop, task)] == [f"question.{verdict}"]
+
+
+@pytest.mark.parametrize("verdict", ["ran", "unrun"])
+def test_of_a_ruling_and_a_late_result_at_once_one_counts(shop: Shop, client: Client, verdict: str) -> None:
+    order = f"race-{verdict}"
+    task, question, worker = held_up(shop, client, order)
+
+    def rule() -> None:
+        with Person(shop.hub, "operator") as operator, too_late():
+            operator.rule(question, verdict, "seen", "by hand" if verdict == "ran" else "")
+
+    ruling = threading.Thread(target=rule)
+    ruling.start()
+    worker.resume()
+    ruling.join(60)
+    text = ended(client, task)
+    ruled = [action for action, _, _ in says(shop, task) if action == f"question.{verdict}"]
+    again = 2 if ruled and verdict == "unrun" else 1
+    assert text == ("by hand" if ruled and verdict == "ran" else f"shipped {order}")
+    assert (len(ruled) <= 1, shop.ledger(order)) == (True, again)
+    ((state,),) = shop.hub.sql("SELECT state FROM question WHERE id = %s", [question])
+    assert state != "open"
+
+
+def test_of_a_shell_and_a_person_who_rule_at_once_one_counts(shop: Shop, client: Client) -> None:
+    task, question = lost(shop, client, "a gateway gives up", "shell")
+    shop.let_go(True)
+    said: list[str] = []
+
+    def shell() -> None:
+        with contextlib.suppress(AssertionError):  # it was too late
+            said.append(shop.hub.manage("outcome", "rule", task, "--did-not-run", "--reason", "seen"))
+
+    ruling = threading.Thread(target=shell)
+    with Person(shop.hub, "operator") as operator, too_late():
+        ruling.start()
+        operator.rule(question, "ran", "seen", "by hand")
+    ruling.join(60)
+    text = ended(client, task)
+    ((action, actor, _),) = says(shop, task)
+    assert (action, actor) == (("question.unrun", "manage.py") if said else ("question.ran", "operator"))
+    assert text == ("shipped shell" if said else "by hand")
+    assert shop.ledger("shell") == (2 if said else 1)

@@ -16,6 +16,9 @@ from taskhub.core.errors import Invalid
 from taskhub.core.states import Audience, TaskMode
 from taskhub.lib import jsonx
 
+CALLER: Final = "caller"
+"""The value of `question_audience` besides those of `Audience`: the client alone answers, and what its program cannot
+answer is refused."""
 MAX_CONDITIONS: Final = 20
 MAX_QUORUM: Final = 20
 MAX_ATTEMPTS: Final = 20
@@ -26,6 +29,14 @@ MAX_RETRY_ERRORS: Final = 20
 RETRIED: Final = ("connect", "timeout")
 """The errors besides JSON-RPC codes after which a policy may have a call tried again: its server could not be reached;
 the tool ran longer than it may."""
+
+
+def answerers(question_audience: str | None) -> tuple[Audience | None, bool]:
+    """The audience of a tool's questions by its policy; and whether a question that the client cannot answer is
+    refused."""
+    if question_audience == CALLER:
+        return Audience.CLIENT, True
+    return (Audience(question_audience) if question_audience else None), False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,7 @@ class Policy:
     approval_group: str = ""
     approval_quorum: int = 1
     question_audience: str | None = None
+    """Who answers its questions: an `Audience` or `CALLER`."""
     people_after_program: bool = False
     """Whether people are asked a question that a client's program declined by itself."""
     companion: dict[str, Any] = field(default_factory=dict)
@@ -84,8 +96,8 @@ def check_policy(policy: Policy) -> None:
     """Raise `Invalid`, with the name of the field in its data, if a value is not allowed."""
     if policy.policy_mode is not None and policy.policy_mode not in set(TaskMode):
         raise Invalid("The mode is auto, always, never or required.", field="policy_mode")
-    if policy.question_audience is not None and policy.question_audience not in set(Audience):
-        raise Invalid("Questions go to client, operator or either.", field="question_audience")
+    if policy.question_audience not in {None, CALLER, *Audience}:
+        raise Invalid("Questions go to client, operator, either or caller.", field="question_audience")
     for name, value, low, high in (
         ("approval_quorum", policy.approval_quorum, 1, MAX_QUORUM),
         ("max_attempts", policy.max_attempts, 1, MAX_ATTEMPTS),

@@ -265,6 +265,8 @@ class Claim:
     """The revision that the caller speaks: a version or a proposal (`core.versions`)."""
     waited: float = 0.0
     """Seconds from when the task could run until a worker claimed it."""
+    only_caller: bool = False
+    """Whether a question that the client cannot answer is refused, by the tool's policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, Upstream
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import Era, Version
 from taskhub.core.words import words
-from taskhub.domain.questions.kinds import BY_METHOD, audience_for, question_problem
+from taskhub.domain.questions.kinds import BY_METHOD, audience_for, can_answer, modes_of, question_problem
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
-from taskhub.upstream.calls import Ask, Bound
+from taskhub.upstream.calls import FORMS_AND_LINKS, Ask, Bound
 from taskhub.upstream.catalogue import list_tools, outputs
 from taskhub.upstream.connection import Connection, Profile, Target, failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
@@ -146,6 +146,7 @@ async def call_tool(
         begin=begin,
         roots=profile.roots,
         sampling=profile.sampling,
+        elicitation=modes_of(claim.client_capabilities) if claim.only_caller else FORMS_AND_LINKS,
         context_id=claim.context_id,
     )
     first = _Round(usable(claim.answers), claim.upstream_state)
@@ -164,7 +165,9 @@ async def call_tool(
 
 def _profile(claim: Claim, *, stateless: bool) -> Profile:
     people = claim.question_audience in (Audience.OPERATOR, Audience.EITHER)
-    return Profile.of(claim.client_capabilities, people=people, revision="" if stateless else claim.revision)
+    able = claim.client_capabilities
+    elicitation = not claim.only_caller or modes_of(able) is not None
+    return Profile.of(able, people=people, elicitation=elicitation, revision="" if stateless else claim.revision)
 
 
 async def _round(
@@ -458,6 +461,8 @@ def asked(claim: Claim, body: dict[str, Any], used: Collection[str] = ()) -> Cal
         kind = BY_METHOD[request["method"]]
         params = {name: value for name, value in (request.get("params") or {}).items() if name != "_meta"}
         problem = question_problem(kind, params)
+        if claim.only_caller and not can_answer(claim.client_capabilities, kind, params):
+            problem = f"it made a request, {request['method']}, that its caller cannot serve"
         if problem:
             return broken(problem)
         questions.append(

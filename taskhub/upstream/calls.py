@@ -16,6 +16,7 @@ from taskhub.core.states import QuestionKind
 Ask = Callable[[QuestionKind, dict[str, Any]], Awaitable[dict[str, Any]]]
 Say = Callable[[str, str], None]
 
+FORMS_AND_LINKS: Final = frozenset({"form", "url"})
 WHOSE: Final = "Calls of several clients run in this process, and the request does not say which of them it belongs to"
 """Why a request of a server is refused."""
 
@@ -32,6 +33,8 @@ class Bound:
     """Whether the caller has roots. If not, a request for roots is refused, since people could only guess them."""
     sampling: frozenset[str] | None = None
     """The parts of sampling that the caller, or people in its place, can serve; `None` for no sampling at all."""
+    elicitation: frozenset[str] | None = FORMS_AND_LINKS
+    """The modes of elicitation that can be served, mostly by people; `None` for no elicitation at all."""
     context_id: int = 0
     """The client who calls."""
     asking: int = 0
@@ -53,6 +56,10 @@ class Bound:
             }
             if self.sampling is None:
                 del told["sampling"]
+        if "elicitation" in told and self.elicitation != FORMS_AND_LINKS:
+            told["elicitation"] = {mode: {} for mode in self.elicitation or ()}
+            if self.elicitation is None:
+                del told["elicitation"]
         return meta if told == declared else {**meta, types.CLIENT_CAPABILITIES_META_KEY: told}
 
     def refusal(self, kind: QuestionKind, params: dict[str, Any]) -> types.ErrorData | None:
@@ -64,6 +71,8 @@ class Bound:
             missing = "model"
         elif kind is QuestionKind.SAMPLING and "tools" in params and "tools" not in (self.sampling or ()):
             missing = "model that is given tools"
+        elif kind is QuestionKind.ELICITATION and str(params.get("mode", "form")) not in (self.elicitation or ()):
+            missing = f"means for elicitation by {params.get('mode', 'form')}"
         if not missing:
             return None
         return types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"The caller of this tool has no {missing}")

@@ -172,27 +172,30 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The client capabilities that a connection declares to the server. Elicitation always, because people answer it in
+    """The client capabilities that a connection declares to the server. Elicitation mostly, because people answer it in
     the console. Sampling and roots only if the caller declared them, so that a tool learns if there is no model;
     sampling also if the tool's policy has people answer."""
 
     sampling: frozenset[str] | None = None
     """The declared parts of sampling, of `tools` and `context`; `None` if sampling is not declared."""
     roots: bool = False
+    elicitation: bool = True
     sessions: bool = False
     """Whether the callers have sessions. A server that speaks both eras is then spoken to as in theirs, since its tools
     may ask in the middle of a call only there."""
 
     @classmethod
-    def of(cls, capabilities: Mapping[str, Any], *, people: bool = False, revision: str = "") -> Profile:
+    def of(
+        cls, capabilities: Mapping[str, Any], *, people: bool = False, elicitation: bool = True, revision: str = ""
+    ) -> Profile:
         """The profile for a caller with these capabilities. `people`: whether people answer what it cannot.
-        `revision`: the one that the caller speaks."""
+        `elicitation`: whether the caller or people can be asked. `revision`: the one that the caller speaks."""
         declared = capabilities.get("sampling")
         sampling = _SAMPLING_PARTS.intersection(declared) if isinstance(declared, dict) else None
         if people:
             sampling = frozenset({"tools"}).union(sampling or ())
         roots = isinstance(capabilities.get("roots"), dict)
-        return cls(sampling=sampling, roots=roots, sessions=has_sessions(revision))
+        return cls(sampling, roots, elicitation, has_sessions(revision))
 
 
 class Connection:
@@ -337,7 +340,7 @@ class Connection:
             # A version: `Client` then sends nothing by itself, and the connection can be closed before another era is
             # tried.
             mode=Version.MCP_2026_07_28 if era is Era.STATELESS else "legacy",
-            elicitation_callback=self._elicit,
+            elicitation_callback=self._elicit if self.profile.elicitation else None,
             sampling_callback=None if self.profile.sampling is None else self._sample,
             sampling_capabilities=_sampling(self.profile),
             list_roots_callback=self._roots if self.profile.roots else None,

@@ -395,7 +395,7 @@ class Runner:
 
     @staticmethod
     def _to_model(claim: Claim, question: NewQuestion) -> NewQuestion:
-        if not model_may_answer(question.kind, question.params, claim.question_audience):
+        if claim.only_caller or not model_may_answer(question.kind, question.params, claim.question_audience):
             return question
         return replace(question, audience=Audience.CLIENT)
 

@@ -185,7 +185,7 @@ def test_a_saved_condition_calls_for_approval_of_the_very_call_it_names(
         ({"run_seconds": "x"}, "whole number"),
         ({"run_seconds": "86401"}, "from 1 to 86,400"),
         ({"policy_mode": "sometimes"}, "auto, always, never or required"),
-        ({"question_audience": "nobody"}, "client, operator or either"),
+        ({"question_audience": "nobody"}, "client, operator, either or caller"),
         ({"at_least_once": "maybe"}, "yes, no, or as the tool declares"),
         ({"when_name": ["", ""], "when_value": ["x", ""]}, "Name the argument"),
         ({"when_name": ["env"], "when_value": ["x"]}, "has no argument env"),

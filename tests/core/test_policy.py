@@ -9,6 +9,7 @@ import pytest
 
 from taskhub.core.errors import Invalid
 from taskhub.core.policy import (
+    CALLER,
     MAX_ATTEMPTS,
     MAX_CONDITIONS,
     MAX_QUORUM,
@@ -84,7 +85,7 @@ def test_the_operators_word_on_repeating_wins_over_the_tools_own(said: bool | No
         Policy(),
         Policy(**CHANGES),
         *(Policy(policy_mode=mode) for mode in TaskMode),
-        *(Policy(question_audience=audience) for audience in Audience),
+        *(Policy(question_audience=audience) for audience in (*Audience, CALLER)),
         Policy(approval_quorum=MAX_QUORUM, max_attempts=MAX_ATTEMPTS, run_seconds=MAX_RUN_SECONDS),
         Policy(approval_quorum=1, max_attempts=1, run_seconds=1),
         Policy(approval_group="g" * 64),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from typing import Any
 
 import pytest
@@ -202,3 +203,36 @@ async def test_an_old_servers_question_that_cannot_be_asked_is_refused_and_the_c
         assert "accept" not in reply
         assert text(await call(pool, "echo", {"text": "still here"})) == "still here"
     assert gates.starts == []
+
+
+async def test_what_only_the_caller_may_answer_is_not_declared_where_it_cannot(workshops: Pool) -> None:
+    able: dict[str, Any] = {"elicitation": {}}
+    for _ in range(2):  # through the SDK's client, and by a single request
+        assert text(await call(workshops, "declared", only_caller=True)) == ""
+        assert text(await call(workshops, "declared", only_caller=True, client_capabilities=able)) == "elicitation"
+        assert text(await call(workshops, "declared")) == "elicitation"
+
+
+async def test_a_tool_that_asks_all_the_same_has_failed(workshops: Pool) -> None:
+    policy: dict[str, Any] = {"only_caller": True, "question_audience": Audience.CLIENT}
+    assert "made a request, elicitation/create, that its caller cannot serve" in broken(
+        await call(workshops, "ask", **policy)
+    )
+    (question,) = asked(await call(workshops, "ask", **policy, client_capabilities={"elicitation": {}})).questions
+    assert question.audience is Audience.CLIENT
+
+
+async def test_an_older_server_is_refused_at_once() -> None:
+    policy: dict[str, Any] = {"only_caller": True, "question_audience": Audience.CLIENT}
+    refused = {"code": -32601, "message": "The caller of this tool has no means for elicitation by form"}
+
+    async def ask(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+        return accept("blue")
+
+    async with kit.pool_of(kit.OLD) as pool:
+        assert json.loads(text(await call(pool, "ask", **policy))) == refused
+        links = {"elicitation": {"url": {}}}
+        assert json.loads(text(await call(pool, "ask", **policy, client_capabilities=links))) == refused
+        able: dict[str, Any] = {"elicitation": {}}
+        found = json.loads(text(await call(pool, "ask", ask=ask, **policy, client_capabilities=able)))
+        assert found["action"] == "accept"

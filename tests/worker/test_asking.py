@@ -11,7 +11,7 @@ from taskhub.core.records import TaskRecord
 from taskhub.core.states import State
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import can_answer
-from taskhub.store.models import Tool
+from taskhub.store.models import Question, Tool
 from taskhub.upstream.connection import Target
 from tests.domain import kit
 from tests.domain.kit import World
@@ -85,3 +85,9 @@ def test_a_client_that_can_be_asked_is_asked(hall: Hall, capabilities: dict[str,
     (question,) = asked(asking(hall, "client"), client_capabilities=capabilities, **PLAIN).questions
     assert question.audience == "client"
     assert question.by_tool is not can_answer(capabilities, question.kind, question.params)
+
+
+def test_what_the_program_cannot_answer_is_refused_where_the_policy_says_so(hall: Hall) -> None:
+    task = ended(kit.create(asking(hall, "caller"), arguments={}, **PLAIN).id)
+    assert "that its caller cannot serve" in (task.error_json or "")
+    assert not Question.objects.exists()

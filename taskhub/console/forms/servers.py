@@ -11,7 +11,15 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from taskhub.console.forms.base import ConsoleForm, Typed, Whole, picked
-from taskhub.core.policy import MAX_ATTEMPTS, MAX_JOIN_SECONDS, MAX_QUORUM, MAX_RETRY_SECONDS, MAX_RUN_SECONDS, Policy
+from taskhub.core.policy import (
+    CALLER,
+    MAX_ATTEMPTS,
+    MAX_JOIN_SECONDS,
+    MAX_QUORUM,
+    MAX_RETRY_SECONDS,
+    MAX_RUN_SECONDS,
+    Policy,
+)
 from taskhub.core.transports import CONNECT_SECONDS, MOST_AT_ONCE, MOST_CONNECT_SECONDS
 from taskhub.core.versions import OF_CALLER, Version
 from taskhub.domain.catalogue.edits import MAX_REASON, ServerEdit
@@ -31,6 +39,7 @@ AUDIENCES: Final = (
     ("client", "The calling client"),
     ("operator", "People in this console"),
     ("either", "The client or people, whoever answers first"),
+    (CALLER, "The calling client’s program; what it cannot answer is refused"),
 )
 _OF_APPROVAL: Final = {
     "conditions": "approval_when",

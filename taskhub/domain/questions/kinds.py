@@ -48,6 +48,13 @@ def _can_elicit(capabilities: Object, params: Object) -> bool:
     return not declared or "form" in declared
 
 
+def modes_of(capabilities: Object) -> frozenset[str] | None:
+    """The modes of elicitation that a client with these capabilities can serve; `None` for none at all."""
+    if not isinstance(capabilities.get("elicitation"), dict):
+        return None
+    return frozenset(mode for mode in ("form", "url") if _can_elicit(capabilities, {"mode": mode}))
+
+
 def _elicitation_problem(params: Object) -> str:
     if params.get("mode") == "url":
         url = params.get("url")

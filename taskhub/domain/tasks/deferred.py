@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from taskhub.core.records import Actor, Audience, Claim, NewQuestion, Poll, UpstreamTask
+from taskhub.core.policy import answerers
+from taskhub.core.records import Actor, Claim, NewQuestion, Poll, UpstreamTask
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
 from taskhub.lib import jsonx
@@ -127,8 +128,9 @@ def _poll(row: _Poll) -> Poll:
         upstream_state=None,
         client_capabilities=json.loads(row.client_capabilities),
         trace={},
-        question_audience=Audience(row.question_audience) if row.question_audience else None,
+        question_audience=answerers(row.question_audience)[0],
         run_seconds=row.run_seconds,
+        only_caller=answerers(row.question_audience)[1],
     )
     live = json.loads(row.live) if row.live else {}
     return Poll(

@@ -15,6 +15,7 @@ import psycopg
 from django.conf import settings
 
 from taskhub.core.errors import Invalid, Refused
+from taskhub.core.policy import answerers
 from taskhub.core.records import Actor, Audience, Claim, LogLine, NewQuestion
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
@@ -142,11 +143,12 @@ def claim_tasks(
             upstream_state=row.upstream_state,
             client_capabilities=json.loads(row.client_capabilities),
             trace=json.loads(row.trace),
-            question_audience=Audience(row.question_audience) if row.question_audience else None,
+            question_audience=answerers(row.question_audience)[0],
             run_seconds=row.run_seconds,
             given=json.loads(row.given) if row.given else None,
             revision=row.revision,
             waited=row.waited,
+            only_caller=answerers(row.question_audience)[1],
         )
         for row in found
         if row.id is not None

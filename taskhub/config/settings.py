@@ -94,6 +94,15 @@ TASKHUB_COMMAND_WRAPPER = env.text(
 TASKHUB_COMMAND_USER = env.text(
     "TASKHUB_COMMAND_USER", "", "The user that `stdio:` commands run as, where the worker is root"
 )
+TASKHUB_COMMAND_OPEN_FILES = env.integer(
+    "TASKHUB_COMMAND_OPEN_FILES", 8_192, "Files and sockets that a process of a command has open", low=0, high=1_048_576
+)
+TASKHUB_COMMAND_PROCESSES = env.integer(
+    "TASKHUB_COMMAND_PROCESSES", 0, "Processes and threads of the user that commands run as", low=0, high=1_000_000
+)
+TASKHUB_COMMAND_MEMORY_MIB = env.integer(
+    "TASKHUB_COMMAND_MEMORY_MIB", 8_192, "Data of its own that a process of a command keeps", low=0, high=1_048_576
+)
 TASKHUB_COMMAND_IDLE_SECONDS = env.integer(
     "TASKHUB_COMMAND_IDLE_SECONDS",
     3_600,

@@ -1,4 +1,5 @@
-"""Runs a command as another user, in the place of this process: `python launch.py USER COMMAND ARGUMENT…`.
+"""Runs a command in the place of this process, within limits, as another user if `USER` is not empty:
+`python launch.py USER LIMITS COMMAND ARGUMENT…`, with limits as in `NOFILE=8192,DATA=4294967296`.
 
 Run by its path and never imported, since it knows nothing but the standard library and starts for each command.
 """
@@ -7,24 +8,32 @@ from __future__ import annotations
 
 import os
 import pwd
+import resource
 import sys
 
 
 def main() -> None:
-    """Become the user, for good, and the command."""
-    user = pwd.getpwnam(sys.argv[1])
-    os.initgroups(user.pw_name, user.pw_gid)
-    os.setgid(user.pw_gid)
-    os.setuid(user.pw_uid)
-    os.umask(0o077)
-    os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
-    command = sys.argv[2]
+    """Set the limits, become the user, for good, and the command."""
+    name, limits, command = sys.argv[1:4]
+    for limit in filter(None, limits.split(",")):
+        what, _, most = limit.partition("=")
+        number = getattr(resource, f"RLIMIT_{what}")
+        _, hard = resource.getrlimit(number)
+        lowest = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+        resource.setrlimit(number, (lowest, lowest))
+    if name:
+        user = pwd.getpwnam(name)
+        os.initgroups(user.pw_name, user.pw_gid)
+        os.setgid(user.pw_gid)
+        os.setuid(user.pw_uid)
+        os.umask(0o077)
+        os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
     places = [""] if "/" in command else os.environ.get("PATH", os.defpath).split(":")
     why = "not found"
     for place in places:
         # Not `execvp`, which imports a module: this user may not be able to read Python's own.
         try:
-            os.execv(f"{place}/{command}" if place else command, sys.argv[2:])  # noqa: S606 - given by an administrator
+            os.execv(f"{place}/{command}" if place else command, sys.argv[3:])  # noqa: S606 - given by an administrator
         except FileNotFoundError:
             pass
         except OSError as error:

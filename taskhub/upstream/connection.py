@@ -145,13 +145,15 @@ class Target:
             raise Unavailable(f"there is no program {words[0]} here, or it may not be run")
         return found
 
+    def check_program(self) -> None:
+        """As `program`, with a reason without the server's secrets."""
+        try:
+            self.program()
+        except Unavailable as missing:
+            raise Unavailable(self.shown(missing.message)) from None
+
     def reason(self, error: BaseException) -> str:
         """The error in one line, without the server's secrets."""
-        if self.transport == "stdio" and isinstance(innermost(error), OSError):  # which may not say of what
-            try:
-                self.program()
-            except Unavailable as missing:
-                return self.shown(missing.message)
         return self.shown(reason(error))
 
     def secrets(self) -> Collection[str]:
@@ -488,6 +490,8 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 environment, words = command_of(target.target)
                 if not words:
                     raise Unavailable("its command is empty")
+                if not settings.TASKHUB_COMMAND_WRAPPER:  # behind which there may be other programs
+                    target.check_program()
                 name = target.name or words[0]
                 beside = Lines(name, target.shown, hooks.on_line)
                 stack.callback(beside.end)

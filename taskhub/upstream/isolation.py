@@ -1,10 +1,11 @@
-"""How commands are kept from what belongs to the hub: as another user, or behind a wrapper."""
+"""How commands are kept from what belongs to the hub, as another user or behind a wrapper, and within limits."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,21 +16,38 @@ from taskhub.lib import launch
 
 
 def isolated(command: list[str]) -> list[str]:
-    """The words to start the command by, with the wrapper and the user of the settings. Raises `Unavailable` if the
-    settings cannot be followed: then the command is not started at all."""
-    user = settings.TASKHUB_COMMAND_USER
+    """The words to start the command by, with the wrapper, the user and the limits of the settings. Raises
+    `Unavailable` if the settings cannot be followed: then the command is not started at all."""
     try:
         words = [*shlex.split(settings.TASKHUB_COMMAND_WRAPPER), *command]
     except ValueError as error:
         raise Unavailable(f"TASKHUB_COMMAND_WRAPPER cannot be read: {error}") from None
+    if len(words) > len(command) and shutil.which(words[0]) is None:
+        raise Unavailable(f"TASKHUB_COMMAND_WRAPPER begins with {words[0]}: No such file, or it may not be run")
+    return [sys.executable, "-I", "-S", str(Path(launch.__file__)), _other_user(), _limits(), *words]
+
+
+def _other_user() -> str:
+    """The user to become; empty if the worker is that user already."""
+    user: str = settings.TASKHUB_COMMAND_USER
     if not user:
-        return words
+        return ""
     try:
         own = pwd.getpwnam(user).pw_uid == os.geteuid()
     except KeyError:
         raise Unavailable(f"TASKHUB_COMMAND_USER names {user}, and there is no such user") from None
     if own:
-        return words
+        return ""
     if os.geteuid() != 0:
         raise Unavailable(f"TASKHUB_COMMAND_USER names {user}, and only a worker that is root can start a command so")
-    return [sys.executable, "-I", "-S", str(Path(launch.__file__)), user, *words]
+    return user
+
+
+def _limits() -> str:
+    """The limits of each process, as `lib.launch` takes them."""
+    found = {
+        "NOFILE": settings.TASKHUB_COMMAND_OPEN_FILES,
+        "NPROC": settings.TASKHUB_COMMAND_PROCESSES,
+        "DATA": settings.TASKHUB_COMMAND_MEMORY_MIB * 1_048_576,
+    }
+    return ",".join(f"{what}={most}" for what, most in found.items() if most)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -68,8 +70,6 @@ def wraps() -> bool:
 
 async def read(place: Path, path: Path | str, python: str = sys.executable) -> dict[str, Any]:
     """What the spy says when it is to read this."""
-    import json
-
     async with kit.pool_of(Target("stdio", f"{python} {place / 'spy.py'}")) as pool:
         found: dict[str, Any] = json.loads(kit.text(await kit.call(pool, "read", {"path": str(path)})))
         return found
@@ -141,3 +141,78 @@ def test_no_process_of_the_same_user_reads_the_memory_or_the_environment_of_ours
         assert Path(f"/proc/{process.pid}/environ").stat().st_uid == 0
     finally:
         process.communicate("\n")
+
+
+LIMITS = """
+import json, resource, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "initialize":
+        info = {"name": "limits", "version": "1"}
+        found = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif message["method"] == "tools/call" and message["params"]["name"] == "grow":
+        try:
+            found = len(bytearray(message["params"]["arguments"]["size"]))
+        except MemoryError:
+            found = "MemoryError"
+        found = {"content": [{"type": "text", "text": str(found)}]}
+    elif message["method"] == "tools/call":
+        names = ("NOFILE", "NPROC", "DATA", "CORE")
+        told = {name: resource.getrlimit(getattr(resource, f"RLIMIT_{name}")) for name in names}
+        found = {"content": [{"type": "text", "text": json.dumps(told)}]}
+    else:
+        found = None
+    answer = {"error": {"code": -32601, "message": "no"}} if found is None else {"result": found}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+
+
+@pytest.fixture
+def limited(tmp_path: Path) -> Target:
+    (tmp_path / "limits.py").write_text(LIMITS)
+    return Target("stdio", f"{sys.executable} {tmp_path / 'limits.py'}")
+
+
+async def limits(target: Target) -> dict[str, list[int]]:
+    async with kit.pool_of(target) as pool:
+        found: dict[str, list[int]] = json.loads(kit.text(await kit.call(pool, "limits")))
+        return found
+
+
+async def test_each_process_has_its_limits(limited: Target, settings: Any) -> None:
+    found = await limits(limited)
+    assert found["NOFILE"] == [8_192, 8_192]
+    assert found["DATA"] == [8_192 * 1_048_576] * 2
+    assert found["NPROC"] == list(resource.getrlimit(resource.RLIMIT_NPROC))
+    settings.TASKHUB_COMMAND_OPEN_FILES, settings.TASKHUB_COMMAND_PROCESSES = 100, 5_000
+    settings.TASKHUB_COMMAND_MEMORY_MIB = 0
+    found = await limits(limited)
+    assert (found["NOFILE"], found["NPROC"]) == ([100, 100], [5_000, 5_000])
+    assert found["DATA"] == list(resource.getrlimit(resource.RLIMIT_DATA))
+    # A limit that is higher than the worker's own is the worker's own.
+    settings.TASKHUB_COMMAND_OPEN_FILES = 2**31
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert (await limits(limited))["NOFILE"] == [hard, hard]
+
+
+async def test_what_needs_more_memory_gets_none_and_goes_on(limited: Target, settings: Any) -> None:
+    settings.TASKHUB_COMMAND_MEMORY_MIB = 256
+    async with kit.pool_of(limited) as pool:
+        assert kit.text(await kit.call(pool, "grow", {"size": 500_000_000})) == "MemoryError"
+        assert kit.text(await kit.call(pool, "grow", {"size": 1_000_000})) == "1000000"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")
+async def test_node_runs_within_the_limits() -> None:
+    """Its threads and WebAssembly reserve much more memory than they use."""
+    script = (
+        "new WebAssembly.Memory({initial: 1, maximum: 65536});"
+        "const {Worker} = require('worker_threads'); let ended = 0;"
+        "for (let n = 0; n < 8; n++)"
+        " new Worker('0', {eval: true}).on('exit', () => { if (++ended == 8) console.log('ran'); });"
+    )
+    run = [*isolated(["node", "-e", script])]
+    done = await asyncio.to_thread(subprocess.run, run, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("ran\n", "")

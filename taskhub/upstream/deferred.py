@@ -105,6 +105,13 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """What came of the server's task is unknown: the server does not know it any more. `told` says so."""
+
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
 class Silent:
     """The server could not be asked, and `problem` says why; it is asked again later. `scopes`: those without which it
     refuses to answer."""
@@ -113,7 +120,7 @@ class Silent:
     scopes: str = ""
 
 
-PollOutcome = GoesOn | AsksMore | AsksNoMore | Finished | Ended | Cancelled | Silent
+PollOutcome = GoesOn | AsksMore | AsksNoMore | Finished | Ended | Cancelled | Lost | Silent
 
 
 class _TaskRequest(types.Request[dict[str, Any], str]):
@@ -261,6 +268,4 @@ async def _ask(pool: Pool, method: str, taken: Poll, **more: Any) -> dict[str, A
 def _unknown(taken: Poll, target: Target, error: MCPError) -> PollOutcome:
     if taken.cancelling:
         return Cancelled(confirmed=False)
-    message = words("upstream_unknown", taken.claim.server_name, target.shown(error.error.message)[:300])
-    data = {"reason": "outcome_unknown"}
-    return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": message, "data": data}), "unknown")
+    return Lost(words("upstream_unknown", taken.claim.server_name, target.shown(error.error.message)[:300]))

@@ -23,7 +23,6 @@ from taskhub.core.timings import TimingKind
 from taskhub.core.words import words
 from taskhub.domain.credentials.asking import ask_before_poll
 from taskhub.domain.tasks import deferred
-from taskhub.domain.tasks import run as lifecycle
 from taskhub.domain.tasks.deferred import LEASE_SECONDS, PutBack
 from taskhub.lib import logs
 from taskhub.lib.throttle import Throttle
@@ -35,11 +34,11 @@ from taskhub.upstream.deferred import (
     Cancelled,
     Ended,
     GoesOn,
+    Lost,
     PollOutcome,
     Silent,
     is_spent,
     poll,
-    too_long,
 )
 from taskhub.upstream.pool import Pool
 from taskhub.worker.notes import Notes
@@ -266,6 +265,9 @@ class Polls:
                 await self._store(
                     partial(deferred.fault_deferred, taken, faulted.error, status=status, actor=self._actor)
                 )
+            case Lost(told):
+                self._count(taken, TimingKind.LOST)
+                await self._store(partial(deferred.lose_deferred, taken, told=told, actor=self._actor))
             case Cancelled() if taken.ended:
                 await self._store(partial(deferred.end_poll, taken, status="cancelled"))
             case Cancelled(confirmed):
@@ -329,16 +331,17 @@ class Polls:
             return
         delay_ms = max(FIRST_MS, int((silence.until - time.monotonic()) * 1000))
         waits = words("waiting_server")
-        told = taken.status == "input_required" or taken.cancelling or taken.message == waits
-        self._put_back(held, PutBack(taken, delay_ms, None if told else waits))
+        known = taken.status == "input_required" or taken.cancelling or taken.message == waits
+        self._put_back(held, PutBack(taken, delay_ms, None if known else waits))
 
     async def _gives_up(self, held: _Kept, taken: Poll) -> bool:
         """Whether the call has run for too long while its server could not be asked, and is over now."""
         if not is_spent(taken) or taken.ended or taken.cancelling:
             return False
         self._let_go(held)
-        error = {"code": -32603, "message": too_long(taken), "data": {"reason": "outcome_unknown"}}
-        await self._store(partial(lifecycle.fault, taken.claim, error, actor=self._actor))
+        self._count(taken, TimingKind.LOST)
+        told = words("upstream_silent", taken.claim.server_name)
+        await self._store(partial(deferred.lose_deferred, taken, told=told, actor=self._actor))
         return True
 
     async def _waits(self, held: _Kept, taken: Poll, outcome: Waits) -> None:

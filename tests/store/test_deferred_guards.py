@@ -16,7 +16,14 @@ def deferred_call(raw: Raw, **values: Any) -> int:
     of = sql.owner(raw)
     task = sql.task(raw, of, state=State.WORKING)
     raw.execute("UPDATE task SET lease_until = 'infinity', worker = '' WHERE id = %s", (task,))
-    given = {"task_id": task, "server_id": of.server, "upstream_id": "up", "revision": "2026-07-28", **values}
+    given = {
+        "task_id": task,
+        "epoch": 1,
+        "server_id": of.server,
+        "upstream_id": "up",
+        "revision": "2026-07-28",
+        **values,
+    }
     columns = ", ".join(given)
     raw.execute(
         f"INSERT INTO deferred ({columns}, poll_at) VALUES ({', '.join(['%s'] * len(given))}, now())",
@@ -54,7 +61,14 @@ def test_a_live_task_is_polled_until_it_ends(raw: Raw) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["upstream_id = 'other'", "server_id = server_id + 1", "revision = '2025-11-25'", "home = 'w'", "turn = turn + 2"],
+    [
+        "upstream_id = 'other'",
+        "epoch = epoch + 1",
+        "server_id = server_id + 1",
+        "revision = '2025-11-25'",
+        "home = 'w'",
+        "turn = turn + 2",
+    ],
 )
 def test_which_task_of_which_server_it_is_never_changes(raw: Raw, change: str) -> None:
     task = deferred_call(raw)

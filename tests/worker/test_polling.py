@@ -9,8 +9,8 @@ from http import HTTPStatus
 import pytest
 
 from taskhub.core.records import OpenQuestion
-from taskhub.core.states import State
-from taskhub.domain.questions.answer import AnswerOutcome, answer_question
+from taskhub.core.states import QuestionKind, State
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
 from taskhub.domain.tasks.cancel import cancel_now, request_cancel
 from taskhub.domain.tasks.sweep import sweep
 from taskhub.store.models import Attempt, Deferred, Event, Question, Server
@@ -201,13 +201,46 @@ def test_a_task_that_the_server_cancels_by_itself_is_cancelled(tool: World, upst
     assert (ended(task).state, kit.look(task).message) == (State.CANCELLED, "Cancelled by its server")
 
 
-def test_a_task_that_the_server_forgot_is_an_outcome_that_nobody_knows(tool: World, upstream: TaskingServer) -> None:
+def test_of_a_task_that_the_server_forgot_people_say_whether_it_ran(tool: World, upstream: TaskingServer) -> None:
     task = deferred(tool)
     upstream.tasks.clear()
-    error = json.loads(ended(task).error_json or "")
-    assert "no longer knows the task of this call (Task not found)" in error["message"]
-    assert error["data"] == {"reason": "outcome_unknown"}
-    assert Deferred.objects.get(task_id=task).status == "unknown"
+    asked = opened(task)
+    assert asked.kind is QuestionKind.OUTCOME
+    assert "no longer knows the task of this call (Task not found): outcome unknown" in asked.params["told"]
+    assert rule_outcome(task, asked, ran=False, result=None, actor=tool.actor) is AnswerOutcome.ANSWERED
+    wait_until(lambda: len(upstream.runs) == 2, "the second run")
+    wait_until(lambda: Deferred.objects.filter(task_id=task).count() == 2, "its task")
+    upstream.become("completed", result=text("at last"))
+    assert words(task) == "at last"
+    assert attempts(task) == ["lost", "finished"]
+    rows = Deferred.objects.filter(task_id=task).order_by("epoch")
+    assert [(row.epoch, row.upstream_id, row.status) for row in rows] == [
+        (1, "up-1", "unknown"),
+        (2, "up-2", "completed"),
+    ]
+
+
+def test_a_tool_that_may_run_twice_runs_again_when_the_server_forgot_its_task(
+    hall: Hall, tool: World, upstream: TaskingServer
+) -> None:
+    again = hall.tool(Server.objects.get(pk=tool.tool.server_id), "research", policy_at_least_once=True)
+    task = deferred(again)
+    upstream.tasks.clear()
+    wait_until(lambda: Deferred.objects.filter(task_id=task).count() == 2, "the second task")
+    upstream.become("completed", result=text("at last"))
+    assert words(task) == "at last"
+    assert attempts(task) == ["lost", "finished"]
+
+
+def test_a_server_that_is_silent_for_the_whole_run_time_leaves_an_unknown_outcome(
+    tool: World, upstream: TaskingServer
+) -> None:
+    task = deferred(tool)
+    upstream.fails = HTTPStatus.BAD_GATEWAY
+    kit.turn_back(task, "running_since", 1_000, table="deferred")
+    kit.turn_back(task, "poll_at", 1, table="deferred")
+    assert "could not be asked for this call for as long as its tool may run" in opened(task).params["told"]
+    assert attempts(task) == ["lost"]
 
 
 def test_while_the_server_is_away_its_tasks_wait(

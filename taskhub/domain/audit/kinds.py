@@ -36,7 +36,7 @@ EVENTS: Final[dict[str, Shape]] = {
     "task.cancelled": Shape("The task was cancelled.", "state", _TASK),
     "task.cancel.requested": Shape("Somebody wants the task cancelled; a worker has it.", "state", _TASK),
     "task.outcome.unknown": Shape(
-        "A worker or a connection was lost while the tool ran: people are asked whether it did.",
+        "A worker, a connection or a server's task was lost while the tool ran: people are asked whether it did.",
         after="key why worker epoch",
     ),
     "task.outcome.checked": Shape(

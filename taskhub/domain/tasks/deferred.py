@@ -16,6 +16,7 @@ from taskhub.core.policy import answerers
 from taskhub.core.records import Actor, Claim, NewQuestion, Poll, UpstreamTask
 from taskhub.domain.changes import change, questions, who
 from taskhub.domain.hints.announce import announce
+from taskhub.domain.tasks.run import outcome_seconds
 from taskhub.lib import jsonx
 from taskhub.store import statements
 
@@ -58,6 +59,7 @@ _TAKE = statements.many("take_polls", _Poll)
 _PUT_BACK = statements.many("put_back_polls", int)
 _END = statements.one("end_poll", bool)
 _FAULT = statements.one("fault_deferred", bool)
+_LOSE = statements.one("lose_deferred", bool)
 _CANCEL = statements.one("cancel_deferred", bool)
 _ASK = statements.one("ask_deferred", bool)
 
@@ -188,6 +190,21 @@ def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, actor: Act
         status=status,
         error=jsonx.encode(clean).decode(),
         message=str(clean["message"])[:1024],
+        who=who(actor),
+    )
+
+
+def lose_deferred(poll: Poll, *, told: str, actor: Actor) -> bool:
+    """Report that the server's task cannot be found any more; `told` says why. A tool that may run twice runs again, up
+    to its attempts; for any other, people are asked whether it ran. Returns as `fault_deferred`."""
+    return change(
+        _LOSE,
+        poll.claim.task_id,
+        task=poll.claim.task_id,
+        epoch=poll.claim.epoch,
+        turn=poll.turn,
+        told=told[:1024],
+        outcome_seconds=outcome_seconds(),
         who=who(actor),
     )
 

@@ -4,7 +4,8 @@
 -- The task is locked before its row in `deferred`, so that no two changes can deadlock.
 
 -- Hands the task over to its server. p_home: the worker that alone can reach the server's task; empty if any can.
--- p_ran_seconds: how long the call has run so far. Returns false if the lease was lost.
+-- p_ran_seconds: how long the call has run so far. Turns are counted on from those of earlier attempts, so that a late
+-- worker of one of these has none of them. Returns false if the lease was lost.
 CREATE OR REPLACE FUNCTION defer_task(p_id bigint, p_epoch int, p_server bigint, p_upstream text, p_revision text,
                                       p_home text, p_status text, p_poll_ms int, p_delay_ms int, p_ran_seconds float8,
                                       p_message text, p_who text)
@@ -19,11 +20,12 @@ BEGIN
         PERFORM th_record_stale(p_id, p_epoch, 'defer');
         RETURN false;
     END IF;
-    INSERT INTO deferred (task_id, server_id, upstream_id, revision, home, status, poll_ms, poll_at, ran_seconds,
-                          running_since, cancel_at, created_at)
-    VALUES (p_id, p_server, p_upstream, p_revision, p_home, p_status, p_poll_ms,
+    INSERT INTO deferred (task_id, epoch, server_id, upstream_id, revision, home, status, poll_ms, poll_at, ran_seconds,
+                          running_since, cancel_at, turn, created_at)
+    VALUES (p_id, p_epoch, p_server, p_upstream, p_revision, p_home, p_status, p_poll_ms,
             clock_timestamp() + p_delay_ms * interval '1 millisecond', p_ran_seconds, clock_timestamp(),
-            held.cancel_requested_at, clock_timestamp());
+            held.cancel_requested_at, coalesce((SELECT max(d.turn) + 1 FROM deferred d WHERE d.task_id = p_id), 0),
+            clock_timestamp());
     UPDATE task SET lease_until = 'infinity', worker = '',
            message = CASE WHEN held.cancel_requested_at IS NULL THEN left(p_message, 1024) ELSE message END
     WHERE id = p_id;
@@ -49,17 +51,17 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH due AS MATERIALIZED (
-        SELECT o.task_id FROM unnest(p_servers, p_most) AS s(id, most) CROSS JOIN LATERAL (
-            SELECT d.task_id FROM deferred d
+        SELECT o.id FROM unnest(p_servers, p_most) AS s(id, most) CROSS JOIN LATERAL (
+            SELECT d.id FROM deferred d
             WHERE d.server_id = s.id AND d.poll_at <= moment
               AND (d.home IN ('', p_worker) OR NOT EXISTS (
                   SELECT FROM worker w WHERE w.name = d.home AND th_alive(w)))
             ORDER BY d.poll_at LIMIT s.most FOR UPDATE SKIP LOCKED) o
     ), taken AS (
         UPDATE deferred d SET turn = d.turn + 1, poll_at = moment + make_interval(secs => p_lease_seconds)
-        FROM due WHERE d.task_id = due.task_id RETURNING d.*
+        FROM due WHERE d.id = due.id RETURNING d.*
     )
-    SELECT t.id, t.public_id::text, t.lease_epoch, t.tenant_id, t.context_id, d.server_id, s.name::text, t.tool_id,
+    SELECT t.id, t.public_id::text, d.epoch, t.tenant_id, t.context_id, d.server_id, s.name::text, t.tool_id,
            o.name::text, t.client_capabilities::text, o.question_audience::text, t.run_seconds, d.upstream_id::text,
            d.revision::text, d.status::text, d.turn, d.poll_ms, t.message::text, d.cancel_at IS NOT NULL,
            t.ended_at IS NOT NULL, d.cancel_at < moment - interval '10 seconds',
@@ -84,7 +86,8 @@ BEGIN
         ), held AS MATERIALIZED (
             SELECT t.id, s.message FROM said s JOIN task t ON t.id = s.id
             WHERE t.state = 'working' AND t.lease_until = 'infinity' AND t.cancel_requested_at IS NULL
-              AND EXISTS (SELECT FROM deferred d WHERE d.task_id = s.id AND d.turn = s.turn)
+              AND EXISTS (SELECT FROM deferred d
+                          WHERE d.task_id = s.id AND d.turn = s.turn AND d.poll_at IS NOT NULL)
             ORDER BY t.id FOR UPDATE OF t
         )
         UPDATE task t SET message = left(h.message, 1024) FROM held h WHERE t.id = h.id;
@@ -94,13 +97,13 @@ BEGIN
         SELECT * FROM json_to_recordset(p_polls)
             AS i(id bigint, turn int, status text, poll_ms int, delay_ms int)
     ), kept AS MATERIALIZED (
-        SELECT d.task_id, g.status, g.poll_ms, g.delay_ms FROM given g JOIN deferred d ON d.task_id = g.id
+        SELECT d.id, g.status, g.poll_ms, g.delay_ms FROM given g JOIN deferred d ON d.task_id = g.id
         WHERE d.turn = g.turn AND d.poll_at > clock_timestamp()
         ORDER BY d.task_id FOR UPDATE OF d
     )
     UPDATE deferred d SET status = k.status, poll_ms = k.poll_ms,
            poll_at = clock_timestamp() + k.delay_ms * interval '1 millisecond'
-    FROM kept k WHERE d.task_id = k.task_id RETURNING d.task_id;
+    FROM kept k WHERE d.id = k.id RETURNING d.task_id;
 END $$;
 
 -- Notes that the server's task is over, so that it is not polled again: 'completed', 'failed' or 'cancelled', or
@@ -120,6 +123,29 @@ CREATE OR REPLACE FUNCTION fault_deferred(p_id bigint, p_epoch int, p_turn int, 
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     RETURN end_poll(p_id, p_turn, p_status) AND fault(p_id, p_epoch, p_error, p_message, '', p_who);
+END $$;
+
+-- As lose(), for a deferred call whose server's task cannot be found any more, so that what came of it is unknown.
+CREATE OR REPLACE FUNCTION lose_deferred(p_id bigint, p_epoch int, p_turn int, p_told text, p_seconds float8,
+                                         p_who text)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM set_config('th.who', p_who, true);
+    SELECT cancel_requested_at INTO held FROM task
+    WHERE id = p_id AND lease_epoch = p_epoch AND lease_until = 'infinity' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF held.cancel_requested_at IS NOT NULL THEN
+        RETURN cancel_deferred(p_id, p_epoch, p_turn, 'unknown', th_words('cancelled_unconfirmed'), p_who);
+    END IF;
+    IF NOT end_poll(p_id, p_turn, 'unknown') THEN
+        RETURN false;
+    END IF;
+    PERFORM th_lose(p_id, 'task_lost', p_told, p_told, p_seconds);
+    RETURN true;
 END $$;
 
 -- Ends a deferred call as cancelled. Its server's task was cancelled: as requested, or by the server itself.
@@ -151,7 +177,8 @@ RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('th.who', p_who, true);
     PERFORM 1 FROM task WHERE id = p_id AND lease_epoch = p_epoch AND lease_until = 'infinity' FOR UPDATE;
-    IF NOT FOUND OR NOT EXISTS (SELECT FROM deferred WHERE task_id = p_id AND turn = p_turn) THEN
+    IF NOT FOUND
+       OR NOT EXISTS (SELECT FROM deferred WHERE task_id = p_id AND turn = p_turn AND poll_at IS NOT NULL) THEN
         RETURN false;
     END IF;
     IF p_questions IS NULL THEN
@@ -191,8 +218,8 @@ BEGIN
         PERFORM th_close_attempt(t.id, t.lease_epoch, 'cancelled', '');
     END LOOP;
     UPDATE deferred SET status = 'unknown', poll_at = NULL, cancel_at = NULL, running_since = NULL
-    WHERE task_id = ANY (ARRAY(SELECT d.task_id FROM deferred d WHERE d.cancel_at < p_before - interval '1 hour'
-                               ORDER BY d.cancel_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+    WHERE id = ANY (ARRAY(SELECT d.id FROM deferred d WHERE d.cancel_at < p_before - interval '1 hour'
+                          ORDER BY d.cancel_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
     RETURN changed;
 END $$;
 

@@ -22,9 +22,10 @@ BEGIN
     PERFORM th_close_attempt(p_id, t.lease_epoch, 'lost', p_error);
     IF t.at_least_once AND t.crashes + 1 < t.max_attempts THEN
         UPDATE task SET state = 'queued', crashes = crashes + 1, lease_until = NULL, worker = '',
-               message = CASE WHEN p_why = 'server_lost' THEN th_words('server_lost_requeued', t.server)
-                              ELSE th_words('worker_lost_requeued') END,
-               runnable_at = clock_timestamp() + CASE WHEN p_why = 'server_lost' THEN th_pause(p_id, 1)
+               message = CASE p_why WHEN 'server_lost' THEN th_words('server_lost_requeued', t.server)
+                                    WHEN 'task_lost' THEN th_words('task_lost_requeued', t.server)
+                                    ELSE th_words('worker_lost_requeued') END,
+               runnable_at = clock_timestamp() + CASE WHEN p_why IN ('server_lost', 'task_lost') THEN th_pause(p_id, 1)
                                                       ELSE interval '0' END
         WHERE id = p_id;
         PERFORM th_wake_workers();

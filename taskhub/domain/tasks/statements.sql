@@ -417,6 +417,9 @@ SELECT end_poll(:task, :turn, :status);
 -- write: fault_deferred(task bigint, epoch int, turn int, status text, error text, message text, who text) -> bool
 SELECT fault_deferred(:task, :epoch, :turn, :status, :error, :message, :who);
 
+-- write: lose_deferred(task bigint, epoch int, turn int, told text, outcome_seconds float8, who text) -> bool
+SELECT lose_deferred(:task, :epoch, :turn, :told, :outcome_seconds, :who);
+
 -- write: cancel_deferred(task bigint, epoch int, turn int, status text, message text, who text) -> bool
 SELECT cancel_deferred(:task, :epoch, :turn, :status, :message, :who);
 

@@ -1712,16 +1712,17 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Deferred",
             fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 (
                     "task",
-                    models.OneToOneField(
+                    models.ForeignKey(
+                        db_index=False,
                         on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
                         related_name="deferred",
-                        serialize=False,
                         to="store.task",
                     ),
                 ),
+                ("epoch", models.IntegerField()),
                 (
                     "server",
                     models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, to="store.server"),
@@ -1753,6 +1754,10 @@ class Migration(migrations.Migration):
                     ),
                 ],
                 "constraints": [
+                    models.UniqueConstraint(fields=("task", "epoch"), name="deferred_epoch_unique"),
+                    models.UniqueConstraint(
+                        condition=models.Q(("poll_at__isnull", False)), fields=("task",), name="deferred_one_polled"
+                    ),
                     models.CheckConstraint(
                         condition=models.Q(
                             models.Q(("poll_at__isnull", False), ("status__in", ["working", "input_required"])),

@@ -302,10 +302,11 @@ class Attempt(models.Model):
 
 
 class Deferred(models.Model):
-    """A call that its server runs as a task of its own, which workers poll (`domain/tasks/deferred.py`). `poll_at` is
-    null once the server's task is over."""
+    """A call that its server runs as a task of its own, which workers poll (`domain/tasks/deferred.py`). `epoch` is the
+    attempt that made the call. `poll_at` is null once the server's task is over."""
 
-    task = models.OneToOneField(Task, models.CASCADE, primary_key=True, related_name="deferred")
+    task = models.ForeignKey(Task, models.CASCADE, related_name="deferred", db_index=False)
+    epoch = models.IntegerField()
     server = models.ForeignKey(Server, models.PROTECT, db_index=False)
     upstream_id = models.CharField(max_length=256)
     revision = models.CharField(max_length=32)
@@ -322,6 +323,8 @@ class Deferred(models.Model):
     class Meta:
         db_table = "deferred"
         constraints = [
+            models.UniqueConstraint(fields=["task", "epoch"], name="deferred_epoch_unique"),
+            models.UniqueConstraint(fields=["task"], condition=Q(poll_at__isnull=False), name="deferred_one_polled"),
             models.CheckConstraint(
                 condition=Q(poll_at__isnull=False, status__in=["working", "input_required"])
                 | Q(poll_at__isnull=True, status__in=["completed", "failed", "cancelled", "unknown"]),

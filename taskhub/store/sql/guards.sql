@@ -151,9 +151,9 @@ END $$;
 CREATE OR REPLACE FUNCTION deferred_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF OLD.poll_at IS NULL OR NEW.turn NOT IN (OLD.turn, OLD.turn + 1) OR
-       (NEW.task_id, NEW.server_id, NEW.upstream_id, NEW.revision, NEW.home, NEW.created_at)
+       (NEW.task_id, NEW.epoch, NEW.server_id, NEW.upstream_id, NEW.revision, NEW.home, NEW.created_at)
        IS DISTINCT FROM
-       (OLD.task_id, OLD.server_id, OLD.upstream_id, OLD.revision, OLD.home, OLD.created_at)
+       (OLD.task_id, OLD.epoch, OLD.server_id, OLD.upstream_id, OLD.revision, OLD.home, OLD.created_at)
     THEN
         RAISE EXCEPTION 'the deferred call of task % is % and stays as it is', OLD.task_id, OLD.status
             USING ERRCODE = 'TH011';

@@ -7,6 +7,7 @@ import pytest
 from taskhub.core.records import Poll, UpstreamTask
 from taskhub.core.states import State
 from taskhub.domain.catalogue.writes import remove_server
+from taskhub.domain.questions.answer import AnswerOutcome, rule_outcome
 from taskhub.domain.tasks import deferred
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.deferred import PutBack, take_polls
@@ -95,10 +96,35 @@ def test_a_worker_whose_turn_has_passed_changes_nothing(world: World) -> None:
     assert not deferred.ask_deferred(late, None, message="", delay_ms=0, actor=WORKER)
     error = {"code": -32603, "message": "late"}
     assert not deferred.fault_deferred(late, error, status="failed", actor=WORKER)
+    assert not deferred.lose_deferred(late, told="late", actor=WORKER)
     assert not deferred.cancel_deferred(late, status="cancelled", message="late", actor=WORKER)
     assert not deferred.end_poll(late, status="cancelled")
     assert (kit.look(task).state, kit.look(task).message) == (State.WORKING, "")
     assert Deferred.objects.get(task_id=task).poll_at == before
+
+
+def test_a_late_worker_of_an_earlier_attempt_has_no_turn_of_the_next(world: World) -> None:
+    task = make(world)
+    late = take_one(world)
+    assert deferred.lose_deferred(late, told="Forgotten", actor=WORKER)
+    assert kit.look(task).message == "Forgotten. Waiting for a person who says whether the tool ran"
+    assert not deferred.lose_deferred(late, told="Forgotten", actor=WORKER)
+    assert rule_outcome(task, kit.opened(task), ran=False, result=None, actor=WORKER) is AnswerOutcome.ANSWERED
+    assert kit.defer(kit.claim_one(), id="up-2")
+    assert deferred.put_back_polls([PutBack(late, 0, "late")], actor=WORKER) == set()
+    assert not deferred.end_poll(late, status="cancelled")
+    now = take_one(world)
+    assert (now.claim.epoch, now.upstream_id, now.turn) == (2, "up-2", 3)
+    assert kit.look(task).message == ""
+
+
+def test_a_lost_task_whose_call_is_to_be_cancelled_is_cancelled(world: World) -> None:
+    task = make(world)
+    taken = take_one(world)
+    request_cancel(task, actor=world.actor)
+    assert deferred.lose_deferred(taken, told="Forgotten", actor=WORKER)
+    assert kit.look(task).message == "Cancelled; the tool did not confirm that it stopped"
+    assert Deferred.objects.get(task_id=task).status == "unknown"
 
 
 def test_a_task_that_only_one_worker_reaches_is_polled_by_it_until_it_is_silent(world: World) -> None:

@@ -261,10 +261,11 @@ class Polls:
                 self._count(taken, TimingKind.ERROR if result.get("isError") else TimingKind.FINISHED)
                 await self._runner.results.run((claim, result))
             case Ended(faulted, status):
-                self._count(taken, TimingKind.TIMED_OUT if is_spent(taken) else TimingKind.FAULTED)
-                await self._store(
-                    partial(deferred.fault_deferred, taken, faulted.error, status=status, actor=self._actor)
-                )
+                spent = is_spent(taken)
+                self._count(taken, TimingKind.TIMED_OUT if spent else TimingKind.FAULTED)
+                kind = "timeout" if spent else str(faulted.error["code"])
+                fault = partial(deferred.fault_deferred, taken, faulted.error, status=status, kind=kind)
+                await self._store(partial(fault, actor=self._actor))
             case Lost(told):
                 self._count(taken, TimingKind.LOST)
                 await self._store(partial(deferred.lose_deferred, taken, told=told, actor=self._actor))

@@ -123,7 +123,7 @@ def column(task_id: int, name: str) -> Any:
 
 def turn_back(task_id: int, name: str, seconds: float, *, table: str = "task") -> None:
     """Make a moment lie `seconds` in the past, as if that time had gone by."""
-    key = "id" if table == "task" else "task_id"
+    key = {"task": "id", "deferred": "poll_at IS NOT NULL AND task_id"}.get(table, "task_id")
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE {table} SET {name} = clock_timestamp() - make_interval(secs => %s) WHERE {key} = %s",

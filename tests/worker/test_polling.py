@@ -92,6 +92,24 @@ def test_a_task_that_failed_faults_the_call_with_its_error(tool: World, upstream
     assert Deferred.objects.get(task_id=task).status == "failed"
 
 
+def test_an_error_that_the_tools_policy_names_is_tried_again(
+    hall: Hall, tool: World, upstream: TaskingServer
+) -> None:
+    policy = {"retry_on": ["-32050", "timeout"], "retry_seconds": 1, "max_attempts": 3}
+    again = hall.tool(Server.objects.get(pk=tool.tool.server_id), "research", **policy)
+    task = deferred(again)
+    upstream.become("failed", error={"code": -32050, "message": "out of paper"})
+    wait_until(lambda: Deferred.objects.filter(task_id=task).count() == 2, "the second task")
+    kit.turn_back(task, "running_since", 1_000, table="deferred")
+    kit.turn_back(task, "poll_at", 1, table="deferred")
+    wait_until(lambda: Deferred.objects.filter(task_id=task).count() == 3, "the third task")
+    upstream.become("completed", result=text("at last"))
+    assert words(task) == "at last"
+    assert attempts(task) == ["retried", "retried", "finished"]
+    rows = Deferred.objects.filter(task_id=task).order_by("epoch")
+    assert [row.status for row in rows] == ["failed", "cancelled", "completed"]
+
+
 def test_the_result_is_checked_as_that_of_any_call(hall: Hall, tool: World, upstream: TaskingServer) -> None:
     weigh = hall.tool(Server.objects.get(pk=tool.tool.server_id), "weigh")
     task = deferred(weigh)

@@ -177,9 +177,9 @@ def end_poll(poll: Poll, *, status: str) -> bool:
     return change(_END, task=poll.claim.task_id, turn=poll.turn, status=status)
 
 
-def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, actor: Actor) -> bool:
-    """Store a JSON-RPC error: the task is faulted, and its server's task is over, in `status`. Returns `False` if
-    another worker has taken the poll, or the task has ended."""
+def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, kind: str, actor: Actor) -> bool:
+    """Store a JSON-RPC error: the task is faulted, or queued again, as by `run.fault`; its server's task is over, in
+    `status`. Returns `False` if another worker has taken the poll, or the task has ended."""
     clean = jsonx.repaired(error)
     return change(
         _FAULT,
@@ -190,6 +190,7 @@ def fault_deferred(poll: Poll, error: dict[str, Any], *, status: str, actor: Act
         status=status,
         error=jsonx.encode(clean).decode(),
         message=str(clean["message"])[:1024],
+        kind=kind,
         who=who(actor),
     )
 

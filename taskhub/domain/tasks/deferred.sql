@@ -116,13 +116,12 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- As fault(), for a deferred call whose server's task is over. It is not tried again, whatever the policy names: the
--- server has run it.
+-- As fault(), for a deferred call whose server's task is over.
 CREATE OR REPLACE FUNCTION fault_deferred(p_id bigint, p_epoch int, p_turn int, p_status text, p_error text,
-                                          p_message text, p_who text)
+                                          p_message text, p_kind text, p_who text)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    RETURN end_poll(p_id, p_turn, p_status) AND fault(p_id, p_epoch, p_error, p_message, '', p_who);
+    RETURN end_poll(p_id, p_turn, p_status) AND fault(p_id, p_epoch, p_error, p_message, p_kind, p_who);
 END $$;
 
 -- As lose(), for a deferred call whose server's task cannot be found any more, so that what came of it is unknown.

@@ -414,8 +414,9 @@ SELECT put_back_polls(:polls, :who);
 -- write: end_poll(task bigint, turn int, status text) -> bool
 SELECT end_poll(:task, :turn, :status);
 
--- write: fault_deferred(task bigint, epoch int, turn int, status text, error text, message text, who text) -> bool
-SELECT fault_deferred(:task, :epoch, :turn, :status, :error, :message, :who);
+-- write: fault_deferred(task bigint, epoch int, turn int, status text, error text, message text, kind text, who text)
+--     -> bool
+SELECT fault_deferred(:task, :epoch, :turn, :status, :error, :message, :kind, :who);
 
 -- write: lose_deferred(task bigint, epoch int, turn int, told text, outcome_seconds float8, who text) -> bool
 SELECT lose_deferred(:task, :epoch, :turn, :told, :outcome_seconds, :who);

@@ -95,7 +95,7 @@ def test_a_worker_whose_turn_has_passed_changes_nothing(world: World) -> None:
     assert not deferred.ask_deferred(late, [make_question(key="q")], message="", delay_ms=0, actor=WORKER)
     assert not deferred.ask_deferred(late, None, message="", delay_ms=0, actor=WORKER)
     error = {"code": -32603, "message": "late"}
-    assert not deferred.fault_deferred(late, error, status="failed", actor=WORKER)
+    assert not deferred.fault_deferred(late, error, status="failed", kind="-32603", actor=WORKER)
     assert not deferred.lose_deferred(late, told="late", actor=WORKER)
     assert not deferred.cancel_deferred(late, status="cancelled", message="late", actor=WORKER)
     assert not deferred.end_poll(late, status="cancelled")

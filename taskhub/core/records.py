@@ -272,13 +272,14 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class UpstreamTask:
     """A task of a server, as the server told it when it took a call. `poll_ms` is how often it wants to be asked;
-    `None` if it did not say."""
+    `None` if it did not say. `here`: whether it belongs to a process or session of the worker that made the call."""
 
     id: str
     revision: str
     status: str
     message: str
     poll_ms: int | None
+    here: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from taskhub.core.errors import TaskHubError, Unavailable
 from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, UpstreamTask
 from taskhub.core.states import QuestionKind
-from taskhub.core.versions import Era, Version
+from taskhub.core.versions import Era, Version, has_sessions
 from taskhub.core.words import words
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, can_answer, modes_of, question_problem
 from taskhub.lib import jsonx
@@ -30,7 +30,7 @@ from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError
 from taskhub.upstream.refusals import HttpRefusal, refusal
-from taskhub.upstream.session_tasks import result_of, task_of
+from taskhub.upstream.session_tasks import made_of, only_as_tasks, task_of
 from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
 
@@ -134,7 +134,7 @@ async def call_tool(
     (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. `say` gets log
     lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
     called when there is a connection for the call; if it returns `False`, the call is not made."""
-    profile = _profile(claim, stateless=False)
+    profile = profile_of(claim)
 
     async def asked(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
         async with pool.aside():
@@ -163,7 +163,8 @@ async def call_tool(
     return outcome
 
 
-def _profile(claim: Claim, *, stateless: bool) -> Profile:
+def profile_of(claim: Claim, *, stateless: bool = False) -> Profile:
+    """What the caller of this call can be asked. `stateless`: whether a session of its own does not matter."""
     people = claim.question_audience in (Audience.OPERATOR, Audience.EITHER)
     able = claim.client_capabilities
     elicitation = not claim.only_caller or modes_of(able) is not None
@@ -174,22 +175,18 @@ async def _round(
     pool: Pool, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None], *, tries: int = 1
 ) -> CallOutcome | _Again:
     stateless = claim.tool_name in pool.interim or given.answers is not None or given.state is not None
-    profile = pool.fitted(_profile(claim, stateless=stateless))
+    profile = pool.fitted(profile_of(claim, stateless=stateless))
     reached = False
     bound.refused, bound.unconnected = False, ""
     try:
         if posts := pool.posts_for(profile, claim.tool_name):
             with contextlib.suppress(RefusedError):
                 return await _posted(pool, posts, profile, claim, given, bound, say)
-        async with pool.borrow(profile, claim.context_id) as connection:
+        async with _lent(pool, profile, claim) as connection:
             reached = True
             if not bound.begin():
                 return broken("its call was withdrawn")
-            if why := connection.lost_before:
-                connection.lost_before = ""
-                say(LogLine("warning", words("state_lost", claim.server_name, why)))
-            with connection.calls.serving(bound):
-                return await _answer(pool, connection, claim, given, say)
+            return await _carried(pool, connection, claim, given, bound, say)
     except UnconnectedError as error:
         return _unreached(claim, str(error))
     except MCPError as error:
@@ -221,6 +218,37 @@ def _without_answer(target: Target, claim: Claim, error: MCPError, bound: Bound)
     if bound.unconnected:
         return _unreached(claim, bound.unconnected)
     return _unknown(words("server_lost", claim.server_name))
+
+
+@contextlib.asynccontextmanager
+async def _lent(pool: Pool, profile: Profile, claim: Claim) -> AsyncIterator[Connection]:
+    """A connection for the call. A task of 2025-11-25 is made where it will be polled."""
+    if not _as_task(pool, claim):
+        async with pool.borrow(profile, claim.context_id) as connection:
+            yield connection
+        return
+    async with pool.turn(), pool.shared(claim.context_id, Version.MCP_2025_11_25) as connection:
+        yield connection
+
+
+async def _carried(
+    pool: Pool, connection: Connection, claim: Claim, given: _Round, bound: Bound, say: Callable[[LogLine], None]
+) -> CallOutcome | _Again:
+    """The outcome of the call by this connection. Raises only if the connection cannot be used any more."""
+    if why := connection.lost_before:
+        connection.lost_before = ""
+        say(LogLine("warning", words("state_lost", claim.server_name, why)))
+    if pool.only_as_tasks is None and not connection.modern:
+        await _learn_tasks(pool, connection)
+        if _as_task(pool, claim):
+            return _Again(None)
+    with connection.calls.serving(bound):
+        return await _answer(pool, connection, claim, given, say)
+
+
+def _as_task(pool: Pool, claim: Claim) -> bool:
+    """Whether the tool is one of a 2025-11-25 server that can be called as a task alone."""
+    return claim.tool_name in (pool.only_as_tasks or ())
 
 
 async def _posted(
@@ -259,7 +287,11 @@ async def _answer(
     try:
         if connection.modern and connection.learnt != mirrored and any(name == claim.tool_name for name, _ in mirrored):
             await _learn_headers(connection, mirrored)
-        body = await _call(pool, connection, claim, given, say, mirrored)
+        as_task = not connection.modern and _as_task(pool, claim)
+        body = await _call(connection, claim, given, say, mirrored, as_task=as_task)
+        if as_task and (made := made_of(body)) is not None:
+            here = pool.target.transport != "http" or connection.has_session
+            return _deferred(pool.target, made, Version.MCP_2025_11_25, here=here)
         return await _translated(pool, lambda: contextlib.nullcontext(connection), claim, body, say)
     except MCPError as error:
         if gone(error) or not connection.alive:
@@ -289,12 +321,18 @@ async def _translated(
         types.InputRequiredResult.model_validate(body, by_name=False)
         return asked(claim, body)
     if body.get("resultType") == "task":
-        return _deferred(pool.target, body)
+        return _deferred(pool.target, body, Version.MCP_2026_07_28, here=pool.target.transport != "http")
     return await finished(pool, lend, claim, body, say)
 
 
 async def _call(
-    pool: Pool, connection: Connection, claim: Claim, given: _Round, say: Callable[[LogLine], None], mirrored: Mirrored
+    connection: Connection,
+    claim: Claim,
+    given: _Round,
+    say: Callable[[LogLine], None],
+    mirrored: Mirrored,
+    *,
+    as_task: bool,
 ) -> dict[str, Any]:
     async def note(progress: float, total: float | None, message: str | None) -> None:
         say(LogLine("progress", connection.hide(message or ""), progress=progress, total=total))
@@ -304,7 +342,6 @@ async def _call(
     answers: Any = given.answers if connection.modern else None
     meta: Any = claim.trace or None
     session = connection.client.session
-    as_task = not connection.modern and claim.tool_name in pool.only_as_tasks
     request = types.CallToolRequest(
         params=types.CallToolRequestParams(
             name=claim.tool_name,
@@ -318,8 +355,7 @@ async def _call(
 
     async def call() -> dict[str, Any]:
         # Without a timeout: the worker limits the running time, and does not count the time while people answer.
-        body = (await session.send_request(request, Verbatim, progress_callback=note)).root
-        return await result_of(connection, body, say) if as_task else body
+        return (await session.send_request(request, Verbatim, progress_callback=note)).root
 
     try:
         return await call()
@@ -390,6 +426,20 @@ async def _learn_outputs(pool: Pool, lend: Lend, tool: str) -> None:
     pool.outputs = {tool: None, **outputs(tools)}
 
 
+async def _learn_tasks(pool: Pool, connection: Connection) -> None:
+    """Note which tools run as tasks alone, because the server may answer a plain call of such a tool with an error that
+    looks like the tool's own."""
+    assert connection.client is not None
+    client = connection.client
+    told = client.server_capabilities.model_dump(by_alias=True, mode="json", exclude_none=True)
+    tools = {}
+    if "tasks" in told and client.protocol_version == Version.MCP_2025_11_25:
+        listed = await list_tools(client.session, declared=True, modern=False)
+        tools = {tool.name: tool.definition for tool in listed if not tool.rejected}
+    if pool.only_as_tasks is None:
+        pool.only_as_tasks = only_as_tasks(client.protocol_version, told, tools)
+
+
 async def _learn_headers(connection: Connection, mirrored: Mirrored) -> None:
     """List the tools on this connection, because the SDK sends arguments in headers (B26-26) only for tools that it has
     listed on the same connection."""
@@ -422,12 +472,14 @@ def usable(answers: dict[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _deferred(target: Target, body: dict[str, Any]) -> CallOutcome:
+def _deferred(target: Target, body: Any, revision: str, *, here: bool) -> CallOutcome:
+    if not isinstance(body, dict):
+        return broken("it made a task of the wrong form")
     task_id = body.get("taskId")
     if not isinstance(task_id, str) or not 0 < len(task_id) <= MAX_TASK_ID or not task_id.isprintable():
         return broken(f"the id of its task is not 1 to {MAX_TASK_ID} printable characters")
-    message, wanted = target.shown(status_message(body)), poll_ms(body)
-    return Deferred(UpstreamTask(task_id, Version.MCP_2026_07_28, str(body.get("status", ""))[:16], message, wanted))
+    message, wanted = target.shown(status_message(body)), poll_ms(body, revision)
+    return Deferred(UpstreamTask(task_id, revision, str(body.get("status", ""))[:16], message, wanted, here))
 
 
 def status_message(body: dict[str, Any]) -> str:
@@ -436,9 +488,9 @@ def status_message(body: dict[str, Any]) -> str:
     return message[:MAX_ERROR_MESSAGE] if isinstance(message, str) else ""
 
 
-def poll_ms(body: dict[str, Any], name: str = "pollIntervalMs") -> int | None:
+def poll_ms(body: dict[str, Any], revision: str) -> int | None:
     """How often a server wants to be asked for its task, in milliseconds; `None` if it does not say."""
-    found = body.get(name)
+    found = body.get("pollInterval" if has_sessions(revision) else "pollIntervalMs")
     if isinstance(found, bool) or not isinstance(found, (int, float)) or not found > 0:
         return None
     return int(min(found, MAX_CODE))

@@ -37,6 +37,8 @@ class Bound:
     """The modes of elicitation that can be served, mostly by people; `None` for no elicitation at all."""
     context_id: int = 0
     """The client who calls."""
+    task: str = ""
+    """The server's task whose result is asked for; empty for any other call."""
     asking: int = 0
     """Questions of the server that are being answered."""
     refused: bool = False
@@ -77,8 +79,11 @@ class Bound:
             return None
         return types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"The caller of this tool has no {missing}")
 
-    async def answer(self, kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any] | None:
-        """Have a question answered. Returns `None` if the call ends before the answer."""
+    async def answer(
+        self, kind: QuestionKind, params: dict[str, Any], number: types.RequestId = 0
+    ) -> dict[str, Any] | None:
+        """Have a question answered; `number` is the id of its request. Returns `None` if the call ends before the
+        answer."""
         self.asking += 1
         answering, ended = asyncio.ensure_future(self.ask(kind, params)), asyncio.ensure_future(self.ended.wait())
         first: set[asyncio.Future[Any]] = {answering, ended}
@@ -118,9 +123,12 @@ class Calls:
             self._running.remove(call)
             call.ended.set()
 
-    def asking(self) -> Bound | types.ErrorData:
-        """The call that a request of the server belongs to, or why there is none. A command does not say which of the
-        running calls it is: it is taken for the latest that has no open question."""
+    def asking(self, task: str = "") -> Bound | types.ErrorData:
+        """The call that a request of the server belongs to, or why there is none: that of the server's `task` which the
+        request names, if it names one. Else a command does not say which of the running calls it is: it is taken for
+        the latest that has no open question."""
+        if task and (named := next((call for call in self._running if call.task == task), None)) is not None:
+            return named
         known = CALL.get()
         if known is not None and known in self._running:
             return known

@@ -49,6 +49,8 @@ from taskhub.upstream.unreadable import Waiting
 CLOSE_SECONDS = 5.0
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension by which a server may run a call as a task of its own (revision 2026-07-28)."""
+RELATED: Final = "io.modelcontextprotocol/related-task"
+"""The member of `_meta` that names the task that a message belongs to (2025-11-25)."""
 PROBE_SECONDS: Final = 10.0
 """Seconds in which a server has to answer `server/discover`, or half of those in which a connection has to be made, if
 that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
@@ -355,33 +357,35 @@ class Connection:
         )
 
     async def _elicit(self, context: Any, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
-        return await self._answer(QuestionKind.ELICITATION, params, types.ElicitResult)
+        return await self._answer(context, QuestionKind.ELICITATION, params, types.ElicitResult)
 
     async def _sample(
         self, context: Any, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResultWithTools | types.ErrorData:
         # The SDK's `...WithTools` accepts a list as content, and all that `CreateMessageResult` accepts.
-        return await self._answer(QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
+        return await self._answer(context, QuestionKind.SAMPLING, params, types.CreateMessageResultWithTools)
 
     async def _roots(self, context: Any) -> types.ListRootsResult | types.ErrorData:
         if not self.calls:
             # Many servers ask for roots as soon as they are connected. No call runs then, so there are none. With an
             # error instead, each such server would log a line at every start.
             return types.ListRootsResult(roots=[])
-        return await self._answer(QuestionKind.ROOTS, None, types.ListRootsResult)
+        return await self._answer(context, QuestionKind.ROOTS, None, types.ListRootsResult)
 
-    async def _answer(self, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
+    async def _answer(self, context: Any, kind: QuestionKind, params: Any, shape: type[R]) -> R | types.ErrorData:
         """Answer a request that an older server makes during a call: people or the client answer it while the call
         waits. If the call ends before the answer, another call of the same client had asked, which is then asked."""
         body = {} if params is None else params.model_dump(by_alias=True, mode="json", exclude_none=True)
         body.pop("_meta", None)
+        related = (context.meta or {}).get(RELATED)
+        task = related.get("taskId") if isinstance(related, dict) else None
         while True:
-            call = self.calls.asking()
+            call = self.calls.asking(task if isinstance(task, str) else "")
             if isinstance(call, types.ErrorData):
                 return call
             if refused := call.refusal(kind, body):
                 return refused
-            response = await call.answer(kind, body)
+            response = await call.answer(kind, body, context.request_id)
             if response is not None:
                 return shape.model_validate(response)
 

@@ -2,7 +2,7 @@
 
 In revision 2026-07-28 the answer to `tasks/get` has everything: the result, the error, or the questions, which
 `tasks/update` answers. An answer is sent as long as the server asks for it, so that nothing is kept about what was
-sent.
+sent. For 2025-11-25 `upstream.session_tasks` finds out the rest, and answers.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from taskhub.upstream.call import (
     finished,
     passed_on,
     poll_ms,
+    profile_of,
     status_message,
 )
 from taskhub.upstream.connection import Connection, Target, gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal
+from taskhub.upstream.sessions import Later
 from taskhub.upstream.sieve import misfit
 
 logger = logging.getLogger(__name__)
@@ -58,6 +60,9 @@ ASKING_MS: Final = 5_000
 
 CANCELLING_MS: Final = 1_000
 """Milliseconds between two polls of a task that the server is to cancel."""
+
+LATER_MS: Final = 1_000
+"""Milliseconds until the next poll, at least, if the client's session at the server cannot be used now."""
 
 _UNKNOWN: Final = frozenset({types.INVALID_PARAMS, types.METHOD_NOT_FOUND, -32002})
 """Codes of errors that mean that the server does not know the task."""
@@ -145,9 +150,20 @@ def next_ms(before_ms: int, wanted_ms: int | None) -> int:
 async def poll(pool: Pool, taken: Poll, *, say: Callable[[LogLine], None]) -> PollOutcome:
     """Ask the server for its task, send it the answers that it waits for, or have it cancel the task. Never raises for
     anything that the server does. `say` gets warnings about the result."""
+    outcome = await _outcome(pool, taken, say)
+    if not isinstance(outcome, GoesOn | AsksMore | AsksNoMore | Silent):
+        await pool.tasks.forget(taken)
+    return outcome
+
+
+async def _outcome(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> PollOutcome:
     try:
         async with asyncio.timeout(POLL_SECONDS):
             return await _poll(pool, taken, say)
+    except Later as error:  # the client's session is about to come or to go, here or at another worker
+        if is_spent(taken):
+            return Silent(error.message)
+        return GoesOn(taken.status, taken.message, taken.poll_ms, max(LATER_MS, int(error.seconds * 1000)))
     except TimeoutError:
         return Silent(f"no answer within {POLL_SECONDS:.0f} s")
     except MCPError as error:
@@ -167,11 +183,13 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
     spent = is_spent(taken)
     if taken.ended or taken.cancelling or spent:
         stopped = await _cancel(pool, taken)
-        if taken.ended or (taken.cancelling and not stopped):
+        if taken.ended or (taken.cancelling and not stopped and not has_sessions(taken.revision)):
             return Cancelled(confirmed=False)
         if spent and not taken.cancelling:
             return Ended(Faulted({"code": types.INTERNAL_ERROR, "message": too_long(taken)}), "cancelled")
     body = await _ask(pool, "tasks/get", taken)
+    if has_sessions(taken.revision):
+        body = await pool.tasks.told(lambda: _shared(pool, taken), taken, profile_of(taken.claim), body, say)
     status = body.get("status")
     if status == "completed":
         return await _completed(pool, taken, body, say)
@@ -190,7 +208,7 @@ async def _poll(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> Poll
     message = pool.target.shown(status_message(body))
     if taken.open_keys:
         return AsksNoMore(message)
-    delay_ms = next_ms(taken.poll_ms, poll_ms(body))
+    delay_ms = next_ms(taken.poll_ms, poll_ms(body, taken.revision))
     return GoesOn(status, message, delay_ms, delay_ms)
 
 
@@ -220,11 +238,18 @@ def _failed(target: Target, body: dict[str, Any]) -> Faulted:
 
 async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> PollOutcome:
     requests = body.get("inputRequests")
+    if requests == {} and has_sessions(taken.revision):
+        return _not_heard(taken)
     if not isinstance(requests, dict) or not requests:
         return Ended(broken("its task asked for input without a question"), "failed")
+    if taken.open_keys.isdisjoint(requests) and taken.open_keys and has_sessions(taken.revision):
+        return AsksNoMore(taken.message)  # the stream was lost, and on the next it asks anew
     given = {key: taken.answers[key] for key in requests if key in taken.answers}
     if given:
-        await _ask(pool, "tasks/update", taken, inputResponses=given)
+        if has_sessions(taken.revision):
+            pool.tasks.give(taken, given)
+        else:
+            await _ask(pool, "tasks/update", taken, inputResponses=given)
         # A server that goes on asking has not accepted the answer, and is not asked as often.
         delay_ms = FIRST_MS if taken.status == "input_required" else next_ms(taken.poll_ms, None)
         return GoesOn("working", taken.message, delay_ms, delay_ms)
@@ -237,6 +262,14 @@ async def _input_required(pool: Pool, taken: Poll, body: dict[str, Any]) -> Poll
     if not isinstance(outcome, Asked):
         return _ended(outcome)
     return AsksMore(outcome.questions, max(taken.poll_ms, ASKING_MS))
+
+
+def _not_heard(taken: Poll) -> PollOutcome:
+    """The outcome of a poll where the task asks something, and its question has not come, or was answered just now."""
+    if taken.open_keys:
+        return GoesOn("input_required", taken.message, taken.poll_ms, max(taken.poll_ms, ASKING_MS))
+    delay_ms = next_ms(taken.poll_ms, None)
+    return GoesOn("working", taken.message, delay_ms, delay_ms)
 
 
 async def _cancel(pool: Pool, taken: Poll) -> bool:

@@ -28,6 +28,7 @@ from taskhub.upstream.asks import Asks
 from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
 from taskhub.upstream.eras import Eras
 from taskhub.upstream.posts import Posts
+from taskhub.upstream.session_tasks import SessionTasks
 from taskhub.upstream.sessions import Keeper, Places, Sessions
 
 logger = logging.getLogger(__name__)
@@ -101,8 +102,10 @@ class Pool:
         """The tools that want arguments in headers as well, as pairs of name and digest."""
         self.outputs: dict[str, Any] = {}
         """Output schemas by tool: `None` for a tool without one, no entry for a tool that was not listed yet."""
-        self.only_as_tasks: frozenset[str] = frozenset()
-        """The tools that a server of 2025-11-25 runs as tasks alone."""
+        self.only_as_tasks: frozenset[str] | None = None
+        """The tools that a server of 2025-11-25 runs as tasks alone; `None` until they are known."""
+        self.tasks = SessionTasks()
+        """Tasks of a server of 2025-11-25."""
         self.interim: set[str] = set()
         """The tools that answer with questions (`InputRequiredResult`), which a session cannot carry."""
         self.checker = Checker()
@@ -263,21 +266,15 @@ class Pool:
 
     @asynccontextmanager
     async def shared(self, context_id: int, revision: str) -> AsyncIterator[Connection]:
-        """A connection for requests that belong to no call, such as polls, in the era of this revision of the server,
-        and take no call's place: the session of this client, if the server has sessions; else one that any number of
+        """A connection for requests about the server's tasks, such as polls, in the era of this revision of the server,
+        which take no call's place: the session of this client, if the server has sessions; else one that any number of
         them use at the same time. Raises as `borrow` does."""
         sessions = self.fitted(Profile(sessions=has_sessions(revision))).sessions
-        if sessions in self._with_session:
-            async with self.sessions.lend(context_id, sessions=sessions) as connection:
+        connection = None if sessions in self._with_session else await self._one_for_all(sessions)
+        if connection is None:
+            async with self.sessions.lend(context_id, sessions=sessions, of_task=True) as connection:
                 yield connection
             return
-        async with self._opening:
-            held = self._for_all.get(sessions)
-            if held is None or not held.alive:
-                if held is not None:
-                    await asyncio.shield(self._for_all.pop(sessions).stop())
-                self._for_all[sessions] = await self._connect(replace(ABLE, sessions=sessions))
-            connection = self._for_all[sessions]
         try:
             yield connection
         except MCPError as error:
@@ -285,6 +282,20 @@ class Pool:
                 del self._for_all[sessions]
                 await asyncio.shield(connection.stop())
             raise
+
+    async def _one_for_all(self, sessions: bool) -> Connection | None:
+        """The connection of `shared`; `None` if it has begun a session, which may serve one client only."""
+        async with self._opening:
+            held = self._for_all.get(sessions)
+            if held is None or not held.alive:
+                if held is not None:
+                    await asyncio.shield(self._for_all.pop(sessions).stop())
+                held = await self._connect(replace(ABLE, sessions=sessions))
+                if self._belongs(held):
+                    await held.stop()
+                    return None
+                self._for_all[sessions] = held
+            return held
 
     @asynccontextmanager
     async def aside(self) -> AsyncIterator[None]:
@@ -330,6 +341,7 @@ class Pool:
         if self.asks is not None:
             await self.asks.close()
         if self._own_loop is None:
+            await self.tasks.close()
             await asyncio.gather(self.close_idle(), self.sessions.close("its server was disconnected"))
             return
         closing = asyncio.ensure_future(self.run(self.close_idle()))

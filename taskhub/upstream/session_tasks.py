@@ -1,26 +1,33 @@
-"""Calls tools of a 2025-11-25 server as tasks of the server, where a tool can only be called so.
+"""Tasks of a 2025-11-25 server, for tools that can be called as tasks alone.
 
-In this revision a task belongs to the session in which it was made, and asks its questions on the stream of
-`tasks/result`. So the call stays in its slot, as any call on a session does: `tasks/result` waits for the end, the
-server's questions reach the call meanwhile, and `tasks/get` tells its message now and then.
+In this revision `tasks/get` tells only how a task is. Its result has a request of its own, `tasks/result`, which waits
+for the end, and on whose stream the task asks its questions: each is a request of the server, which waits for the
+answer. So that request is open while a task asks, beside the polls. What `SessionTasks` finds out is put as 2026-07-28
+has it, so that polls of both revisions go on alike (`upstream.deferred`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import mcp_types as types
 from mcp import MCPError
-from pydantic import ValidationError
 
-from taskhub.core.records import LogLine
+from taskhub.core.records import LogLine, Poll
+from taskhub.core.states import QuestionKind
 from taskhub.core.versions import Version
-from taskhub.upstream.connection import Connection
+from taskhub.lib import jsonx
+from taskhub.upstream.calls import Bound
+from taskhub.upstream.connection import RELATED, Connection, Profile, gone
 from taskhub.upstream.offers import Verbatim
+from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import CREATED
 
 logger = logging.getLogger(__name__)
@@ -28,18 +35,24 @@ logger = logging.getLogger(__name__)
 ANSWERING_SECONDS: Final = 86_400
 """How long people may take for an answer: a task is to be kept for so long, besides the run time of its tool."""
 
-POLL_RANGE_SECONDS: Final = (1.0, 60.0)
-"""The shortest and the longest time between two looks at the message of a task, whatever its server wants."""
+HEAR_SECONDS: Final = 1.0
+"""How long a poll waits for the question of a task that asks. If it comes later, the next poll finds it."""
 
-CANCEL_SECONDS: Final = 2.0
-"""How long a server may take to answer that it cancels a task, when its call is stopped."""
+LINES: Final = 100
+"""The most lines that a task has said on the stream of its result, and no poll has taken yet."""
 
-_RELATED: Final = "io.modelcontextprotocol/related-task"
+_METHODS: Final = {
+    QuestionKind.ELICITATION: "elicitation/create",
+    QuestionKind.SAMPLING: "sampling/createMessage",
+    QuestionKind.ROOTS: "roots/list",
+}
+
+Lend = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 def only_as_tasks(protocol: str, capabilities: Mapping[str, Any], tools: Mapping[str, Any]) -> frozenset[str]:
     """The tools that can be called as tasks alone, of a server with these capabilities; `tools` are its definitions by
-    name."""
+    name. Others are called plainly: of most calls, the result is there sooner than a poll would find it."""
     found: Any = capabilities
     for part in ("tasks", "requests", "tools", "call"):
         found = found.get(part) if isinstance(found, dict) else None
@@ -58,54 +71,179 @@ def task_of(run_seconds: int) -> types.TaskMetadata:
     return types.TaskMetadata(ttl=(ANSWERING_SECONDS + run_seconds) * 1000)
 
 
-async def result_of(connection: Connection, created: dict[str, Any], say: Callable[[LogLine], None]) -> dict[str, Any]:
-    """The result of a call that the server answered with `created`: its own, if it made no task. Raises as a call of
-    the SDK's client. If it is cancelled, so is the task."""
-    made = (created.get("_meta") or {}).get(CREATED)
-    if made is None:
-        return created
-    try:
-        task = types.Task.model_validate(made, by_name=False)
-    except ValidationError:
-        raise MCPError(types.INTERNAL_ERROR, "The tool's server failed: it made a task of the wrong form") from None
+def made_of(body: dict[str, Any]) -> Any:
+    """The task that the server made of a call that it answered with `body`; `None` if it made none."""
+    return (body.get("_meta") or {}).get(CREATED)
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question that the server waits to have answered."""
+
+    method: str
+    params: dict[str, Any]
+    answer: asyncio.Future[dict[str, Any]]
+
+
+@dataclass(slots=True, eq=False)
+class _Listener(Bound):
+    """Receives what a task asks on the stream of its result."""
+
+    questions: dict[str, _Question] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(
+        self, kind: QuestionKind, params: dict[str, Any], number: types.RequestId = 0
+    ) -> dict[str, Any] | None:
+        """See `Bound`. The key of a question is made of the id of its request and of what it asks: a server that sends
+        it once more, after a lost stream, gets the same answer."""
+        digest = hashlib.sha256(jsonx.encode([kind, jsonx.repaired(params)])).hexdigest()[:16]
+        key = f"{str(number)[:40]}-{digest}"
+        asked = _Question(_METHODS[kind], params, asyncio.get_running_loop().create_future())
+        self.questions[key] = asked
+        self.news.set()
+        ended = asyncio.ensure_future(self.ended.wait())
+        first: set[asyncio.Future[Any]] = {asked.answer, ended}
+        try:
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            return asked.answer.result() if asked.answer.done() else None
+        finally:
+            ended.cancel()
+            self.questions.pop(key, None)
+
+
+class ResultStream:
+    """The request `tasks/result` of one task, kept open until it is answered."""
+
+    def __init__(self, lend: Lend, taken: Poll, profile: Profile) -> None:
+        self.lines: deque[LogLine] = deque(maxlen=LINES)
+        self.result: dict[str, Any] | None = None
+        self._lend = lend
+        self._id = taken.upstream_id
+        self._listener = _Listener(
+            ask=_nobody,
+            say=lambda level, text: self.lines.append(LogLine(level, text)),
+            roots=profile.roots,
+            sampling=profile.sampling,
+            context_id=taken.claim.context_id,
+            task=taken.upstream_id,
+        )
+        self._work = asyncio.create_task(self._run())
+
+    @property
+    def over(self) -> bool:
+        """Whether the request has been answered, or its stream was lost."""
+        return self._work.done()
+
+    async def hear(self) -> None:
+        """Wait until the task has asked something, or the request is answered; `HEAR_SECONDS` at most."""
+        if self._listener.questions:
+            return
+        self._listener.news.clear()
+        try:
+            async with asyncio.timeout(HEAR_SECONDS):
+                await self._listener.news.wait()
+        except TimeoutError:
+            pass
+
+    def asked(self) -> dict[str, Any]:
+        """What the task asks now, as `inputRequests`."""
+        questions = self._listener.questions.items()
+        return {
+            key: {"method": each.method, "params": each.params} for key, each in questions if not each.answer.done()
+        }
+
+    def give(self, answers: Mapping[str, dict[str, Any]]) -> None:
+        """Answer questions, by their keys."""
+        for key, response in answers.items():
+            asked = self._listener.questions.get(key)
+            if asked is not None and not asked.answer.done():
+                asked.answer.set_result(response)
+
+    async def close(self) -> None:
+        """Give the request up."""
+        self._work.cancel()
+        await asyncio.wait({self._work}, timeout=1)
+
+    async def _run(self) -> None:
+        try:
+            async with self._lend() as connection:
+                with connection.calls.serving(self._listener):
+                    self.result = await result_of(connection, self._id)
+        except Exception as error:  # noqa: BLE001 - the next poll asks again, and tells what is wrong
+            logger.info("the result of a task is asked for again: %s", error)
+        finally:
+            self._listener.news.set()
+
+
+class SessionTasks:
+    """The tasks of one server that this worker polls, with the streams of those that have asked something."""
+
+    def __init__(self) -> None:
+        self._streams: dict[tuple[int, str], ResultStream] = {}
+
+    async def told(
+        self, lend: Lend, taken: Poll, profile: Profile, body: dict[str, Any], say: Callable[[LogLine], None]
+    ) -> dict[str, Any]:
+        """What the answer `body` to `tasks/get` would be in 2026-07-28, with the result, the error or the questions of
+        the task. Raises as a request of the SDK's client."""
+        key, status = _key(taken), body.get("status")
+        stream = self._streams.get(key)
+        if stream is not None:
+            while stream.lines:
+                say(stream.lines.popleft())
+        if status in ("completed", "failed"):
+            return await self._ended(lend, taken, str(status))
+        if status == "input_required" and (stream is None or stream.over):
+            stream = self._streams[key] = ResultStream(lend, taken, profile)
+            await stream.hear()
+        asked = {} if stream is None else stream.asked()
+        if asked or status == "input_required":
+            return {**body, "status": "input_required", "inputRequests": asked}
+        return body
+
+    def give(self, taken: Poll, answers: Mapping[str, dict[str, Any]]) -> None:
+        """Answer what the task asks."""
+        if (stream := self._streams.get(_key(taken))) is not None:
+            stream.give(answers)
+
+    async def forget(self, taken: Poll) -> None:
+        """The task is polled no more."""
+        if (stream := self._streams.pop(_key(taken), None)) is not None:
+            await stream.close()
+
+    async def close(self) -> None:
+        """End every stream."""
+        streams, self._streams = list(self._streams.values()), {}
+        await asyncio.gather(*(stream.close() for stream in streams))
+
+    async def _ended(self, lend: Lend, taken: Poll, status: str) -> dict[str, Any]:
+        stream = self._streams.get(_key(taken))
+        result = None if stream is None else stream.result
+        try:
+            if result is None:
+                async with lend() as connection:
+                    result = await result_of(connection, taken.upstream_id)
+        except MCPError as error:
+            if status != "failed" or gone(error) or refusal(error) is not None:
+                raise
+            return {"status": "failed", "error": error.error.model_dump(by_alias=True, exclude_none=True)}
+        return {"status": "completed", "result": result}
+
+
+def _key(taken: Poll) -> tuple[int, str]:
+    return taken.claim.context_id, taken.upstream_id
+
+
+async def _nobody(kind: QuestionKind, params: dict[str, Any]) -> dict[str, Any]:
+    raise AssertionError("a listener's questions are answered by polls")
+
+
+async def result_of(connection: Connection, task_id: str) -> dict[str, Any]:
+    """The result of a task, without what names the task; waits for its end. Raises as a request of the SDK's client."""
     assert connection.client is not None
-    session = connection.client.session
-    telling = asyncio.create_task(_tell(connection, task, say))
-    try:
-        params = types.GetTaskPayloadRequestParams(task_id=task.task_id)
-        body = (await session.send_request(types.GetTaskPayloadRequest(params=params), Verbatim)).root
-    except asyncio.CancelledError:
-        await asyncio.shield(_cancel(connection, task.task_id))
-        raise
-    finally:
-        telling.cancel()
-    meta = {name: value for name, value in (body.get("_meta") or {}).items() if name != _RELATED}
+    params = types.GetTaskPayloadRequestParams(task_id=task_id)
+    body = (await connection.client.session.send_request(types.GetTaskPayloadRequest(params=params), Verbatim)).root
+    meta = {name: value for name, value in (body.get("_meta") or {}).items() if name != RELATED}
     rest = {name: value for name, value in body.items() if name != "_meta"}
     return {**rest, "_meta": meta} if meta else rest
-
-
-async def _tell(connection: Connection, task: types.Task, say: Callable[[LogLine], None]) -> None:
-    """Say the task's messages, until cancelled. Whether the task has ended is for `tasks/result` to tell."""
-    assert connection.client is not None
-    least, most = POLL_RANGE_SECONDS
-    told: str | None = None
-    params = types.GetTaskRequestParams(task_id=task.task_id)
-    while True:
-        if task.status_message and task.status_message != told and task.status == "working":
-            told = task.status_message
-            say(LogLine("progress", connection.hide(told)))
-        await asyncio.sleep(min(max((task.poll_interval or 0) / 1000, least), most))
-        with contextlib.suppress(MCPError, ValidationError):
-            task = await connection.client.session.send_request(
-                types.GetTaskRequest(params=params), types.GetTaskResult
-            )
-
-
-async def _cancel(connection: Connection, task_id: str) -> None:
-    assert connection.client is not None
-    request = types.CancelTaskRequest(params=types.CancelTaskRequestParams(task_id=task_id))
-    try:
-        async with asyncio.timeout(CANCEL_SECONDS):
-            await connection.client.session.send_request(request, Verbatim)
-    except (MCPError, TimeoutError) as error:
-        logger.info("a task was not cancelled by its server: %s", connection.target.reason(error))

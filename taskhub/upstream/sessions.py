@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 HEED_SECONDS: Final = 3.0
 """Seconds in which a server has to answer a ping after a call was cancelled. One that does not is ended."""
+KEPT_SECONDS: Final = 150.0
+"""How long a session is kept, at least, after a request about a task of its server: longer than between two polls."""
 CROWDED_SECONDS: Final = 1.0
 """The least time in the queue of a call for which there is no place for a process."""
 
@@ -74,6 +76,8 @@ class Session:
     context_id: int | None
     users: int = 0
     used_at: float = field(default_factory=time.monotonic)
+    kept_until: float = 0.0
+    """Until when it is not ended for lack of use, by `time.monotonic`: its server runs a task."""
     touched: bool = False
     """Whether something other than a listing has used it."""
     why: str = ""
@@ -130,11 +134,17 @@ class Sessions:
         self._closed = False
 
     @asynccontextmanager
-    async def lend(self, context_id: int, *, sessions: bool = False) -> AsyncIterator[Connection]:
+    async def lend(
+        self, context_id: int, *, sessions: bool = False, of_task: bool = False
+    ) -> AsyncIterator[Connection]:
         """Lend the client's session for a call, beside its other calls. It is opened if there is none; `sessions`:
         whether the caller has sessions, which decides how a server of both eras is spoken to. A session whose
-        server does not heed the cancellation of a call is ended."""
-        async with self._using(await self._own(context_id, sessions=sessions)) as connection:
+        server does not heed the cancellation of a call is ended; but not if it may run a task, which would end with it
+        (`of_task`)."""
+        session = await self._own(context_id, sessions=sessions)
+        if of_task:
+            session.kept_until = time.monotonic() + KEPT_SECONDS
+        async with self._using(session, patient=of_task) as connection:
             yield connection
 
     @asynccontextmanager
@@ -151,8 +161,10 @@ class Sessions:
             yield connection
 
     def idle(self) -> list[Session]:
-        """The clients' sessions that carry no call."""
-        return [each for each in self._of.values() if each.context_id is not None and not each.users]
+        """The clients' sessions that carry no call, and whose servers run no task."""
+        now = time.monotonic()
+        held = [each for each in self._of.values() if each.context_id is not None and not each.users]
+        return [each for each in held if each.kept_until <= now]
 
     def processes(self) -> list[int]:
         """The processes that clients have."""
@@ -240,7 +252,7 @@ class Sessions:
         return next((each for each in living if each.connection is prefer), living[0] if living else None)
 
     @asynccontextmanager
-    async def _using(self, session: Session) -> AsyncIterator[Connection]:
+    async def _using(self, session: Session, *, patient: bool = False) -> AsyncIterator[Connection]:
         session.users += 1
         if session.ending is not None:
             session.ending.cancel()
@@ -249,7 +261,8 @@ class Sessions:
             yield session.connection
         except asyncio.CancelledError:
             # The SDK has sent `notifications/cancelled`. A server that still answers goes on with its state.
-            await asyncio.shield(self._soon(self._keep_if_living(session)))
+            if not patient:
+                await asyncio.shield(self._soon(self._keep_if_living(session)))
             raise
         except MCPError as error:
             if gone(error) and session.connection.alive:
@@ -270,7 +283,8 @@ class Sessions:
             await asyncio.shield(self._soon(session.connection.stop()))
         elif session.context_id is not None:
             loop = asyncio.get_running_loop()
-            session.ending = loop.call_later(self._idle_seconds, self.end, session, "it was not used for long")
+            idle = max(self._idle_seconds, session.kept_until - session.used_at)
+            session.ending = loop.call_later(idle, self.end, session, "it was not used for long")
 
     async def _keep_if_living(self, session: Session) -> None:
         if not session.connection.alive or await _answers(session.connection):

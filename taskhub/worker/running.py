@@ -262,7 +262,7 @@ class Runner:
             poll_ms=delay_ms,
             delay_ms=delay_ms,
             ran_seconds=ran,
-            home=self.actor.name if self.servers.only_here(claim.server_id) else "",
+            home=self.actor.name if task.here else "",
             actor=self.actor,
         )
         self.on_deferred(claim.task_id, delay_ms / 1000)

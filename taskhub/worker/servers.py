@@ -176,11 +176,6 @@ class Servers:
         """The ids of the servers that this worker can call."""
         return list(self._held)
 
-    def only_here(self, server_id: int) -> bool:
-        """Whether tasks of the server are known to this worker's own process of it alone."""
-        held = self._held.get(server_id)
-        return held is not None and held.row.transport != "http"
-
     def narrow(self, size: int) -> dict[int, int]:
         """The servers that take fewer than `size` calls at once, each with its limit."""
         return {server_id: held.pool.most for server_id, held in self._held.items() if held.pool.most < size}

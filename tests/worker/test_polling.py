@@ -92,9 +92,7 @@ def test_a_task_that_failed_faults_the_call_with_its_error(tool: World, upstream
     assert Deferred.objects.get(task_id=task).status == "failed"
 
 
-def test_an_error_that_the_tools_policy_names_is_tried_again(
-    hall: Hall, tool: World, upstream: TaskingServer
-) -> None:
+def test_an_error_that_the_tools_policy_names_is_tried_again(hall: Hall, tool: World, upstream: TaskingServer) -> None:
     policy = {"retry_on": ["-32050", "timeout"], "retry_seconds": 1, "max_attempts": 3}
     again = hall.tool(Server.objects.get(pk=tool.tool.server_id), "research", **policy)
     task = deferred(again)

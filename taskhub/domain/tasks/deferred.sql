@@ -39,6 +39,7 @@ END $$;
 -- Takes polls that are due: of each of p_servers at most as many as its entry in p_most. A poll that is taken is due
 -- again after p_lease_seconds unless the worker says more of it before, so that another worker follows one that dies.
 -- Every taking raises `turn`, and a worker whose turn has passed changes nothing.
+-- What has a home is taken there; if that worker is lost, by the one that has the client's session now, or by any.
 -- A deferred call whose task has ended is taken for the cancellation of the server's task alone (r_ended).
 CREATE OR REPLACE FUNCTION take_polls(p_worker text, p_servers bigint[], p_most int[], p_lease_seconds float8)
 RETURNS TABLE (id bigint, public_id text, epoch int, tenant_id bigint, context_id bigint, server_id bigint,
@@ -55,7 +56,11 @@ BEGIN
             SELECT d.id FROM deferred d
             WHERE d.server_id = s.id AND d.poll_at <= moment
               AND (d.home IN ('', p_worker) OR NOT EXISTS (
-                  SELECT FROM worker w WHERE w.name = d.home AND th_alive(w)))
+                  SELECT FROM worker w WHERE w.name = d.home AND th_alive(w)) AND NOT EXISTS (
+                  SELECT FROM task c JOIN upstream_session u ON u.context_id = c.context_id
+                  JOIN worker w ON w.name = u.worker AND th_alive(w)
+                  WHERE c.id = d.task_id AND u.server_id = d.server_id AND u.ended_at IS NULL
+                    AND u.worker <> p_worker))
             ORDER BY d.poll_at LIMIT s.most FOR UPDATE SKIP LOCKED) o
     ), taken AS (
         UPDATE deferred d SET turn = d.turn + 1, poll_at = moment + make_interval(secs => p_lease_seconds)

@@ -14,6 +14,7 @@ from taskhub.domain.tasks.deferred import PutBack, take_polls
 from taskhub.domain.tasks.removed import end_calls_of_removed
 from taskhub.domain.tasks.run import renew_leases
 from taskhub.domain.tasks.sweep import sweep
+from taskhub.domain.workers.sessions import session_ended, take_session
 from taskhub.store.models import Deferred, Worker
 from tests.domain import kit
 from tests.domain.kit import World
@@ -139,6 +140,11 @@ def test_a_task_that_only_one_worker_reaches_is_polled_by_it_until_it_is_silent(
     kit.turn_back(other.id, "poll_at", 1, table="deferred")
     assert take(world) == []
     Worker.objects.update(stopped_at="2026-01-01T00:00Z")
+    Worker.objects.create(name="next", host="h", pid=1, version="1", slots=1)
+    where = {"server_id": world.tool.server_id, "context_id": world.context.pk}
+    assert take_session(**where, worker="next") == ""
+    assert take(world) == []
+    session_ended(**where, worker="next", why="it was not used for long")
     assert [each.claim.task_id for each in take(world)] == [other.id]
 
 

@@ -1,0 +1,158 @@
+"""Calls that a 2025-11-25 server runs as tasks: polled in the session that made them, until they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from taskhub.core.records import OpenQuestion
+from taskhub.core.states import QuestionKind, State
+from taskhub.domain.questions.answer import AnswerOutcome, answer_question
+from taskhub.domain.tasks.cancel import request_cancel
+from taskhub.store.models import Deferred, Worker
+from taskhub.upstream.connection import Target
+from taskhub.upstream.sessions import Sessions
+from tests.domain import kit
+from tests.domain.kit import World
+from tests.upstream.session_tasks_http import SessionTasksServer
+from tests.worker.kit import Hall, attempts, call, ended, in_state, wait_until
+from tests.worker.test_running import fault_of, words
+
+COMMAND = Target("stdio", f"{sys.executable} -m tests.upstream.session_tasks_server")
+ADA = {"action": "accept", "content": {"who": "Ada"}}
+
+
+@pytest.fixture
+def over_http() -> Iterator[SessionTasksServer]:
+    with SessionTasksServer() as server:
+        yield server
+
+
+@pytest.fixture(params=["a command", "over HTTP"])
+def target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "a command":
+        return COMMAND
+    server: SessionTasksServer = request.getfixturevalue("over_http")
+    return server.target
+
+
+def deferred(tool: World, **arguments: object) -> int:
+    task = call(tool, **arguments)
+    wait_until(lambda: Deferred.objects.filter(task_id=task).exists(), "the deferred call")
+    return task
+
+
+def opened(task: int) -> OpenQuestion:
+    in_state(task, State.INPUT_REQUIRED)
+    return kit.opened(task)
+
+
+def started(hall: Hall, target: Target, name: str) -> World:
+    server = hall.server(target)
+    hall.start(slots=1)
+    return hall.tool(server, name)
+
+
+def test_the_call_ends_with_the_tasks_result_without_what_names_the_task(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "research")
+    task = deferred(tool, topic="bees")
+    assert words(task) == "about bees"
+    assert "_meta" not in json.loads(kit.look(task).result_json or "")
+    assert attempts(task) == ["finished"]
+    row = Deferred.objects.get(task_id=task)
+    assert hall.engine is not None
+    assert (row.revision, row.home, row.status) == ("2025-11-25", hall.engine.name, "completed")
+
+
+def test_the_servers_words_are_shown_and_no_slot_is_held(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "wait")
+    tasks = [deferred(tool) for _ in range(3)]
+    wait_until(lambda: all(kit.look(task).message == "Halfway" for task in tasks), "the messages")
+    for task in tasks:
+        request_cancel(task, actor=tool.actor)
+    assert [ended(task).message for task in tasks] == ["Cancelled while it ran"] * 3
+
+
+def test_what_the_task_asks_is_a_question_and_its_answer_goes_back(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "ask")
+    tasks = [deferred(tool), deferred(tool)]
+    for task, who in zip(tasks, ("Ada", "Bob"), strict=True):
+        asked = opened(task)
+        assert (asked.kind, asked.params["message"]) == (QuestionKind.ELICITATION, "Who?")
+        answer = {"action": "accept", "content": {"who": who}}
+        assert answer_question(task, asked, answer, actor=tool.actor) is AnswerOutcome.ANSWERED
+    assert [words(task) for task in tasks] == ["hello Ada", "hello Bob"]
+    assert [attempts(task) for task in tasks] == [["finished"]] * 2
+
+
+def test_the_error_of_the_task_is_that_of_the_call(hall: Hall, target: Target) -> None:
+    tool = started(hall, target, "fail")
+    task = deferred(tool)
+    assert fault_of(task) == "out of paper"
+    assert json.loads(kit.look(task).error_json or "")["code"] == -32050
+
+
+def test_when_its_worker_is_lost_a_session_that_does_not_know_the_task_leaves_it_unknown(
+    hall: Hall, target: Target
+) -> None:
+    tool = started(hall, target, "wait")
+    task = deferred(tool)
+    hall.stop()
+    Worker.objects.update(name="elsewhere", stopped_at="2026-01-01T00:00Z")
+    kit.turn_back(task, "poll_at", 1, table="deferred")
+    hall.start()
+    asked = opened(task)
+    assert asked.kind is QuestionKind.OUTCOME
+    assert "no longer knows the task of this call" in asked.params["told"]
+    assert attempts(task) == ["lost"]
+
+
+@pytest.mark.parametrize("name", ["wait", "ask"])
+def test_when_its_command_is_lost_the_outcome_is_unknown(hall: Hall, name: str) -> None:
+    tool = started(hall, COMMAND, name)
+    task = deferred(tool)
+    wait_until(lambda: kit.look(task).message in ("Halfway", "Waiting for an answer by an operator"), "a poll")
+    assert hall.engine is not None
+    pool = hall.engine.servers.pool(tool.tool.server_id)
+    assert pool is not None
+    (pid,) = pool.processes()
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: [each.kind for each in kit.look(task).questions] == [QuestionKind.OUTCOME], "the loss")
+    assert attempts(task) == ["lost"]
+
+
+def test_when_its_worker_is_lost_another_goes_on_where_its_session_knows_the_task(hall: Hall) -> None:
+    with SessionTasksServer(shared=True) as server:
+        tool = started(hall, server.target, "wait")
+        task = deferred(tool)
+        hall.stop()
+        kit.turn_back(task, "poll_at", 1, table="deferred")
+        server.release()
+        hall.start()
+        assert words(task) == "released"
+        assert len(server.created) == 1
+    assert attempts(task) == ["finished"]
+
+
+def test_a_session_whose_server_runs_a_task_is_not_idle(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended_for: list[str] = []
+    end = Sessions.end
+
+    def noted(self: Sessions, session: object, why: str) -> None:
+        ended_for.append(why)
+        end(self, session, why)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Sessions, "end", noted)
+    tool = started(hall, COMMAND, "wait")
+    task = deferred(tool)
+    wait_until(lambda: kit.look(task).message == "Halfway", "a poll")
+    assert hall.engine is not None
+    pool = hall.engine.servers.pool(tool.tool.server_id)
+    assert pool is not None
+    assert pool.sessions.idle() == []
+    assert ended_for == []

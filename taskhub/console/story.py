@@ -13,7 +13,7 @@ from taskhub.console.templatetags.console import duration, past, state_word
 from taskhub.core.states import Audience, Door, QuestionKind, QuestionState, State
 from taskhub.core.transports import CALLS_AT_ONCE
 from taskhub.core.words import words
-from taskhub.domain.tasks.detail import TaskDetail, TaskEvent, TaskQuestion
+from taskhub.domain.tasks.detail import AttemptRow, TaskDetail, TaskEvent, TaskQuestion
 
 ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.created": ("plus-circle", "Created"),
@@ -24,6 +24,7 @@ ACTIONS: Final[dict[str, tuple[str, str]]] = {
     "task.finished": ("check-circle", "Finished"),
     "task.faulted": ("x-circle", "Failed"),
     "task.cancelled": ("no-symbol", "Cancelled"),
+    "task.deferred": ("arrow-top-right-on-square", "Taken by its server as a task"),
     "task.cancel.requested": ("no-symbol", "Cancel requested"),
     "task.outcome.unknown": ("question-mark-circle", "Lost while it ran"),
     "task.outcome.checked": ("magnifying-glass", "Asked a companion whether it ran"),
@@ -146,6 +147,8 @@ PACE_FROM: Final = 10.0
 """Seconds that a run must have lasted before its progress is used to predict its end."""
 FURTHEST: Final = 10 * 365 * 86_400.0
 """The latest end that is predicted, in seconds after the start of the run."""
+LATE: Final = timedelta(seconds=5)
+"""How long after a poll was due the page says that nobody polls."""
 NEAR: Final = 80
 """Percent of its time limit after which a run without progress is reported as close to the limit."""
 
@@ -249,6 +252,8 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
     attempt = detail.attempts[-1] if detail.attempts else None
     running: Told = (" for ", Time(attempt.started_at)) if attempt else ()
     number = f", attempt {attempt.number}" if attempt and attempt.number > 1 else ""
+    if attempt and attempt.server_task and attempt.poll_at:
+        return _why_deferred(detail, attempt, attempt.poll_at, number, now)
     told: Told = (f"Running on {detail.worker}", *running, f"{number}.")
     if detail.task.cancel_requested_at:
         asked = Time(detail.task.cancel_requested_at, spent=False)
@@ -256,6 +261,18 @@ def _why_working(detail: TaskDetail, now: datetime) -> Told:
     if detail.lease_until and detail.lease_until < now:
         after = "run again" if detail.at_least_once else "wait for a person who says whether the tool ran"
         return (*told, f" The worker has stopped responding; the task will {after} at the next sweep.")
+    return (*told, _limit(detail, now))
+
+
+def _why_deferred(detail: TaskDetail, attempt: AttemptRow, poll_at: datetime, number: str, now: datetime) -> Told:
+    """Of a call that its server runs as a task of its own."""
+    since = Time(attempt.deferred_at or attempt.started_at)
+    told: Told = (f"Running at server {detail.server}, as a task of its own, for ", since, f"{number}.")
+    if detail.task.cancel_requested_at:
+        asked = Time(detail.task.cancel_requested_at, spent=False)
+        return (*told, " Cancel was requested ", asked, "; the server has ten seconds to stop the tool.")
+    if (late := now - poll_at) > LATE:
+        return (*told, f" No worker has asked the server for {duration(late)}, but the tool may go on.")
     return (*told, _limit(detail, now))
 
 

@@ -217,6 +217,22 @@ def state_word(state: str) -> str:
     return WORDS_OF_STATES.get(state, str(state))
 
 
+SAID: Final = {
+    "working": "it is working",
+    "input_required": "it wants an answer",
+    "completed": "it is completed",
+    "failed": "it has failed",
+    "cancelled": "it is cancelled",
+    "unknown": "nothing that tells how it ended",
+}
+
+
+@register.filter
+def said(status: str) -> str:
+    """What a server said of its task last, within a sentence."""
+    return SAID.get(status, str(status))
+
+
 PAST: Final = {
     "approve": "approved",
     "reject": "rejected",

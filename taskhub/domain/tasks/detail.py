@@ -22,7 +22,9 @@ READERS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One run of the task by one worker."""
+    """One run of the task by one worker. `server_task`: the server's task that ran the call, if there is one, since
+    `deferred_at`; `home`: the worker in whose session it runs, and `home_lost`: whether that is gone. `poll_at` is null
+    once the server's task is over."""
 
     number: int
     worker: str
@@ -30,11 +32,23 @@ class AttemptRow:
     ended_at: datetime | None
     outcome: str
     error: str
+    server_task: str | None = None
+    server_status: str | None = None
+    deferred_at: datetime | None = None
+    poll_at: datetime | None = None
+    poll_ms: int | None = None
+    home: str | None = None
+    home_lost: bool | None = None
 
     @property
     def took(self) -> timedelta | None:
         """How long it ran; `None` while it runs."""
         return None if self.ended_at is None else self.ended_at - self.started_at
+
+    @property
+    def poll_every(self) -> timedelta:
+        """The time between two polls of the server's task."""
+        return timedelta(milliseconds=self.poll_ms or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,8 +318,11 @@ ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC
 LIMIT 21;
 
 -- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]
-SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error
-FROM attempt AS a WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
+SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error, d.upstream_id AS server_task,
+       d.status AS server_status, d.created_at AS deferred_at, d.poll_at, d.poll_ms, d.home,
+       d.home <> '' AND NOT th_lives(d.home) AS home_lost
+FROM attempt AS a LEFT JOIN deferred AS d ON d.task_id = a.task_id AND d.epoch = a.number
+WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
 
 -- read fresh: task_reads(task bigint, most int) -> list[ReadRow]
 SELECT c.name AS client, r.count, r.first_at, r.last_at

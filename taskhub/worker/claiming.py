@@ -169,6 +169,8 @@ class Slots:
         )
 
     def _start(self, claim: Claim) -> None:
+        if before := self.running.get(claim.task_id):
+            before.lose()  # an earlier run, whose lease was lost
         held = Running(claim=claim, notes=Notes(claim, self._lanes), started=time.monotonic())
         held.probing = self._runner.breakers.begin(claim.server_id)
         self.running[claim.task_id] = held
@@ -179,7 +181,8 @@ class Slots:
         try:
             await self._runner.run(held, asks=self._is_prober)
         finally:
-            self.running.pop(held.claim.task_id, None)
+            if self.running.get(held.claim.task_id) is held:
+                del self.running[held.claim.task_id]
             if held.news is not None:
                 held.news.cancel()
             self._ended += 1
@@ -187,8 +190,9 @@ class Slots:
                 self.wake()
 
     async def renew(self, pulse: Lanes) -> None:
-        """Renew every lease, through the lane `pulse`. A task whose lease is lost is stopped at once, because another
-        worker may run it; a task whose cancellation was requested is cancelled."""
+        """Renew every lease, through the lane `pulse`. A task whose lease is lost is stopped, because another worker
+        may run it. As long as its outcome is unknown and nobody has ruled, nobody may, and it goes on: its result still
+        counts. A task whose cancellation was requested is cancelled."""
         held = {task_id: running.claim.epoch for task_id, running in self.running.items()}
         if not held:
             return
@@ -198,6 +202,7 @@ class Slots:
             held=list(held.items()),
             lease_seconds=settings.TASKHUB_LEASE_SECONDS,
         )
+        lost = []
         for task_id in held:
             running = self.running.get(task_id)
             if running is None or running.claim.epoch != held[task_id]:
@@ -205,9 +210,14 @@ class Slots:
             if task_id not in kept:
                 # A task that began less than a second ago has probably just ended, so there is nothing to stop.
                 if time.monotonic() - running.started > 1.0:
-                    running.lose()
+                    lost.append(running)
             elif kept[task_id]:
                 running.cancel()
+        if lost:
+            unruled = await pulse.run(lifecycle.unruled, [(run.claim.task_id, run.claim.epoch) for run in lost])
+            for running in lost:
+                if running.claim.task_id not in unruled:
+                    running.lose()
 
     async def drain(self) -> int:
         """Let running tools go on for 3 seconds, then stop them and return their tasks to the queue. Returns how many

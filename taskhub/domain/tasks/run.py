@@ -58,6 +58,7 @@ class _Taken(NamedTuple):
 
 _CLAIM = statements.many("claim_tasks", _Taken)
 _RENEW = statements.many("renew_leases", tuple[int, bool])
+_UNRULED = statements.many("unruled", int)
 _NOTE = statements.one("note", bool)
 _GOES_ON_BY_TOOLS = statements.one("goes_on_by_tools", bool)
 _ASK = statements.one("ask", bool)
@@ -164,9 +165,15 @@ def announce_running(*task_ids: int) -> None:
 
 def renew_leases(*, worker: str, held: Sequence[tuple[int, int]], lease_seconds: float) -> dict[int, bool]:
     """Renew the leases of `held` (task id, epoch). Returns for each task that is still held whether its cancellation
-    was requested; a missing task is another worker's now."""
+    was requested. The lease of a missing task is lost."""
     tasks, epochs = [task for task, _ in held], [epoch for _, epoch in held]
     return dict(_RENEW(worker=worker, tasks=tasks, epochs=epochs, lease_seconds=lease_seconds))
+
+
+def unruled(lost: Sequence[tuple[int, int]]) -> set[int]:
+    """Which of the tasks `lost` (task id, epoch) still wait for a ruling on the run of that epoch: no other run has
+    begun, and none may before the ruling."""
+    return set(_UNRULED(tasks=[task for task, _ in lost], epochs=[epoch for _, epoch in lost]))
 
 
 def note(claim: Claim, lines: Sequence[LogLine]) -> bool:

@@ -378,6 +378,12 @@ FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
 SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_seconds);
 
+-- read: unruled(tasks bigint[], epochs int[]) -> list[int]
+SELECT t.id
+FROM unnest(:tasks, :epochs) AS held (id, epoch)
+JOIN task AS t ON t.id = held.id AND t.lease_epoch = held.epoch
+WHERE t.state = 'input_required' AND th_unruled(t.id);
+
 -- write: note(task bigint, epoch int, lines jsonb, most int) -> bool
 SELECT note(:task, :epoch, :lines, :most);
 

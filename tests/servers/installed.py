@@ -3,6 +3,7 @@ files beside this one; anew when these change."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -77,10 +78,15 @@ def _source(home: Path, package: str) -> None:
 
 def pinned(package: str) -> str:
     """The version of a package, as the files here name it."""
-    import json
-
     versions = json.loads((HERE / "package.json").read_text())["dependencies"]
-    for file in HERE.glob("*.txt"):
-        if file.stem != "python_sdk_1_9":
-            versions |= dict(line.split("==") for line in file.read_text().split())
+    for file in sorted(HERE.glob("*.txt"), reverse=True):
+        versions |= dict(line.split("==") for line in file.read_text().split())
     return str(versions[package])
+
+
+def shown(server: str) -> str:
+    """What a server is called in a table, with its version: `NAME`, or `NAME FILE` for one of another file."""
+    name, _, file = server.partition(" ")
+    if not file:
+        return f"{name} {pinned(name)}"
+    return f"{name} {dict(line.split('==') for line in (HERE / file).read_text().split())[name]}"

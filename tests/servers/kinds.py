@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.servers.speakers import Answers
+
+BIG: Final = 3_000_000
+"""Characters of a result that is called big."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Step:
     """How what it asks is answered; otherwise as `speakers.ANSWERS` says."""
     since: str = ""
     """The version of the protocol from which on there is what it asks."""
+    newest: bool = False
+    """Whether the server can do it in 2026-07-28 only: what the hub makes of it for others is compared with that."""
     differs: str = ""
     """Why the hub's outcome is another than the server's: a fault of the hub that is known."""
 
@@ -36,7 +41,7 @@ class Server:
     """Where it is installed: `javascript`, or the name of the Python environment."""
     command: str = ""
     """`{bin}` stands for the programs of its environment, `{work}` for its directory, `{here}` for that of this file,
-    `{port}` for a free port."""
+    `{port}` for a free port, `{chromium}` for the browser."""
     url: str = ""
     """The address, of one that is started once and speaks HTTP."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +57,8 @@ class Server:
     question: tuple[Step, ...] = ()
     cancel: tuple[Step, ...] = ()
     """What comes before; a call that takes a minute; what comes after, which must find what the first left."""
+    cancel_ends: str = ""
+    """Why a cancel ends the connection of its client. A direct client then makes another; that of a hub need not."""
     big: tuple[Step, ...] = ()
     not_called: Mapping[str, str] = field(default_factory=dict)
     """Tools that are not called, with the reason."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -29,7 +30,7 @@ LISTS: Final = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
-SECONDS: Final = 90.0
+SECONDS: Final = 40.0
 """No call takes longer."""
 CANCELLED: Final = "the task is cancelled"
 ENDED: Final = ("completed", "failed", "cancelled")
@@ -53,6 +54,8 @@ class Said:
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    seconds: float = 0.0
+    """How long it took."""
 
 
 def accept(**content: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -225,6 +228,7 @@ class Speaker:
         """Call a tool to its end, whatever it asks on its way."""
         self._answers = {**ANSWERS, **(answers or {})}
         said = self._said = Said()
+        began = time.monotonic()
         params: dict[str, Any] = {"name": tool, "arguments": dict(arguments)}
         headers = self._parameters(tool, arguments)
         try:
@@ -237,6 +241,7 @@ class Speaker:
                 said.result = await self.request("tools/call", params)
         except Refused as error:
             said.error = error.error
+        said.seconds = time.monotonic() - began
         return said
 
     def _parameters(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -278,7 +283,8 @@ class Speaker:
     def _responses(self, requests: Mapping[str, Message]) -> dict[str, Any]:
         found = {}
         for key, request in requests.items():
-            self._said.asked.append((request["method"], request.get("params") or {}))
+            if request["method"] != "roots/list":
+                self._said.asked.append((request["method"], request.get("params") or {}))
             found[key] = self._answers[request["method"]](request.get("params") or {})
         return found
 

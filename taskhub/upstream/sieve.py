@@ -63,11 +63,16 @@ class Sieve:
 
 def sieved(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
     """The result without the items for which the SDK would refuse it. A result that is invalid in another way is
-    returned unchanged, because the SDK says what is wrong."""
+    returned unchanged, because the SDK says what is wrong. An `inputSchema` without a `type` gets `object`."""
     member = _MEMBER[method]
     items = result.get(member)
     if not isinstance(items, list) or not _problem(method, version, result):
         return result
+    if method == "tools/list":
+        items = [_typed(item) for item in items]
+        typed = {**result, member: items}
+        if not _problem(method, version, typed):
+            return typed
     rest = {name: value for name, value in result.items() if name != UNFIT}
     if _problem(method, version, {**rest, member: []}):
         return result
@@ -79,6 +84,16 @@ def sieved(method: str, version: str, result: dict[str, Any]) -> dict[str, Any]:
         else:
             kept.append(item)
     return {**rest, member: kept, UNFIT: unfit}
+
+
+def _typed(tool: Any) -> Any:
+    """The tool, whose `inputSchema` says that it describes an object. Servers leave that out: those that were written
+    for zod 3 and were installed with zod 4 send nothing but a `$schema`. Their tools work all the same, since arguments
+    are always an object."""
+    schema = tool.get("inputSchema") if isinstance(tool, dict) else None
+    if not isinstance(schema, dict) or "type" in schema:
+        return tool
+    return {**tool, "inputSchema": {**schema, "type": "object"}}
 
 
 def _problem(method: str, version: str, result: dict[str, Any]) -> str:

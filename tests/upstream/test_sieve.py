@@ -43,7 +43,7 @@ def offered(snapshot: Snapshot) -> list[str]:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"name": "wrong", "inputSchema": {}}, 'inputSchema must have "type": "object"'),
+        ({"name": "wrong", "inputSchema": []}, 'inputSchema must have "type": "object"'),
         ({"name": "wrong", "inputSchema": {"type": "string"}}, 'inputSchema must have "type": "object"'),
         ({"name": "wrong"}, 'inputSchema must have "type": "object"'),
         (tool("wrong", description=7), "Input should be a valid string at description"),
@@ -60,6 +60,16 @@ async def test_a_tool_that_is_wrong_costs_itself_only(tmp_path: Path, wrong: dic
     assert why in rejected(found)["wrong"]
     assert keys(found, OfferKind.PROMPT) == ["p"]
     assert (found.unread, watch.problems) == ({}, [])
+
+
+async def test_a_schema_without_a_type_is_one_of_an_object(tmp_path: Path) -> None:
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    async with watching(
+        clumsy(tmp_path, tools=[tool("one", inputSchema=schema), tool("two", inputSchema={})])
+    ) as watch:
+        found = await watch.seen(1)
+    assert offered(found) == ["one", "two"]
+    assert [each.definition["inputSchema"] for each in found.tools] == [{**schema, "type": "object"}, ANY]
 
 
 @pytest.mark.parametrize("wrong", [{"inputSchema": ANY}, tool(7), 7, None, [tool("x")]], ids=str)

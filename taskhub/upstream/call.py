@@ -25,7 +25,8 @@ from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
 from taskhub.upstream.calls import FORMS_AND_LINKS, Ask, Bound
 from taskhub.upstream.catalogue import list_tools, outputs
-from taskhub.upstream.connection import Connection, Profile, Target, failure, gone, lost, reason
+from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.failures import failure, gone, lost, reason
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.posts import Posts, RefusedError, UnconnectedError

@@ -21,7 +21,8 @@ from taskhub.core.records import OfferKind, TaskMode
 from taskhub.domain.catalogue.offers import ListedOffer
 from taskhub.domain.catalogue.sync import TOOL, Listed
 from taskhub.lib import jsonx
-from taskhub.upstream.connection import Connection, gone
+from taskhub.upstream.connection import Connection
+from taskhub.upstream.failures import gone
 from taskhub.upstream.follow import Follower, covering
 from taskhub.upstream.offers import DECLARED_BY, Verbatim, depth_of, list_offers
 from taskhub.upstream.pool import ABLE, Pool

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 import mcp_types as types
 from django.conf import settings
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client.extension import advertise
 from mcp.client.streamable_http import streamable_http_client
 from pydantic import BaseModel
@@ -38,8 +38,9 @@ from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import CALL, Calls
 from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
+from taskhub.upstream.failures import innermost, reason
 from taskhub.upstream.isolation import isolated
-from taskhub.upstream.refusals import HttpRefusals, error_code, message_of, refusal
+from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
 from taskhub.upstream.stderr import Lines, logged
@@ -56,14 +57,6 @@ PROBE_SECONDS: Final = 10.0
 that is longer. Then another era is tried: some old servers are silent on a request that they do not know."""
 MAX_LOGGER = 100
 """The most characters of a logger's name that are put in front of its line."""
-
-CLOSED: Final = (types.CONNECTION_CLOSED, "Connection closed")
-"""Code and message of the SDK's error for a lost connection. Servers use the same code for errors of their own."""
-
-_STREAM_LOST = "SSE stream "
-"""The beginning of the SDK's message, with the same code, when the stream of a response ended early."""
-
-_STREAM_FAILED = f"{_STREAM_LOST}failed: "
 
 _SAMPLING_PARTS = frozenset({"tools", "context"})
 
@@ -577,39 +570,3 @@ def _on_session(hooks: _Hooks, era: Era) -> Callable[[httpx2.Response], Awaitabl
             hooks.on_forgotten(str(asked.get("method", "")))
 
     return look
-
-
-def gone(error: BaseException) -> bool:
-    """Whether the error means that the connection is lost. After any other error of a request it can still be used."""
-    if not isinstance(error, MCPError):
-        return False
-    if refused := refusal(error):
-        return refused.ended
-    code, message = error.error.code, error.error.message
-    return (code, message) == CLOSED or (code == types.CONNECTION_CLOSED and message.startswith(_STREAM_LOST))
-
-
-def lost(error: MCPError) -> bool:
-    """Whether the error means that the connection ended during the request, so that the outcome is unknown."""
-    return error.error.code == types.CONNECTION_CLOSED and gone(error) and not failure(error)
-
-
-def failure(error: MCPError) -> str:
-    """The reason why the SDK gave up the stream of the response, if the error has one; else an empty string."""
-    message = error.error.message
-    return message.removeprefix(_STREAM_FAILED) if gone(error) and message.startswith(_STREAM_FAILED) else ""
-
-
-def innermost(error: BaseException) -> BaseException:
-    """The first error inside nested exception groups; any other error itself."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    return error
-
-
-def reason(error: BaseException) -> str:
-    """The error as one line of text."""
-    error = innermost(error)
-    if refused := refusal(error):
-        return refused.words()
-    return f"{type(error).__name__}: {str(error).splitlines()[0][:300]}" if str(error) else type(error).__name__

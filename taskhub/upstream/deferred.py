@@ -36,7 +36,8 @@ from taskhub.upstream.call import (
     profile_of,
     status_message,
 )
-from taskhub.upstream.connection import Connection, Target, gone
+from taskhub.upstream.connection import Connection, Target
+from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal

@@ -25,8 +25,9 @@ from taskhub.lib.crossing import Crossing
 from taskhub.lib.loops import new_event_loop
 from taskhub.lib.schemas import Checker
 from taskhub.upstream.asks import Asks
-from taskhub.upstream.connection import Connection, Profile, Target, gone, reason
+from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.eras import Eras
+from taskhub.upstream.failures import gone, reason
 from taskhub.upstream.posts import Posts
 from taskhub.upstream.session_tasks import SessionTasks
 from taskhub.upstream.sessions import Keeper, Places, Sessions

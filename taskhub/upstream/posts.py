@@ -30,7 +30,8 @@ from taskhub.lib import jsonx
 from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import Bound
-from taskhub.upstream.connection import CLOSED, Connection, Profile, Target, reason, said
+from taskhub.upstream.connection import Connection, Profile, Target, said
+from taskhub.upstream.failures import CLOSED, reason
 from taskhub.upstream.refusals import HttpRefusals
 from taskhub.upstream.unreadable import ANOTHERS
 

@@ -22,7 +22,8 @@ from taskhub.domain.relays.outcomes import (
 )
 from taskhub.lib import jsonx
 from taskhub.upstream.call import MAX_OPEN, MAX_RESULT, usable
-from taskhub.upstream.connection import Connection, Profile, Target, gone
+from taskhub.upstream.connection import Connection, Profile, Target
+from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.pool import Pool
 from taskhub.upstream.refusals import refusal

@@ -25,7 +25,8 @@ from taskhub.core.states import QuestionKind
 from taskhub.core.versions import Version
 from taskhub.lib import jsonx
 from taskhub.upstream.calls import Bound
-from taskhub.upstream.connection import RELATED, Connection, Profile, gone
+from taskhub.upstream.connection import RELATED, Connection, Profile
+from taskhub.upstream.failures import gone
 from taskhub.upstream.offers import Verbatim
 from taskhub.upstream.refusals import refusal
 from taskhub.upstream.sieve import CREATED

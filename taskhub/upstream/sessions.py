@@ -16,7 +16,8 @@ import mcp_types as types
 from mcp import MCPError
 
 from taskhub.core.errors import Unavailable
-from taskhub.upstream.connection import Connection, gone
+from taskhub.upstream.connection import Connection
+from taskhub.upstream.failures import gone
 
 logger = logging.getLogger(__name__)
 

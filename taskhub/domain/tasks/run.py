@@ -58,7 +58,7 @@ class _Taken(NamedTuple):
 
 _CLAIM = statements.many("claim_tasks", _Taken)
 _RENEW = statements.many("renew_leases", tuple[int, bool])
-_UNRULED = statements.many("unruled", int)
+_UNRULED = statements.many("unruled_tasks", int)
 _NOTE = statements.one("note", bool)
 _GOES_ON_BY_TOOLS = statements.one("goes_on_by_tools", bool)
 _ASK = statements.one("ask", bool)

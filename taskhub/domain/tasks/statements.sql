@@ -13,7 +13,6 @@ v.keep_ms, v.join_seconds, v.left_at
 (v.ended_at IS NULL OR v.expires_at IS NULL OR v.expires_at >= clock_timestamp())
 */
 
-
 -- Single tasks
 
 -- read: owned_task(public_id text, context bigint) -> TaskRecord | None
@@ -133,7 +132,6 @@ LIMIT :most;
 -- read: lines_after(task bigint, line bigint, most int) -> list[StoredLine]
 SELECT l.id, l.level, l.text, l.progress, l.total, l.at
 FROM task_log AS l WHERE l.task_id = :task AND l.id > :line ORDER BY l.id LIMIT :most;
-
 
 -- Pages of tasks
 
@@ -279,7 +277,6 @@ SELECT count(*) FROM (
     SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
 ) AS counted;
 
-
 -- One task with everything that happened to it
 
 -- read fresh: task_detail(tenant bigint, public_id text, most int) -> TaskDetail | None
@@ -311,11 +308,8 @@ JOIN auth_context AS c ON c.id = t.context_id
 WHERE v.public_id = :public_id AND v.tenant_id = :tenant;
 
 -- read fresh: task_relatives(task bigint, origin bigint) -> list[tuple[int, Relative]]
-SELECT t.id, t.public_id, t.state, t.is_error, t.created_at
-FROM task AS t
-WHERE t.id = :origin OR t.rerun_of_id = :task
-ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC
-LIMIT 21;
+SELECT t.id, t.public_id, t.state, t.is_error, t.created_at FROM task AS t
+WHERE t.id = :origin OR t.rerun_of_id = :task ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC LIMIT 21;
 
 -- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]
 SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error, d.upstream_id AS server_task,
@@ -347,7 +341,6 @@ SELECT d.question_id, d.actor, d.verdict, d.reason, d.door, d.at
 FROM decision AS d JOIN question AS q ON q.id = d.question_id
 WHERE q.task_id = :task ORDER BY d.id;
 
-
 -- Changes of tasks
 
 -- write: create_tasks(wanted json, who text) -> list[_Made]
@@ -378,7 +371,7 @@ FROM claim_tasks(:worker, :free, :lease_seconds, :per_context, :share, :scarce, 
 -- write: renew_leases(worker text, tasks bigint[], epochs int[], lease_seconds float8) -> list[tuple[int, bool]]
 SELECT id, cancel_requested FROM renew_leases(:worker, :tasks, :epochs, :lease_seconds);
 
--- read: unruled(tasks bigint[], epochs int[]) -> list[int]
+-- read: unruled_tasks(tasks bigint[], epochs int[]) -> list[int]
 SELECT t.id
 FROM unnest(:tasks, :epochs) AS held (id, epoch)
 JOIN task AS t ON t.id = held.id AND t.lease_epoch = held.epoch
@@ -540,7 +533,6 @@ DELETE FROM task WHERE id = any(array(
     ORDER BY ended_at LIMIT :most FOR UPDATE SKIP LOCKED
 ));
 
-
 -- The numbers of the overview
 
 -- read fresh: numbers(tenant bigint, most int) -> Numbers
@@ -579,7 +571,6 @@ SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
        (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
        (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
 FROM recent AS r GROUP BY 1, 2;
-
 
 -- How long calls take
 

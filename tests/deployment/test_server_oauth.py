@@ -3,17 +3,13 @@ accounts, and access tokens that live five seconds. People authorize in their br
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Final
-from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx2
 import pytest
 from django.conf import settings
 
@@ -130,33 +126,6 @@ def shared(hub: RunningHub, guarded: RunningHub, people: dict[str, Person]) -> G
     assert "shared is authorized." in made.authorize(people["admin"], people["at-operator"], **{"for": "everyone"})
     made.tool()
     return made
-
-
-def program_of(hub: RunningHub, person: Person, name: str) -> str:
-    """The token of a program that acts for this person."""
-    verifier, back = "v" * 64, "http://127.0.0.1:1/back"
-    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    with httpx2.Client(base_url=hub.base, trust_env=False) as http:
-        document = {"client_name": name, "redirect_uris": [back], "token_endpoint_auth_method": "none"}
-        client_id = http.post("/oauth/register", json=document).raise_for_status().json()["client_id"]
-        asked = {
-            "response_type": "code",
-            "client_id": client_id,
-            "redirect_uri": back,
-            "scope": "tasks:call tasks:read",
-            "state": "s",
-            "code_challenge": challenge,
-            "code_challenge_method": "S256",
-        }
-        told = parse_qs(urlsplit(person.allow(f"/oauth/authorize?{urlencode(asked)}")).query)
-        form = {
-            "grant_type": "authorization_code",
-            "code": told["code"][0],
-            "redirect_uri": back,
-            "code_verifier": verifier,
-            "client_id": client_id,
-        }
-        return str(http.post("/oauth/token", data=form).raise_for_status().json()["access_token"])
 
 
 def question_of(hub: RunningHub, client: Client, task: str, says: str) -> int:
@@ -288,8 +257,7 @@ def test_two_people_have_two_grants_that_are_never_mixed(
     accounts = {"operator": "admin", "admin": "operator"}
     with ExitStack() as stack:
         clients = {
-            role: stack.enter_context(Client(hub.base, program_of(hub, people[role], f"Program of {role}")))
-            for role in accounts
+            role: stack.enter_context(Client(hub.base, people[role].program(f"Program of {role}"))) for role in accounts
         }
         first = {role: client.create(tool, {"name": f"{role} first"}, caps=OPENS) for role, client in clients.items()}
         asked = {role: question_of(hub, clients[role], first[role], "needs to be authorized") for role in accounts}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import ssl
 from html import unescape
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx2
 
@@ -93,6 +95,31 @@ class Person:
         answer = self._http.post(address, data=fields, follow_redirects=False)
         assert answer.status_code == 302, answer.text
         return str(answer.headers["location"])
+
+    def program(self, name: str) -> str:
+        """The token of a program that registers itself and acts for this person."""
+        verifier, back = "v" * 64, "http://127.0.0.1:1/back"
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        document = {"client_name": name, "redirect_uris": [back], "token_endpoint_auth_method": "none"}
+        client_id = self._http.post("/oauth/register", json=document).raise_for_status().json()["client_id"]
+        asked = {
+            "response_type": "code",
+            "client_id": client_id,
+            "redirect_uri": back,
+            "scope": "tasks:call tasks:read",
+            "state": "s",
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        told = parse_qs(urlsplit(self.allow(f"/oauth/authorize?{urlencode(asked)}")).query)
+        form = {
+            "grant_type": "authorization_code",
+            "code": told["code"][0],
+            "redirect_uri": back,
+            "code_verifier": verifier,
+            "client_id": client_id,
+        }
+        return str(self._http.post("/oauth/token", data=form).raise_for_status().json()["access_token"])
 
     def end_access(self) -> None:
         """End the access of every program that may act for this person."""

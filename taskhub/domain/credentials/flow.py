@@ -62,11 +62,13 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Where a person is sent. `server`: the name of the server; `leads_to`: the parsed address."""
+    """Where a person is sent. `server`: the name of the server; `leads_to`: the parsed address; `back`: the path from
+    which they came."""
 
     server: str
     leads_to: WebAddress
     scopes: str
+    back: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def begin(
         **({"prompt": "consent"} if "offline_access" in asked.split() else {}),
     }
     glue = "&" if "?" in found.authorization_endpoint else "?"
-    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), asked)
+    return Sending(server.name, web_address(f"{found.authorization_endpoint}{glue}{urlencode(query)}"), asked, back)
 
 
 def finish(*, tenant_id: int, session_key: str, by: int, for_all: bool, answer: dict[str, str], actor: Actor) -> Came:

@@ -22,10 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.stateful import rule as hypothesis_rule
 
 from taskhub.core.errors import Invalid, KeyReused, TaskHubError
-from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, TaskRecord
+from taskhub.core.records import Actor, Claim, LogLine, OpenQuestion, Poll, TaskRecord
 from taskhub.core.states import TERMINAL, Audience, Door, QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
-from taskhub.domain.tasks import run
+from taskhub.domain.tasks import deferred, run
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.create import create_task, forget_counts
 from taskhub.domain.tasks.reads import owned_tasks
@@ -59,6 +59,23 @@ WRITES: dict[str, Callable[[Claim], bool]] = {
     "note": lambda claim: run.note(claim, [LogLine("progress", "on", 1.0, 9.0)]),
 }
 ENDS = {"finish": State.FINISHED, "fault": State.FAULTED, "settle cancel": State.CANCELLED}
+
+POLLS: dict[str, Callable[[Poll, str], bool]] = {
+    "finish": lambda poll, key: kit.finish(poll.claim),
+    "fail": lambda poll, key: deferred.fault_deferred(
+        poll, {"code": -32603, "message": "boom"}, status="failed", kind="", actor=WORKER
+    ),
+    "cancel": lambda poll, key: deferred.cancel_deferred(poll, status="cancelled", message="", actor=WORKER),
+    "lose": lambda poll, key: deferred.lose_deferred(poll, told="Lost", actor=WORKER),
+    "ask": lambda poll, key: deferred.ask_deferred(
+        poll, [make_question(key=key)], message="", delay_ms=0, actor=WORKER
+    ),
+    "ask no more": lambda poll, key: deferred.ask_deferred(poll, None, message="", delay_ms=0, actor=WORKER),
+    "put back": lambda poll, key: bool(
+        deferred.put_back_polls([deferred.PutBack(poll, 60_000, "Halfway")], actor=WORKER)
+    ),
+}
+"""What a worker may store of a poll."""
 
 pick = st.integers(0, 1_000)
 
@@ -98,6 +115,7 @@ class Model:
     state: State = State.QUEUED
     epoch: int = 0
     held: bool = False
+    deferred: bool = False  # held by no worker: its server runs the call
     cancel: bool = False
     crashes: int = 0
     questions: dict[str, bool] = field(default_factory=dict)  # key: is it open
@@ -126,7 +144,7 @@ class Model:
 
     def let_go(self, state: State) -> None:
         """No lease and no open question any more."""
-        self.state, self.held = state, False
+        self.state, self.held, self.deferred = state, False, False
         self.close_questions()
 
 
@@ -140,6 +158,7 @@ class TaskMachine(RuleBasedStateMachine):
         self.tasks: dict[int, Model] = {}
         self.keys: dict[tuple[int, str], int] = {}
         self.claims: list[Claim] = []
+        self.polls: list[Poll] = []
         self.contexts: list[AuthContext] = []
         self.steps: list[Step] = []
         self.within = True  # until the first people and tasks are there
@@ -255,7 +274,7 @@ class TaskMachine(RuleBasedStateMachine):
             if not model.held:
                 model.let_go(State.CANCELLED)
         assert state is model.state
-        if model.held and then is not None:
+        if model.held and not model.deferred and then is not None:
             self._write(self._holder(task_id), then)
 
     @precondition(lambda self: self.any_task(lambda model: bool(model.questions)))
@@ -323,6 +342,7 @@ class TaskMachine(RuleBasedStateMachine):
 
     def _ask(self, claim: Claim, count: int, live: bool) -> None:
         model, holds = self.tasks[claim.task_id], self.holds(claim)
+        live = live or (holds and model.deferred)
         keys = [f"q{len(model.questions) + place}" for place in range(count)]
         assert self.do(lambda: kit.ask(claim, *(make_question(key=key) for key in keys), live=live)) is holds
         if not holds:
@@ -342,6 +362,8 @@ class TaskMachine(RuleBasedStateMachine):
 
     def _write(self, claim: Claim, how: str) -> None:
         model, holds = self.tasks[claim.task_id], self.counts(claim, how)
+        if holds and model.deferred and how.startswith("release"):
+            return  # no worker has it, so none gives it back
         done = self.do(lambda: WRITES[how](claim))
         assert done is (holds and (model.cancel or how != "settle cancel"))
         if not done or how == "note":
@@ -355,22 +377,78 @@ class TaskMachine(RuleBasedStateMachine):
         else:
             model.let_go(State.QUEUED)
 
-    @precondition(lambda self: self.any_task(lambda model: model.held))
+    @precondition(lambda self: self.claims)
+    @rule(n=pick)
+    def defer(self, n: int) -> None:
+        """The server runs the call as a task of its own."""
+        claim = self.some_claim(n)
+        model = self.tasks[claim.task_id]
+        if self.holds(claim) and model.deferred:
+            return
+        may = self.holds(claim) and model.state is State.WORKING
+        assert self.do(lambda: kit.defer(claim)) is may
+        model.deferred = model.deferred or may
+
+    @precondition(lambda self: self.any_task(lambda model: model.deferred))
+    @rule(n=pick, how=st.sampled_from([*POLLS]))
+    def poll(self, n: int, how: str) -> None:
+        """A worker takes the poll of a deferred call, and stores what the server says."""
+        task_id, model = self.some(n, lambda model: model.deferred)
+        self.do(lambda: kit.turn_back(task_id, "poll_at", 1, table="deferred"))
+        taken = self.do(lambda: deferred.take_polls("poller", {self.tools[0].server_id: 10}))
+        (poll,) = [each for each in taken if each.claim.task_id == task_id]
+        self.polls += taken
+        assert (poll.claim.epoch, poll.cancelling, poll.ended) == (model.epoch, model.cancel, False)
+        key = f"q{len(model.questions)}"
+        assert self.do(lambda: POLLS[how](poll, key))
+        if how == "lose" and not model.cancel:
+            self._lose(model)
+            if model.state is State.QUEUED:
+                self.do(lambda: kit.turn_back(task_id, "runnable_at", 1))  # it waits for a moment before the next run
+        elif how in ("finish", "fail", "cancel", "lose"):
+            model.cancel = model.cancel or how == "cancel"
+            ends = {"finish": State.FINISHED, "fail": State.FAULTED}
+            model.let_go(ends.get(how, State.CANCELLED))
+        elif how == "ask":
+            model.questions[key] = True
+            model.state = State.INPUT_REQUIRED
+        elif how == "ask no more":
+            model.close_questions()
+            model.state = State.WORKING
+
+    @precondition(lambda self: self.polls)
+    @rule(n=pick, how=st.sampled_from([*POLLS]))
+    def poll_late(self, n: int, how: str) -> None:
+        """A worker whose poll another has taken, or whose call is over, changes nothing."""
+        live = {(poll.claim.task_id, poll.turn) for poll in self.polls if self.tasks[poll.claim.task_id].deferred}
+        newest = {task: max(turn for other, turn in live if other == task) for task, _ in live}
+        late = [poll for poll in self.polls if newest.get(poll.claim.task_id) != poll.turn and how != "finish"]
+        if late:
+            poll = late[n % len(late)]
+            if self.tasks[poll.claim.task_id].deferred or how != "put back":
+                assert not self.do(lambda: POLLS[how](poll, "late"))
+
+    def _lose(self, model: Model) -> None:
+        """Its run is lost, and it is not to be cancelled."""
+        if model.tool == 1:
+            model.lose()
+        else:
+            model.crashes += 1
+            model.let_go(State.QUEUED if model.crashes < 2 else State.FAULTED)
+
+    @precondition(lambda self: self.any_task(lambda model: model.held and not model.deferred))
     @rule(n=pick, late=st.sampled_from([None, *WRITES]))
     def lose_a_worker_and_sweep(self, n: int, late: str | None) -> None:
         """The lost worker may not know, and write once somebody else has its task."""
-        task_id, model = self.some(n, lambda model: model.held)
+        task_id, model = self.some(n, lambda model: model.held and not model.deferred)
         zombie = self._holder(task_id)
         self.do(lambda: kit.turn_back(task_id, "lease_until", 1))
         assert self.do(sweep) == 1
         assert self.do(sweep) == 0
         if model.cancel:
             model.let_go(State.CANCELLED)
-        elif model.tool == 1:
-            model.lose()
         else:
-            model.crashes += 1
-            model.let_go(State.QUEUED if model.crashes < 2 else State.FAULTED)
+            self._lose(model)
         if late is not None:
             self.claim(limit=4)
             self._write(zombie, late)

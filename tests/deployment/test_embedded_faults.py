@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +12,8 @@ import psutil
 import pytest
 
 from tests.deployment.test_faults import DEMO
-from tests.support.hub import ROOT, wait_until
+from tests.support.embedded import embedded_hub, open_directory
+from tests.support.hub import wait_until
 from tests.support.load import all_completed, load
 
 pytestmark = pytest.mark.processes
@@ -24,37 +22,14 @@ pytestmark = pytest.mark.processes
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the first `up` makes its data directory, and the next ones find it."""
-    made = tmp_path_factory.mktemp("embedded")
-    for parent in (made, made.parent, made.parent.parent):
-        parent.chmod(0o755)
-    return made
+    return open_directory(tmp_path_factory.mktemp("embedded"))
 
 
 @pytest.fixture
 def embedded(directory: Path) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]]]:
-    """`up` with its own embedded Postgres: (address, data directory, process)."""
-    port = _free_port()
-    data = directory / "data"
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("TASKHUB_", "DATABASE_", "SECRET_"))
-    }
-    command = [sys.executable, "manage.py", "up", "--no-demo", "--data-dir", str(data), "--port", str(port)]
-    with (directory / "log").open("wb") as log:
-        process = subprocess.Popen([*command, "--server", DEMO], cwd=ROOT, env=environment, stdout=log, stderr=log)
-    base = f"http://127.0.0.1:{port}"
-    try:
-        wait_until(lambda: b"is ready" in (directory / "log").read_bytes(), "a ready hub", 120)
-        yield base, data, process
-    finally:
-        process.terminate()
-        process.wait(15)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """See `embedded_hub`."""
+    with embedded_hub(directory, DEMO) as found:
+        yield found
 
 
 def test_postgres_restart_under_load_heals_by_itself(embedded: tuple[str, Path, subprocess.Popen[bytes]]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.support.client import Client, accept
+from tests.support.embedded import embedded_hub, open_directory
 from tests.support.hasty import HASTY
 from tests.support.hub import RunningHub, wait_until
+from tests.upstream.session_tasks_http import SessionTasksServer
 from tests.upstream.tasking_server import TaskingServer, question, text
 
 pytestmark = pytest.mark.processes
@@ -24,16 +29,24 @@ def upstream() -> Iterator[TaskingServer]:
 
 
 @pytest.fixture(scope="module")
-def hub(upstream: TaskingServer) -> Iterator[RunningHub]:
-    running = RunningHub(servers=(f"tasking={upstream.target.target}",), **HASTY)
+def older() -> Iterator[SessionTasksServer]:
+    """Of 2025-11-25, each of whose sessions finds the tasks of all."""
+    with SessionTasksServer(shared=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def hub(upstream: TaskingServer, older: SessionTasksServer) -> Iterator[RunningHub]:
+    servers = (f"tasking={upstream.target.target}", f"older={older.target.target}")
+    running = RunningHub(servers=servers, **HASTY)
     try:
         yield running
     finally:
         running.stop()
 
 
-def deferred(hub: RunningHub, client: Client) -> str:
-    task = client.create("research", **PEOPLE)
+def deferred(hub: RunningHub, client: Client, tool: str = "research") -> str:
+    task = client.create(tool, **PEOPLE)
     taken = "SELECT 1 FROM deferred JOIN task ON task.id = task_id WHERE public_id = %s AND turn > 0"
     wait_until(lambda: hub.sql(taken, [task]), "a polled call")
     return task
@@ -58,6 +71,43 @@ def test_a_killed_part_costs_neither_the_result_nor_a_second_run(
     assert done["result"]["content"][0]["text"] == f"without the {part}"
     assert len(upstream.runs) == runs + 1
     assert outcomes(hub, task) == [(1, "finished")]
+
+
+@pytest.mark.parametrize("part", ["worker", "web"])
+def test_a_task_of_an_older_server_goes_on_where_another_session_finds_it(
+    hub: RunningHub, older: SessionTasksServer, part: str
+) -> None:
+    runs = len(older.created)
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        task = deferred(hub, client, "wait")
+        hub.part(part).kill()
+    older.release()
+    # A worker counts as lost after 30 s.
+    wait_until(lambda: hub.sql("SELECT 1 FROM task WHERE public_id = %s AND state = 'finished'", [task]), "it", 90)
+    with Client(hub.base, hub.tokens["agent-a"]) as client:
+        done = wait_until(lambda: _got(client, task), "the result", 45)
+    assert done["result"]["content"][0]["text"] == "released"
+    assert len(older.created) == runs + 1
+    assert outcomes(hub, task) == [(1, "finished")]
+
+
+def test_a_killed_database_costs_neither_the_result_nor_a_second_run(
+    upstream: TaskingServer, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    runs = len(upstream.runs)
+    directory = open_directory(tmp_path_factory.mktemp("killed"))
+    with embedded_hub(directory, f"tasking={upstream.target.target}") as (base, data, _):
+        token = json.loads((data / "credentials.json").read_text())["tokens"]["agent-a"]
+        with Client(base, token) as client:
+            task = client.create("research", **PEOPLE)
+            polls = upstream.polls()
+            wait_until(lambda: upstream.polls() > polls, "a poll")
+            postmaster = psutil.Process(int((data / "pg" / "postmaster.pid").read_text().splitlines()[0]))
+            postmaster.send_signal(signal.SIGKILL)
+            upstream.become("completed", result=text("without the database"))
+            done = wait_until(lambda: _got(client, task), "the result", 60)
+    assert done["result"]["content"][0]["text"] == "without the database"
+    assert len(upstream.runs) == runs + 1
 
 
 def test_an_answer_given_while_the_worker_is_away_is_sent_by_the_next(hub: RunningHub, upstream: TaskingServer) -> None:

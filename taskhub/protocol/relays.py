@@ -50,12 +50,14 @@ MAX_VALUES = 100
 @dataclass(frozen=True, slots=True)
 class Round:
     """The parts of a request that may be answered by questions. `capabilities` are those that the caller declared,
-    which decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`."""
+    which decide what it can be asked; `responses` and `state` belong to an earlier `NeedsInput`. `revision`: the one
+    that the caller speaks, if that may matter to the server."""
 
     capabilities: dict[str, Any]
     responses: dict[str, Any] | None = None
     state: Any = None
     trace: dict[str, Any] | None = None
+    revision: str = ""
 
 
 async def get_prompt(hub: Hub, incoming: Incoming, params: dict[str, Any], round_: Round) -> RelayOutcome:
@@ -216,6 +218,7 @@ def _of_round(incoming: Incoming, round_: Round, asked: _Continued | None) -> di
         "responses": given or None,
         "state": None if asked is None else asked.state,
         "trace": round_.trace,
+        "revision": round_.revision,
     }
 
 

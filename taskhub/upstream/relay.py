@@ -39,7 +39,9 @@ MAX_STATE: Final = 65_536
 async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
     """Make the request and return the outcome. Never raises for anything that the server does: every answer or failure
     becomes an outcome. If the connection is lost, the request is made once more, because a relay changes nothing."""
-    profile = Profile.of(claim.capabilities)
+    again = claim.params.get("responses") is not None or claim.params.get("state") is not None
+    # Answers to an earlier round can be sent without a session only.
+    profile = pool.fitted(Profile.of(claim.capabilities, revision="" if again else claim.params.get("revision", "")))
     try:
         async with asyncio.timeout(claim.seconds):
             try:
@@ -55,7 +57,9 @@ async def run_relay(pool: Pool, claim: RelayClaim) -> RelayOutcome:
 
 
 async def _through(pool: Pool, profile: Profile, claim: RelayClaim) -> RelayOutcome:
-    async with pool.look(profile, claim.context_id) as connection:
+    # Where callers are spoken to in their era, one with sessions finds what its own session holds.
+    lend = pool.borrow if profile.sessions else pool.look
+    async with lend(profile, claim.context_id) as connection:
         return await _made(pool.target, connection, claim)
 
 

@@ -45,6 +45,12 @@ def interim(ctx: Context[Any, Any]) -> str | InputRequiredResult:
     return InputRequiredResult(input_requests={"word": ElicitRequest(params=params)})
 
 
+@dual.prompt()
+def spoken(ctx: Context[Any, Any]) -> str:
+    """The version that is spoken."""
+    return str(ctx.request_context.protocol_version)
+
+
 @dual.tool(structured_output=False)
 def pid() -> str:
     """The process."""

@@ -15,12 +15,14 @@ import pytest
 from taskhub.core.errors import Unavailable
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import OF_CALLER, Era, Proposal, Version
+from taskhub.domain.relays.outcomes import GET_PROMPT, Answered, RelayClaim
 from taskhub.upstream import connection as connections
 from taskhub.upstream.call import Asked, Faulted
 from taskhub.upstream.catalogue import take_snapshot
 from taskhub.upstream.connection import Connection, Profile, Target
 from taskhub.upstream.eras import Eras
 from taskhub.upstream.pool import ABLE, Pool
+from taskhub.upstream.relay import run_relay
 from tests.upstream import kit
 from tests.upstream.dual import dual
 from tests.upstream.kit import call, text
@@ -259,3 +261,22 @@ async def test_a_server_of_the_new_era_alone_is_asked_once_for_the_old_one() -> 
             assert pool.posts_for(pool.fitted(Profile.of({}, revision=Version.MCP_2025_11_25)), "echo"), (
                 "as for any caller"
             )
+
+
+async def test_a_prompt_is_asked_for_in_the_era_of_its_caller() -> None:
+    async def prompted(pool: Pool, revision: str, **more: Any) -> str:
+        params = {"name": "spoken", "arguments": {}, "revision": revision, **more}
+        found = await run_relay(pool, RelayClaim(1, 1, "dual", GET_PROMPT, params, {}, 30.0, 1))
+        assert isinstance(found, Answered), found
+        return str(found.result["messages"][0]["content"]["text"])
+
+    with DualServer() as server:
+        async with kit.pool_of(replace(server.target, pinned=OF_CALLER)) as pool:
+            for _ in range(2):
+                assert await prompted(pool, Version.MCP_2025_11_25) == "2025-11-25"
+                assert await prompted(pool, Version.MCP_2026_07_28) == "2026-07-28"
+                assert await prompted(pool, Version.MCP_2025_11_25, responses={}) == "2026-07-28"
+        async with kit.pool_of(server.target) as pool:
+            assert await prompted(pool, Version.MCP_2025_11_25) == "2026-07-28", "the newest, where nothing is set"
+        async with kit.pool_of(replace(server.target, pinned=Version.MCP_2025_06_18)) as pool:
+            assert await prompted(pool, Version.MCP_2026_07_28) == "2025-06-18"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from taskhub.core.versions import Era
 from taskhub.store.models import Offer, Server, Tool
+from tests.upstream.kit import HttpServer
 from tests.upstream.test_sieve import clumsy, tool
 from tests.worker.kit import Hall, call, ended, wait_until
 
@@ -37,3 +39,31 @@ def test_tools_that_cannot_be_listed_for_a_while_stay(hall: Hall, tmp_path: Path
     server.refresh_from_db()
     assert (server.state, server.incomplete) == ("ready", "tools: MCPError: at lunch")
     assert Tool.objects.get(server=server, name="a").gone_at is None
+
+
+def test_the_era_in_which_a_server_answered_is_begun_with_until_it_is_asked_anew(hall: Hall) -> None:
+    """Also by the next worker: it is stored with the server."""
+
+    def asked() -> set[str | None]:
+        return {headers.get("mcp-method") for headers in http.requests}
+
+    with HttpServer() as http:
+        server = hall.server(http.target, era=Era.SESSIONS)
+        hall.start()
+        assert "server/discover" not in asked()
+        hall.stop()
+        server.refresh_from_db()
+        assert server.era == Era.SESSIONS, "as it was remembered"
+        http.requests.clear()
+        Server.objects.filter(pk=server.pk).update(state="unknown")  # `start` waits for its first listing
+        worker = hall.start()
+        assert "server/discover" not in asked()
+        worker.servers.ask_anew(server.pk)
+        wait_until(lambda: Server.objects.filter(pk=server.pk, era=Era.STATELESS).exists(), "what it speaks")
+        hall.stop()
+        http.requests.clear()
+        Server.objects.filter(pk=server.pk).update(state="unknown")
+        hall.start()
+        assert "server/discover" in asked()
+        assert "initialize" not in asked()
+        hall.stop()

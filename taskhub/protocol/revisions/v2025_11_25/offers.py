@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskhub.core.names import MAX_URI, META_SERVER
+from taskhub.core.versions import Version
 from taskhub.domain.relays.outcomes import Answered, Failed, Missing, NeedsInput, RelayOutcome
 from taskhub.domain.sessions.writes import follow_resource, unfollow_resource
 from taskhub.lib import jsonx
@@ -71,7 +72,7 @@ def _uri(request: Request) -> str:
 def _round(request: Request) -> relays.Round:
     """The round of a request in these revisions, which cannot be answered by questions: no capabilities are passed
     on."""
-    return relays.Round(capabilities={}, trace=calls.trace_of(request.meta))
+    return relays.Round(capabilities={}, trace=calls.trace_of(request.meta), revision=Version.MCP_2025_11_25)
 
 
 def _shown(request: Request, outcome: RelayOutcome) -> Reply:

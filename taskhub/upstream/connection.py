@@ -40,6 +40,7 @@ from taskhub.upstream.command import command_streams
 from taskhub.upstream.eras import Eras, Unspoken, discover, unmade
 from taskhub.upstream.failures import innermost, reason
 from taskhub.upstream.isolation import isolated
+from taskhub.upstream.processes import group
 from taskhub.upstream.refusals import HttpRefusals, error_code, message_of
 from taskhub.upstream.sieve import Sieve
 from taskhub.upstream.sse import sse_streams
@@ -484,6 +485,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
     async with AsyncExitStack() as stack:
         match target.transport:
             case "stdio":
+                started = await stack.enter_async_context(group())
                 environment, words = command_of(target.target)
                 if not words:
                     raise Unavailable("its command is empty")
@@ -501,6 +503,7 @@ async def _transport(target: Target, era: Era, hooks: _Hooks) -> AsyncIterator[t
                 )
                 (read, write), pid = await stack.enter_async_context(opening)
                 hooks.on_process(pid)
+                read = started.until_exit(read, pid, lambda: hooks.on_forgotten(""))
             case "http":
                 # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
                 http = httpx2.AsyncClient(

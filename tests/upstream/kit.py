@@ -31,6 +31,7 @@ CHANGING: Final = Target("python", "tests.upstream.servers:changing")
 COMMAND: Final = Target("stdio", f"{sys.executable} -m tests.upstream.command_server")
 OLD: Final = Target("stdio", f"{sys.executable} -m tests.upstream.old_server")
 NOTEBOOK: Final = Target("stdio", f"{sys.executable} -m tests.upstream.notebook")
+PARENT: Final = Target("stdio", f"{sys.executable} -m tests.upstream.parent_server")
 BOUND: Final = 10.0
 
 

@@ -1,9 +1,10 @@
-"""The process of a command, noticed when it exits."""
+"""The process of a command, and what it has started: noticed when it exits, and ended with it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, Self
@@ -14,17 +15,21 @@ LAST_SECONDS: Final = 0.5
 """Seconds in which answers of a process that has exited are still read, if what it has started holds its pipes open."""
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at a process where the system does not tell that it has exited."""
+LEFT_SECONDS: Final = 1.0
+"""Seconds in which processes that a command leaves behind have to end after SIGTERM."""
 
 
 class Group:
     """The process group of a command, which it leads."""
 
     def __init__(self) -> None:
+        self._pid = 0
         self.unwatch: Callable[[], None] = lambda: None
 
     def until_exit(self, read: Any, pid: int, on_exit: Callable[[], None]) -> Any:
         """The stream `read`, which also ends soon after the process `pid`: a process that it has started may hold the
         pipe open for as long as it likes. `on_exit` is called when the process exits."""
+        self._pid = pid
         stream = _Ending(read)
 
         def exited() -> None:
@@ -35,15 +40,27 @@ class Group:
         self.unwatch = _watch(pid, exited)
         return stream
 
+    async def end(self) -> None:
+        """End what is left of the group: the command itself is usually gone by now."""
+        self.unwatch()
+        if not self._pid or not _signal(self._pid, signal.SIGTERM):
+            return
+        try:
+            with anyio.move_on_after(LEFT_SECONDS):
+                while _signal(self._pid, 0):  # noqa: ASYNC110 - nothing tells when a group has ended
+                    await anyio.sleep(0.01)
+        finally:
+            _signal(self._pid, signal.SIGKILL)
+
 
 @asynccontextmanager
 async def group() -> AsyncIterator[Group]:
-    """A group that is watched until the end of the block."""
+    """A group that is ended after the block."""
     made = Group()
     try:
         yield made
     finally:
-        made.unwatch()
+        await made.end()
 
 
 class _Ending:
@@ -116,3 +133,13 @@ def _look_often(pid: int, exited: Callable[[], None]) -> Callable[[], None]:
         looking.cancel()
 
     return unwatch
+
+
+def _signal(group: int, number: int) -> bool:
+    """Signal all of a group; whether there is one."""
+    with suppress(PermissionError):  # of some, or of those that are dead: it proves nothing
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            return False
+    return True

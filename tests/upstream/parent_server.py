@@ -1,6 +1,9 @@
-"""A command that starts processes of its own: `python -m tests.upstream.parent_server`. Written by hand, since servers of
-the SDK for Python keep their pipes from the processes that they start. Its tool `leave` leaves one behind that has the
-pipes, and with `stubborn` ignores SIGTERM, and says the ids of both; `hold` never answers."""
+"""A command that starts processes of its own: `python -m tests.upstream.parent_server`.
+
+Written by hand, since servers of the SDK for Python keep their pipes from the processes that they start. Its tool
+`leave` leaves one behind that has the pipes, and with `stubborn` ignores SIGTERM, and says the ids of both; `hold`
+never answers.
+"""
 
 from __future__ import annotations
 

@@ -62,3 +62,20 @@ async def test_a_call_after_its_end_goes_to_a_new_process(monkeypatch: pytest.Mo
         await kit.until(lambda: not session.connection.alive, "its end")
         again, _ = await left(pool)
         assert again.pid != command.pid
+
+
+def ended(process: psutil.Process) -> bool:
+    """Whether it has ended, if nobody has asked for its end yet."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+@pytest.mark.usefixtures("_orphans")
+async def test_what_it_has_started_ends_with_it(stubborn: bool) -> None:
+    async with kit.pool_of(PARENT) as pool:
+        command, child = await left(pool, stubborn=stubborn)
+    await kit.until(lambda: ended(child), "its end")
+    assert ended(command)

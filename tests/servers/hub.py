@@ -24,22 +24,37 @@ class Failed(Exception):
 
 
 def free_port() -> int:
+    """A port that nobody has now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
+def reachable(process: subprocess.Popen[bytes], port: int, seconds: float = 60.0) -> None:
+    """Wait until somebody listens at the port."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
+    raise Failed(f"{process.args} does not listen")
+
+
 class Hub:
     """A TaskHub of its own, without demo."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *options: str) -> None:
         self._lock = threading.Lock()
         self.data = place / "data"
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/mcp"
         self.log = (place / "hub.log").open("wb")
         command = ["manage.py", "up", "--no-demo", "--verbose", "--port", str(self.port), "--data-dir", str(self.data)]
-        self._process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=self.log, stderr=self.log)
+        self._process = subprocess.Popen(
+            [sys.executable, *command, *options], cwd=ROOT, stdout=self.log, stderr=self.log
+        )
         deadline = time.monotonic() + 120
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:

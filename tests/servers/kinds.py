@@ -36,9 +36,11 @@ class Server:
 
     name: str
     package: str
-    """As its registry has it."""
+    """As its registry has it; `NAME FILE` if its version is that of another file than the first that names it."""
     home: str
     """Where it is installed: `javascript`, or the name of the Python environment."""
+    about: str = ""
+    """What is said of it behind its name and version."""
     command: str = ""
     """`{bin}` stands for the programs of its environment, `{work}` for its directory, `{here}` for that of this file,
     `{port}` for a free port, `{chromium}` for the browser."""

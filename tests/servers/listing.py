@@ -88,7 +88,7 @@ EVERYTHING: Final = Server(
     question=(
         Step(
             "get-roots-list",
-            differs="it asks for roots as soon as it is started, maybe before a call runs, and never again",
+            differs="it asks for roots once, as soon as it is started, when maybe no call runs whose client could say",
         ),
         Step("trigger-elicitation-request", answers={"elicitation/create": accept(name="Ann", check=True, integer=3)}),
         Step("trigger-elicitation-request"),
@@ -150,7 +150,6 @@ THINKING: Final = Server(
     package="@modelcontextprotocol/server-sequential-thinking",
     home="javascript",
     command="{bin}/mcp-server-sequential-thinking",
-    quick=True,
     call=(
         Step("sequentialthinking", _thought(1, nextThoughtNeeded=True)),
         Step("sequentialthinking", _thought(2, nextThoughtNeeded=True, branchFromThought=1, branchId="b")),
@@ -186,7 +185,6 @@ TIME: Final = Server(
     home="time",
     command="{bin}/mcp-server-time --local-timezone UTC",
     version="2026-07-28",
-    quick=True,
     call=(
         Step("get_current_time", {"timezone": "Asia/Tokyo"}),
         Step("get_current_time", {"timezone": "No/Where"}),
@@ -250,9 +248,9 @@ SQLITE: Final = Server(
     name="sqlite",
     package="mcp-server-sqlite",
     home="sqlite",
+    about="on mcp 1.1",
     command="{bin}/mcp-server-sqlite --db-path {work}/{side}.db",
     version="2024-11-05",
-    quick=True,
     call=(
         Step("list-tables"),
         Step("create-table", {"query": "CREATE TABLE t (a INTEGER, b TEXT)"}),

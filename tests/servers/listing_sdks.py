@@ -10,8 +10,9 @@ from tests.servers.speakers import accept
 
 FASTMCP: Final = Server(
     name="fastmcp",
-    package="fastmcp-tasks",
+    package="fastmcp fastmcp.txt",
     home="fastmcp",
+    about="with `TasksExtension`, over HTTP",
     command="{bin}/python {here}/fastmcp_server.py {port}",
     url="http://127.0.0.1:{port}/mcp",
     version="2026-07-28",
@@ -45,6 +46,7 @@ PYTHON_HTTP: Final = Server(
     name="python-sdk-http",
     package="mcp python_sdk.txt",
     home="python_sdk",
+    about="everything-server, over HTTP",
     command="{bin}/python -m mcp_everything_server --port {port} --log-level WARNING",
     url="http://127.0.0.1:{port}/mcp",
     env={"PYTHONPATH": _EXAMPLE},
@@ -105,6 +107,7 @@ PYTHON_HTTP: Final = Server(
 PYTHON_STDIO: Final = replace(
     PYTHON_HTTP,
     name="python-sdk-stdio",
+    about="everything-server, by stdio",
     command='{bin}/python -c "from mcp_everything_server.server import mcp; mcp.run()"',
     url="",
     protocol="",
@@ -114,6 +117,7 @@ PYTHON_SSE: Final = Server(
     name="python-sdk-sse",
     package="mcp python_sdk_1_9.txt",
     home="python_sdk_1_9",
+    about="over HTTP+SSE",
     command="{bin}/python {here}/sse_server.py {port}",
     url="sse+http://127.0.0.1:{port}/sse",
     version="2025-03-26",

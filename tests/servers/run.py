@@ -36,19 +36,33 @@ AT_ONCE: Final = 2
 
 Found = dict[str, dict[str, dict[str, str]]]
 """By server, wire and cell: empty where all is equal."""
+Notes = dict[str, dict[tuple[str, str], list[str]]]
+"""By server: the known differences that were met, by wire and cell."""
 
 
-def table(found: Found, notes: Mapping[str, list[str]], versions: Mapping[str, str]) -> str:
-    """The matrix in Markdown."""
+def table(found: Found, notes: Notes, chosen: list[Server]) -> str:
+    """The matrix in Markdown: with a number where a known difference was met, and which tools were not called."""
     lines = [f"| Server | Client | {' | '.join(CELLS)} |", f"|---|---|{'---|' * len(CELLS)}"]
-    told = list(dict.fromkeys(note for name in found for note in notes.get(name, ())))
-    for name, wires in found.items():
-        marks = "".join(f" ({told.index(note) + 1})" for note in dict.fromkeys(notes.get(name, ())))
-        for place, (wire, cells) in enumerate(wires.items()):
-            shown = [{"": "equal", NONE: NONE}.get(cells[cell], "**differs**") for cell in CELLS]
-            lines.append(f"| {'' if place else versions[name] + marks} | {wire} | {' | '.join(shown)} |")
+    told = list(dict.fromkeys(note for cells in notes.values() for each in cells.values() for note in each))
+    for server in chosen:
+        for place, (wire, cells) in enumerate(found[server.name].items()):
+            shown = []
+            for cell in CELLS:
+                met = dict.fromkeys(notes.get(server.name, {}).get((wire, cell), ()))
+                marks = ", ".join(f"({told.index(note) + 1})" for note in met)
+                equal = f"equal, but {marks}" if marks else "equal"
+                shown.append({"": equal, NONE: NONE}.get(cells[cell], "**differs**"))
+            lines.append(f"| {'' if place else name_of(server)} | {wire} | {' | '.join(shown)} |")
     lines += ["", *(f"{place}. {note}." for place, note in enumerate(told, 1))]
+    left = [(tool, why) for server in chosen for tool, why in server.not_called.items()]
+    if left:
+        lines += ["", "Not called:", "", *dict.fromkeys(f"- `{tool}`: {why}" for tool, why in left)]
     return "\n".join(lines).rstrip()
+
+
+def name_of(server: Server) -> str:
+    """What a server is called in the table."""
+    return f"{installed.shown(server.package)}{server.about and ', '}{server.about}"
 
 
 def written(matrix: str) -> None:
@@ -81,12 +95,12 @@ def _chosen(options: argparse.Namespace) -> list[Server]:
     return [server for server in wanted if not server.needs or shutil.which(server.needs)]
 
 
-async def tried(chosen: list[Server], hub: Hub, kept: Path, page: str) -> tuple[Found, dict[str, list[str]]]:
+async def tried(chosen: list[Server], hub: Hub, kept: Path, page: str) -> tuple[Found, Notes]:
     """What came of each, and the known differences that were met."""
     tokens = {wire: hub.manage("token", "create", f"matrix-{wire.replace(' ', '-')}") for wire in WIRES}
     places = asyncio.Semaphore(AT_ONCE)
     found: Found = {server.name: {} for server in chosen}
-    notes: dict[str, list[str]] = {}
+    notes: Notes = {}
 
     async def one(server: Server) -> None:
         async with places:
@@ -118,7 +132,7 @@ def main(options: argparse.Namespace) -> int:
             found, notes = asyncio.run(tried(chosen, hub, kept, page))
     finally:
         hub.stop()
-    matrix = table(found, notes, {server.name: installed.shown(server.package) for server in chosen})
+    matrix = table(found, notes, chosen)
     print(matrix)
     cells = [cell for wires in found.values() for row in wires.values() for cell in row.values()]
     failed = sum(cell not in ("", NONE) for cell in cells)

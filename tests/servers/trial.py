@@ -9,7 +9,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import traceback
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.servers import compare, installed
-from tests.servers.hub import Failed, Hub, free_port
+from tests.servers.hub import Failed, Hub, free_port, reachable
 from tests.servers.kinds import Server, Step
 from tests.servers.speakers import LISTS, Refused, Said, Speaker
 from tests.servers.transports import Command, Http, Sse
@@ -44,10 +43,8 @@ class Trial:
 
     def __init__(self, server: Server, hub: Hub, place: Path, page: str) -> None:
         self.server, self.hub = server, hub
-        self.notes: list[str] = []
-        """The known differences that were met."""
-        self.offers: set[str] = set()
-        """The resources and templates that the hub has of this server: others list theirs beside."""
+        self.notes: dict[tuple[str, str], list[str]] = {}
+        """The known differences that were met, by the cell that is tried."""
         self.work = place / server.name
         self.work.mkdir()
         home = installed.javascript() if server.home == "javascript" else installed.python(server.home)
@@ -95,14 +92,7 @@ class Trial:
             start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + 60
-            port = int(self.fills["{port}"])
-            while time.monotonic() < deadline:
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                    break
-                if process.poll() is not None:
-                    raise Failed(f"it ended: {self.log.name}")
-                time.sleep(0.1)
+            reachable(process, int(self.fills["{port}"]))
             yield
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -124,6 +114,10 @@ class Trial:
         transport = Sse(self.url.removeprefix("sse+")) if self.url.startswith("sse+") else Http(self.url)
         return Speaker(transport, version, tasks=True)
 
+    def noted(self, wire: str, cell: str, note: str) -> None:
+        """Keep a known difference that was met."""
+        self.notes.setdefault((wire, cell), []).append(note)
+
     async def added(self) -> None:
         """Put the server behind the hub, and wait until it is listed."""
         spec = self.url or f"stdio:{shlex.join(self.filled(self.command, 'hub'))}"
@@ -139,7 +133,6 @@ class Trial:
         while True:
             shown = json.loads(await asyncio.to_thread(self.hub.manage, "server", "show", self.server.name, "--json"))
             if shown.get("tools"):
-                self.offers = set(shown["resources"])
                 return
             if time.monotonic() > deadline:
                 raise Failed(f"the hub does not list it: {shown}")
@@ -206,6 +199,9 @@ class Pair:
 
     async def try_list(self) -> str:
         wrong = []
+        # Other servers list theirs beside.
+        shown = await asyncio.to_thread(self.trial.hub.manage, "server", "show", self.server.name, "--json")
+        offers = set(json.loads(shown)["resources"])
         for method, member in LISTS.items():
             one = {self._key(item): item for item in await self.direct.listed(method)}
             other = {self._key(item): item for item in await self.hub.listed(method)}
@@ -213,10 +209,10 @@ class Pair:
                 prefix = self.trial.prefix
                 other = {key.removeprefix(prefix): item for key, item in other.items() if key.startswith(prefix)}
             else:
-                other = {key: item for key, item in other.items() if key in self.trial.offers}
+                other = {key: item for key, item in other.items() if key in offers}
             kind = {"tools": "tool" if self.hub.tasks else "plain tool", "prompts": "prompt"}.get(member, "offer")
             for key in [key for key in other if f"{member}/{key}" in self.server.lists_besides and key not in one]:
-                self.trial.notes.append(f"`{key}`: {self.server.lists_besides[f'{member}/{key}']}")
+                self.trial.noted(self.wire, "list", f"`{key}`: {self.server.lists_besides[f'{member}/{key}']}")
                 del other[key]
             settled = [{key: self._settled(kind, item) for key, item in items.items()} for items in (one, other)]
             wrong += [f"{member}{line}" for line in compare.differences(*settled)]
@@ -251,7 +247,7 @@ class Pair:
         one, other = await asyncio.gather(*calls)
         return one, other
 
-    async def _steps(self, steps: tuple[Step, ...]) -> str:
+    async def _steps(self, steps: tuple[Step, ...], cell: str) -> str:
         if not steps:
             return NONE
         wrong = []
@@ -260,7 +256,7 @@ class Pair:
                 continue
             unequal = self._unequal(*await self._both(step))
             if unequal and step.differs:  # it may be a matter of time, and so not met
-                self.trial.notes.append(f"`{step.tool}`: {step.differs}")
+                self.trial.noted(self.wire, cell, f"`{step.tool}`: {step.differs}")
             else:
                 wrong += [f"{step.tool}: {line}" for line in unequal]
         return "\n".join(wrong)
@@ -280,26 +276,26 @@ class Pair:
         return wrong + [f"asked{line}" for line in compare.differences(*asked)]
 
     async def try_call(self) -> str:
-        return await self._steps(self.server.call)
+        return await self._steps(self.server.call, "call")
 
     async def try_question(self) -> str:
-        return await self._steps(self.server.question)
+        return await self._steps(self.server.question, "question")
 
     async def try_big(self) -> str:
-        return await self._steps(self.server.big)
+        return await self._steps(self.server.big, "big")
 
     async def try_cancel(self) -> str:
         if not self.server.cancel:
             return NONE
         *before, long, after = self.server.cancel
-        wrong = await self._steps(tuple(before))
+        wrong = await self._steps(tuple(before), "cancel")
         for speaker, side, prefix in ((self.direct, "direct", ""), (self.hub, "hub", self.trial.prefix)):
             arguments = self.trial.filled(long.arguments, f"{side}-{self.wire[:4]}")
             how = await speaker.cancelled(prefix + long.tool, arguments, CANCEL_SECONDS)
             if how not in ("cancelled", "left"):
                 wrong += f"\n{side}: {long.tool} {how}"
         if self.server.cancel_ends:
-            self.trial.notes.append(self.server.cancel_ends)
+            self.trial.noted(self.wire, "cancel", self.server.cancel_ends)
             self.direct = await self.stack.enter_async_context(self.trial.directly(self.wire))
         wrong += await self._after(after)
         return wrong.strip()

@@ -68,7 +68,7 @@ JOIN task AS t ON t.id = q.task_id
 JOIN tool AS l ON l.id = t.tool_id
 JOIN server AS s ON s.id = l.server_id
 JOIN auth_context AS c ON c.id = t.context_id
-WHERE s.id = :server AND q.tenant_id = s.tenant_id AND q.state = 'open' AND q.kind = 'authorization'
+WHERE s.id = :server AND q.tenant_id = s.tenant_id AND q.closed_at IS NULL AND q.kind = 'authorization'
   AND (:shared OR {person_of} = :user OR ({person_of} IS NULL AND c.id = :context))
 ORDER BY q.id;
 

@@ -23,7 +23,7 @@ READERS: Final = 20
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
     """One run of the task by one worker. `server_task`: the server's task that ran the call, if there is one, since
-    `deferred_at`; `home`: the worker in whose session it runs, and `home_lost`: whether that is gone. `poll_at` is null
+    `deferred_at`; `home`: the worker in whose session it runs, and `home_lives`: whether it is alive. `poll_at` is null
     once the server's task is over."""
 
     number: int
@@ -33,17 +33,22 @@ class AttemptRow:
     outcome: str
     error: str
     server_task: str | None = None
+    home: str | None = None
     server_status: str | None = None
     deferred_at: datetime | None = None
     poll_at: datetime | None = None
     poll_ms: int | None = None
-    home: str | None = None
-    home_lost: bool | None = None
+    home_lives: bool | None = None
 
     @property
     def took(self) -> timedelta | None:
         """How long it ran; `None` while it runs."""
         return None if self.ended_at is None else self.ended_at - self.started_at
+
+    @property
+    def home_lost(self) -> bool:
+        """Whether the worker in whose session the server's task runs is gone."""
+        return bool(self.home) and not self.home_lives
 
     @property
     def poll_every(self) -> timedelta:

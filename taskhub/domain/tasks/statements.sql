@@ -312,9 +312,8 @@ SELECT t.id, t.public_id, t.state, t.is_error, t.created_at FROM task AS t
 WHERE t.id = :origin OR t.rerun_of_id = :task ORDER BY t.id = :origin DESC NULLS LAST, t.id DESC LIMIT 21;
 
 -- read fresh: task_attempts(task bigint, most int) -> list[AttemptRow]
-SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error, d.upstream_id AS server_task,
-       d.status AS server_status, d.created_at AS deferred_at, d.poll_at, d.poll_ms, d.home,
-       d.home <> '' AND NOT th_lives(d.home) AS home_lost
+SELECT a.number, a.worker, a.started_at, a.ended_at, a.outcome, a.error, d.upstream_id AS server_task, d.home,
+       d.status AS server_status, d.created_at AS deferred_at, d.poll_at, d.poll_ms, th_lives(d.home) AS home_lives
 FROM attempt AS a LEFT JOIN deferred AS d ON d.task_id = a.task_id AND d.epoch = a.number
 WHERE a.task_id = :task ORDER BY a.number DESC LIMIT :most;
 
@@ -407,8 +406,7 @@ SELECT defer_task(:task, :epoch, :server, :upstream, :revision, :home, :status, 
 -- write: take_polls(worker text, servers bigint[], rooms int[], lease_seconds float8) -> list[_Poll]
 SELECT id, public_id, epoch, tenant_id, context_id, server_id, server_name, tool_id, upstream_tool,
        client_capabilities, question_audience, run_seconds, upstream_id, revision, status, turn, poll_ms, message,
-       cancelling, ended, overdue, ran_seconds, live, keys
-FROM take_polls(:worker, :servers, :rooms, :lease_seconds);
+       cancelling, ended, overdue, ran_seconds, live, keys FROM take_polls(:worker, :servers, :rooms, :lease_seconds);
 
 -- write: put_back_polls(polls json, who text) -> list[int]
 SELECT put_back_polls(:polls, :who);

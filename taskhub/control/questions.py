@@ -11,6 +11,7 @@ from taskhub.domain.questions import answer, inbox, rulings
 from taskhub.domain.questions.answer import AnswerOutcome
 from taskhub.domain.questions.inbox import InboxItem, Obstacle
 from taskhub.domain.questions.kinds import KINDS
+from taskhub.lib.signs import without_invisible
 
 
 def find_question(caller: Caller, question_id: int) -> InboxItem:
@@ -42,7 +43,7 @@ def decide_approval(caller: Caller, item: InboxItem, *, approve: bool, reason: s
     assert item.kind is QuestionKind.APPROVAL
     if early := closed_to(caller, item):
         return early
-    if not approve and not reason.strip():
+    if not approve and not without_invisible(reason).strip():
         raise Invalid("Enter a reason; the caller will see it.")
     return answer.decide_approval(item.task_id, item.question, approve=approve, actor=caller.because(reason))
 
@@ -82,7 +83,7 @@ def check_ruling(
     """The result with which the task would end by this ruling; `None` if the tool would run again. Raises `Invalid` as
     `rule_outcome`."""
     reason = " ".join(reason.split())
-    if not reason:
+    if not without_invisible(reason).strip():
         raise Invalid("Enter a reason: how do you know?", field="reason")
     if not ran:
         if text or json_text:

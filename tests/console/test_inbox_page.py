@@ -349,9 +349,10 @@ def test_a_rejection_needs_a_reason_and_the_caller_reads_it(
     task = make_task(context, make_tool(server, "deploy", approval=True))
     question = Question.objects.get(task_id=task.id)
     approver = sign_in(make_person(Role.APPROVER, tenant, username="mia"))
-    response = approver.post(f"/inbox/{question.pk}/decide", {"verdict": "reject"})
-    assert response.status_code == 422
-    assert "Enter a reason; the caller will see it." in response.content.decode()
+    for nothing in ("", "\u200b"):
+        response = approver.post(f"/inbox/{question.pk}/decide", {"verdict": "reject", "reason": nothing})
+        assert response.status_code == 422
+        assert "Enter a reason; the caller will see it." in response.content.decode()
     approver.post(f"/inbox/{question.pk}/decide", {"verdict": "reject", "reason": "Not on Friday"})
     stored = Task.objects.get(pk=task.id)
     assert stored.state == "finished"

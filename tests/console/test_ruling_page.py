@@ -85,6 +85,7 @@ def test_a_ruling_is_confirmed_first(world: World, operator: Client, verdict: st
     [
         ({"verdict": "ran"}, "Enter a reason: how do you know?"),
         ({"verdict": "ran", "reason": "  "}, "Enter a reason: how do you know?"),
+        ({"verdict": "ran", "reason": "\u200b \u2060"}, "Enter a reason: how do you know?"),
         ({"reason": "seen"}, "Choose one of the rulings."),
         ({"verdict": "unrun", "reason": "seen", "result": "done"}, "What did not run has no result."),
         ({"verdict": "ran", "reason": "seen", "result": "{", "as_json": "on"}, "This is no JSON"),

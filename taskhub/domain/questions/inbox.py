@@ -153,7 +153,8 @@ def question(person: Person, question_id: int) -> InboxItem | None:
 
 def question_for_shell(tenant_id: int, question_id: int) -> InboxItem | None:
     """One question of the tenant, open or not, for a shell, which has no role and no groups."""
-    return _ONE(tenant=tenant_id, user=None, groups=[], approve=True, arguments=_ALL_OF_IT, question=question_id)
+    reader: dict[str, Any] = {"tenant": tenant_id, "user": None, "groups": [], "approve": True, "manage": True}
+    return _ONE(**reader, arguments=_ALL_OF_IT, question=question_id)
 
 
 def question_of_task(tenant_id: int, public_id: str, key: str) -> int | None:

@@ -130,7 +130,7 @@ def test_a_crash_may_lose_them_and_nothing_else(world: World) -> None:
             "SELECT relname FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r'"
             " AND relnamespace = 'public'::regnamespace ORDER BY 1"
         )
-        assert cursor.fetchall() == [("interest",), ("relay",), ("timing",)]
+        assert cursor.fetchall() == [("interest",), ("relay",), ("server_line",), ("timing",)]
 
 
 # --- interests

@@ -154,3 +154,23 @@ def _check_companion(companion: dict[str, Any]) -> None:
         raise Invalid("One value cannot mean both.", field="companion_unrun")
     if jsonx.has_nul(companion):
         raise Invalid("A companion cannot hold the character U+0000.", field="companion_arguments")
+
+
+def companion_misfit(companion: dict[str, Any], definition: dict[str, Any]) -> str:
+    """Why the tool of this definition cannot be called as the policy's `companion`, as the words after the tool's name;
+    empty if it can. A schema that names no properties takes any."""
+    arguments, takes = companion.get("arguments", {}), inputs_of(definition)
+    unknown = next((name for name in arguments if takes and name not in takes), None)
+    if unknown is not None:
+        return f"has no argument {unknown[:60]}"
+    schema = definition.get("inputSchema")
+    needs = schema.get("required") if isinstance(schema, dict) else None
+    missing = next((name for name in needs if name not in arguments), None) if isinstance(needs, list) else None
+    return "" if missing is None else f"needs {str(missing)[:60]}"
+
+
+def inputs_of(definition: dict[str, Any]) -> dict[str, Any]:
+    """The properties of the tool's `inputSchema`; empty if it names none."""
+    schema = definition.get("inputSchema")
+    found = schema.get("properties") if isinstance(schema, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from taskhub.core.errors import Invalid, NotFound, Refused
 from taskhub.core.hints import CatalogueChanged, ServerRefreshed, ServerStale
-from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, mark_of, values_of
+from taskhub.core.policy import POLICY_FIELDS, Policy, check_policy, companion_misfit, inputs_of, mark_of, values_of
 from taskhub.core.records import Actor
 from taskhub.core.secrets import HIDDEN
 from taskhub.core.transports import MOST_AT_ONCE
@@ -101,23 +101,12 @@ def _check_companion(tool: Tool, companion: dict[str, Any]) -> None:
         raise Invalid("Choose another tool of the same server.", field="companion_tool")
     if not other.read_only:
         raise Invalid(f"{other.exposed_name} does not say that it only reads (readOnlyHint).", field="companion_tool")
-    takes, own = _inputs(other), _inputs(tool)
-    schema = other.definition.get("inputSchema")
-    needs = schema.get("required") if isinstance(schema, dict) else None
-    for name, source in companion.get("arguments", {}).items():
-        if takes and name not in takes:
-            raise Invalid(f"{other.exposed_name} has no argument {name[:60]}.", field="companion_arguments")
+    if misfit := companion_misfit(companion, other.definition):
+        raise Invalid(f"{other.exposed_name} {misfit}.", field="companion_arguments")
+    own = inputs_of(tool.definition)
+    for source in companion.get("arguments", {}).values():
         if own and source.get("argument", "") not in {"", *own}:
             raise Invalid(f"This tool has no argument {source['argument'][:60]}.", field="companion_arguments")
-    for name in needs if isinstance(needs, list) else ():
-        if name not in companion.get("arguments", {}):
-            raise Invalid(f"{other.exposed_name} needs {str(name)[:60]}.", field="companion_arguments")
-
-
-def _inputs(tool: Tool) -> dict[str, Any]:
-    schema = tool.definition.get("inputSchema")
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
 
 
 def add_server(

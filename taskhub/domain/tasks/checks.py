@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from taskhub.core.policy import companion_misfit
 from taskhub.core.records import Actor, OpenQuestion
 from taskhub.core.states import Audience, Door, QuestionKind
 from taskhub.domain.changes import change, who
@@ -47,6 +48,7 @@ class _Due:
     companion_id: int
     exposed_name: str
     fits: bool
+    companion_definition: str
     tool_name: str
     definition: str
 
@@ -93,6 +95,8 @@ def _check(due: _Due) -> Check:
         problem = "The policy names no companion any more."
     elif not due.fits:
         problem = f"{due.exposed_name} is not offered any more, or does not say any more that it only reads."
+    elif misfit := companion_misfit(companion, object_of(due.companion_definition)):
+        problem = f"{due.exposed_name} has changed: it {misfit}."
     return Check(
         question_id=due.question_id,
         tries=due.tries,

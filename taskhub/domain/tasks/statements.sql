@@ -445,6 +445,7 @@ SELECT k.question_id, k.tries, q.key, q.state = 'open' AS open, t.id AS task_id,
        coalesce(p.exposed_name, o.companion ->> 'tool', '') AS exposed_name,
        coalesce(p.read_only AND p.gone_at IS NULL AND p.rejected = '' AND s.removed_at IS NULL
                 AND NOT (s.review AND p.confirmed_digest <> p.digest), false) AS fits,
+       coalesce(p.definition, '{}')::text AS companion_definition,
        o.exposed_name AS tool_name, o.definition::text
 FROM taken AS k JOIN question AS q ON q.id = k.question_id JOIN task AS t ON t.id = q.task_id
 JOIN tool AS o ON o.id = t.tool_id JOIN server AS s ON s.id = o.server_id

@@ -182,6 +182,21 @@ def test_a_companion_that_waits_to_be_confirmed_is_not_called() -> None:
     assert "is not offered any more" in taken(lost(world)).problem
 
 
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ({"properties": {"target": {}}}, "look has changed: it has no argument order."),
+        ({"required": ["order", "target"]}, "look has changed: it needs target."),
+    ],
+)
+def test_a_companion_that_takes_other_arguments_now_is_not_called(schema: dict[str, Any], problem: str) -> None:
+    """What it would answer is about something else than the call."""
+    world = world_with(LOOK)
+    look = Tool.objects.get(name="look")
+    Tool.objects.filter(pk=look.pk).update(definition={**look.definition, "inputSchema": {"type": "object", **schema}})
+    assert taken(lost(world)).problem == problem
+
+
 def test_of_a_question_that_was_closed_nothing_is_asked() -> None:
     task_id = lost(world_with(LOOK))
     rule_outcome(task_id, kit.opened(task_id), ran=True, result=kit.FINAL, actor=ADA)

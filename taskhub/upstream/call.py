@@ -20,6 +20,7 @@ from taskhub.core.records import Audience, Claim, LogLine, NewQuestion, Upstream
 from taskhub.core.states import QuestionKind
 from taskhub.core.versions import Era, Version, has_sessions
 from taskhub.core.words import words
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.questions.kinds import BY_METHOD, audience_for, can_answer, modes_of, question_problem
 from taskhub.lib import jsonx
 from taskhub.lib.schemas import Checked
@@ -132,7 +133,8 @@ async def call_tool(
     pool: Pool, claim: Claim, *, say: Callable[[LogLine], None], ask: Ask, begin: Callable[[], bool] = lambda: True
 ) -> CallOutcome:
     """Call the tool, and return the outcome. A tool that only asks to be called again is called again after a pause
-    (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. `say` gets log
+    (B26-60). Never raises for anything that the server does: every answer or failure becomes an outcome. Raises
+    `NeedsAuthorization`, before the call is made, if the grant has lapsed since it was looked at. `say` gets log
     lines and progress as they come; `ask` answers a request that an older server makes during the call. `begin` is
     called when there is a connection for the call; if it returns `False`, the call is not made."""
     profile = profile_of(claim)
@@ -197,6 +199,8 @@ async def _round(
         return _without_answer(pool.target, claim, error, bound)
     except Later as error:
         return Postponed(error.message, error.seconds)
+    except NeedsAuthorization:
+        raise
     except TaskHubError as error:
         if not reached:
             return _unreached(claim, error.message)

@@ -23,6 +23,7 @@ from taskhub.core.errors import TaskHubError
 from taskhub.core.records import LogLine, NewQuestion, Poll
 from taskhub.core.versions import has_sessions
 from taskhub.core.words import words
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.upstream.asks import OtherwiseError
 from taskhub.upstream.call import (
     Asked,
@@ -150,7 +151,8 @@ def next_ms(before_ms: int, wanted_ms: int | None) -> int:
 
 async def poll(pool: Pool, taken: Poll, *, say: Callable[[LogLine], None]) -> PollOutcome:
     """Ask the server for its task, send it the answers that it waits for, or have it cancel the task. Never raises for
-    anything that the server does. `say` gets warnings about the result."""
+    anything that the server does, but `NeedsAuthorization` if the grant has lapsed since the poll began. `say` gets
+    warnings about the result."""
     outcome = await _outcome(pool, taken, say)
     if not isinstance(outcome, GoesOn | AsksMore | AsksNoMore | Silent):
         await pool.tasks.forget(taken)
@@ -172,6 +174,8 @@ async def _outcome(pool: Pool, taken: Poll, say: Callable[[LogLine], None]) -> P
             return _unknown(taken, pool.target, error)
         said = refusal(error)
         return Silent(pool.target.reason(error), scopes=said.scopes if said else "")
+    except NeedsAuthorization:
+        raise
     except TaskHubError as error:
         return Silent(error.message)
     except ValidationError as error:

@@ -8,6 +8,7 @@ from typing import Any
 
 from taskhub.core.records import Actor, Claim
 from taskhub.core.states import QuestionKind
+from taskhub.domain.credentials.records import NeedsAuthorization
 from taskhub.domain.tasks import checks
 from taskhub.domain.tasks.checks import Check
 from taskhub.lib.lanes import Lanes
@@ -34,6 +35,9 @@ async def make_check(lanes: Lanes, servers: Servers, check: Check, actor: Actor)
     except TimeoutError:
         await give_up(calling)
         await lanes.run(checks.put_off, check, f"No answer within {checks.CHECK_SECONDS:.0f} s")
+        return
+    except NeedsAuthorization as lapsed:
+        await lanes.run(checks.put_off, check, lapsed.message)
         return
     match outcome:
         case Finished(result):

@@ -222,6 +222,19 @@ def _why_queued(detail: TaskDetail, now: datetime) -> str:
     return held_up(detail, now) or slot
 
 
+def asked_again(detail: TaskDetail, question_id: int) -> str:
+    """That the call needs another approval besides that of this question, since the tool has changed, as a sentence;
+    empty if it does not."""
+    approvals = [asked for asked in detail.questions if asked.kind is QuestionKind.APPROVAL]
+    if any(asked.id > question_id and asked.state is QuestionState.OPEN for asked in approvals):
+        return "The tool has changed meanwhile, so another approval has been asked for, with what has changed."
+    # Whoever claims the call asks again (`th_hold_back`). A call that runs was compared before.
+    outdated = any(asked.id == question_id and asked.outdated for asked in approvals)
+    if outdated and detail.task.state is not State.WORKING:
+        return "The tool has changed meanwhile, so another approval will be asked for, with what has changed."
+    return ""
+
+
 def held_up(detail: TaskDetail, now: datetime) -> str:
     """Why the call cannot run yet although no question is open, as a sentence; empty if it only needs a free slot."""
     if detail.server_removed:

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from taskhub.console.changes import LONGEST, SHOWN, Change, Part, changes
+from taskhub.control.questions import decide_approval
 from taskhub.core.records import ToolRecord
 from taskhub.core.states import Role
 from taskhub.domain.catalogue.view import tool_by_id
+from taskhub.domain.questions.answer import AnswerOutcome
+from taskhub.domain.workers.writes import heartbeat
 from taskhub.store.models import Question, Tool
 from tests.console.conftest import Login
 from tests.domain import kit
@@ -86,6 +89,36 @@ def test_a_changed_tool_is_asked_about_again_with_what_changed(sign_in: Login, t
     again = Question.objects.get(task_id=task.id, state="open")
     mia.post(f"/inbox/{again.pk}/decide", {"verdict": "approve"})
     assert [taken.task_id for taken in kit.claim()] == [task.id]
+
+
+def test_approving_what_has_changed_meanwhile_does_not_say_that_the_tool_runs(
+    sign_in: Login, tool: ToolRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heartbeat("worker-1", slots=8, busy=0)
+    task, mia = asked(sign_in, tool, {"env": "prod"})
+
+    def approve() -> str:
+        (question,) = Question.objects.filter(task_id=task.id, state="open")
+        return text_of(mia.post(f"/inbox/{question.pk}/decide", {"verdict": "approve"}, follow=True))
+
+    Tool.objects.filter(pk=tool.id).update(digest="1" * 64)
+    will_be = "The tool has changed meanwhile, so another approval will be asked for"
+    assert f"If approved now, the call does not run yet. {will_be}" in text_of(mia.get("/inbox/"))
+    assert f"Approved. {will_be}" in approve()
+    assert kit.claim() == []
+
+    def decide(*args: Any, **named: Any) -> AnswerOutcome:
+        """A worker claims the call before the page is answered."""
+        outcome = decide_approval(*args, **named)
+        assert kit.claim() == []
+        return outcome
+
+    Tool.objects.filter(pk=tool.id).update(digest="2" * 64)
+    with monkeypatch.context() as patch:
+        patch.setattr("taskhub.control.questions.decide_approval", decide)
+        assert "Approved. The tool has changed meanwhile, so another approval has been asked for" in approve()
+    assert "does not run yet" not in text_of(mia.get("/inbox/"))
+    assert "Approved. The tool runs now." in approve()
 
 
 def test_a_call_that_was_let_through_before_the_tool_changed_says_so(sign_in: Login, tool: ToolRecord) -> None:

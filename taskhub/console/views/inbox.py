@@ -290,7 +290,9 @@ def _next(request: ConsoleRequest, item: InboxItem, queue: str) -> int | None:
 def _waits(request: ConsoleRequest, item: InboxItem) -> str:
     """Why the call could not run even when approved, as a sentence; empty if it could."""
     found = task_detail(request.person.tenant_id, item.public_id)
-    return story.held_up(found, datetime.now(UTC)) if found is not None and found.task.state not in TERMINAL else ""
+    if found is None or found.task.state in TERMINAL:
+        return ""
+    return story.asked_again(found, item.id) or story.held_up(found, datetime.now(UTC))
 
 
 def _closed_words(item: InboxItem) -> str:

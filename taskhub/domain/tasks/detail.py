@@ -83,7 +83,8 @@ class TaskEvent:
 
 @dataclass(frozen=True, slots=True)
 class TaskQuestion:
-    """A question of the task with its decisions; `response` is JSON text."""
+    """A question of the task with its decisions; `response` is JSON text. `outdated`: it is an approval, and the tool's
+    definition has changed since it was asked."""
 
     id: int
     key: str
@@ -98,6 +99,7 @@ class TaskQuestion:
     opened_at: datetime
     closed_at: datetime | None
     due_at: datetime | None
+    outdated: bool
     votes: tuple[Vote, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 
 from taskhub.core.errors import TaskHubError
 from taskhub.domain.catalogue.importing import read_servers
-from taskhub.domain.catalogue.server_files import Placeholder, ServersFile
+from taskhub.domain.catalogue.server_files import Placeholder, ServersFile, supposed_values
 from taskhub.lib.signs import spelled
 
 
@@ -38,6 +38,11 @@ def values_for(file: ServersFile, path: str | None) -> dict[str, str]:
             " a terminal, which asks for them. They are not taken from the environment."
         )
     return {**values, **{placeholder.key: placeholder.default for placeholder in lacking}}
+
+
+def supposed_values_for(file: ServersFile, path: str | None) -> dict[str, str]:
+    """The same, but that nothing is asked for, and what has no value is supposed to have one that fits."""
+    return supposed_values(file, {} if path is None else _lines(path))
 
 
 def _asked(placeholder: Placeholder) -> str:

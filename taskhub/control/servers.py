@@ -71,10 +71,13 @@ def set_server(caller: Caller, spec: ServerSpec, *, shared: bool | None = None) 
     return server_id
 
 
-def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool = False) -> tuple[int, ...]:
+def import_servers(
+    caller: Caller, given: Sequence[FileServer], *, again: bool = False, dry_run: bool = False
+) -> tuple[int, ...]:
     """Connect all the servers of an `mcp.json`, or none if one is refused; returns their ids. `again`: a server that
-    has the name already gets the address or command, and what it is given, of the file; otherwise it is refused. Raises
-    `Forbidden`, `Refused` for a name that is taken, or `Invalid`, both naming the server."""
+    has the name already gets the address or command, and what it is given, of the file; otherwise it is refused.
+    `dry_run`: make the same checks, and connect none. Raises `Forbidden`, `Refused` for a name that is taken, or
+    `Invalid`, both naming the server."""
     names = ", ".join(server.name for server in given)
     caller.require("server.manage", f"import servers {names}"[:200])
     found = []
@@ -84,6 +87,9 @@ def import_servers(caller: Caller, given: Sequence[FileServer], *, again: bool =
                 found.append(_import(caller, server, again=again))
             except Invalid as error:
                 raise Invalid(f"{server.name}: {error.message}") from None
+        if dry_run:
+            transaction.set_rollback(True)
+            return ()
     return tuple(found)
 
 

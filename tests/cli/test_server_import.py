@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from taskhub.control.caller import of_shell
@@ -46,16 +47,73 @@ FILLED = [("files", "files-server /srv", {"KEY": "sw0rdfish"}), ("remote", "http
 
 
 def test_what_would_be_added_is_shown_and_nothing_is_asked_or_added(file: Path) -> None:
-    run("server", "add", "remote=https://other.example/mcp")
     out = run("server", "import", str(file), "--dry-run")[1]
     assert out.splitlines() == [
         "files: stdio:files-server /srv, variables KEY",
-        "remote: https://example.com/mcp, with a token (there is a server of this name: refused)",
+        "remote: https://example.com/mcp, with a token",
         "Asks for: KEY, TOKEN.",
         "Settings of files that are not kept: timeout.",
         "Left out, since the file disables them: off.",
     ]
+    assert (Server.objects.count(), Event.objects.count()) == (0, 0)
+
+
+def test_what_the_import_refuses_a_dry_run_refuses_too(file: Path) -> None:
+    run("server", "add", "remote=https://other.example/mcp")
+    out = io.StringIO()
+    with pytest.raises(CommandError, match=r"^There is a server named remote already\.$"):
+        call_command("server", "import", str(file), "--dry-run", stdout=out)
+    assert "remote: https://example.com/mcp, with a token (there is a server of this name: refused)" in out.getvalue()
     assert Server.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"args": ["${input:pw}"]}, "the secret input:pw would stand in its command or address, which is shown"),
+        ({"args": ["a", "b\nc"]}, r"Argument 2 of the command has U\+000A \(line break\)\. A server is given as one"),
+        ({"args": ["sw0rd\u202efish"]}, r"Argument 1 of the command has U\+202E \(right-to-left override\)"),
+        ({"command": "x\u00a0"}, r"The program of the command has U\+00A0 \(no-break space\)"),
+        ({"cwd": "${D}/\u202e"}, "A working directory is a full path"),
+        ({"command": None, "url": "https://example.com/${input:pw}"}, "the secret input:pw would stand"),
+        ({"command": None, "url": "https://example.com/\u202e"}, r"The address has U\+202E \(right-to-left"),
+        ({"command": None, "url": "https://example.com", "headers": {"A": "\u202e"}}, "The value of the header A"),
+        ({"command": None, "url": "https://example.com", "headers": {"Authorization": "Bearer a b"}}, "A token has"),
+    ],
+)
+def test_a_dry_run_makes_the_checks_of_the_import(tmp_path: Path, entry: dict[str, Any], why: str) -> None:
+    path, values = tmp_path / "mcp.json", tmp_path / "values"
+    inputs = [{"id": "pw", "type": "promptString", "password": True}]
+    path.write_text(
+        json.dumps({"servers": {"fresh": {"command": "y"}, "it": {"command": "x"} | entry}, "inputs": inputs})
+    )
+    values.write_text("input:pw=sw0rdfish\nD=/srv\n")
+    said = []
+    for options in (["--dry-run"], ["--dry-run", "--values", str(values)], ["--values", str(values)]):
+        with pytest.raises(CommandError, match=rf"^it: {why}") as refused:
+            run("server", "import", str(path), *options)
+        said.append(str(refused.value))
+    assert len(set(said)) == 1
+    assert "sw0rd" not in said[0]
+    assert not Server.objects.exists()
+
+
+def test_a_dry_run_supposes_values_that_fit(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    servers = {
+        "a": {"command": "${PROGRAM}", "args": ["--at=20000", "${input:pw}x"], "env": {"K": "${S}"}, "cwd": "${DIR}/x"},
+        "b": {"url": "${URL}/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+        "c": {"type": "sse", "url": "${URL2}", "headers": {"Authorization": "${T}", "X": "${S}"}},
+        "d": {"url": "https://${HOST}:${PORT}/mcp?x=${X}"},
+    }
+    inputs = [{"id": "pw", "type": "promptString"}]
+    path.write_text(json.dumps({"servers": servers, "inputs": inputs}))
+    assert "Asks for: PROGRAM, input:pw, S, DIR, URL, T, URL2, HOST, PORT, X." in run(
+        "server", "import", str(path), "--dry-run"
+    )[1].replace("\n", " ")
+    (tmp_path / "values").write_text("PORT=none\n")
+    with pytest.raises(CommandError, match=r"^d: Expected a full URL"):
+        run("server", "import", str(path), "--dry-run", "--values", str(tmp_path / "values"))
 
 
 def test_without_a_terminal_the_values_come_from_a_file_and_never_from_the_environment(

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -171,6 +172,30 @@ def servers_of(file: ServersFile, values: Mapping[str, str] | None) -> tuple[Fil
                     " Give it as a variable or a header."
                 )
     return made
+
+
+def supposed_values(file: ServersFile, given: Mapping[str, str]) -> dict[str, str]:
+    """A value for each placeholder of the file, to check what can be checked before all are known: that of `given`, or
+    its default, or one of its choices, or else a made-up one that fits wherever the placeholder stands."""
+    texts = [text for template in file.templates for text in template.texts()]
+    urls = [template.url.removeprefix(SSE) for template in file.templates]
+    paths = [template.directory.strip() for template in file.templates]
+    # Ports as well; and a made-up value must not be found where it does not stand.
+    numbers = filter(lambda number: not any(number in text for text in texts), map(str, count(20_000)))
+
+    def supposed(asked: Placeholder) -> str:
+        known = given.get(asked.key, asked.default)
+        if known or asked.key in given or not asked.needed:
+            return known
+        if asked.choices:
+            return asked.choices[0]
+        begins = {
+            text for text in (*urls, *paths) if (found := _PLACEHOLDER.match(text)) and _key(found[1]) == asked.key
+        }
+        number = next(numbers)
+        return f"https://{number}.example" if begins.intersection(urls) else f"/{number}" if begins else number
+
+    return {asked.key: supposed(asked) for asked in file.placeholders}
 
 
 def _only_strings(found: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from taskhub.core.errors import Invalid
 from taskhub.core.transports import SSE
+from taskhub.lib.signs import code_point, name_of
 
 MAX_SPEC = 2_000
 MAX_NAME: Final = 64
@@ -70,11 +71,14 @@ def is_name(text: str) -> bool:
 def parse_spec(text: str) -> ServerSpec:
     """Parse a spec. Raises `Invalid`, which says what was expected."""
     text = text.strip()
-    if not text or len(text) > MAX_SPEC or not text.isprintable():
+    if not text or len(text) > MAX_SPEC:
         raise Invalid(f"A server is given as one line of at most {MAX_SPEC:,} characters.", field="spec")
     name, equals, rest = text.partition("=")
     if not equals or not _NAME.fullmatch(name) or ":" in name:
         name, rest = "", text
+    if odd := _unprintable(text):
+        what = f"{_place_of(odd, rest)} has {code_point(odd)} ({name_of(odd)})"
+        raise Invalid(f"{what}. A server is given as one line of printable characters.", field="spec")
     if rest.startswith("python:"):
         target = rest.removeprefix("python:")
         module, _, attribute = target.partition(":")
@@ -133,6 +137,23 @@ def name_of_entry(name: str) -> str:
     `acme`."""
     namespace, _, own = name.rpartition("/")
     return _told_apart([namespace.rpartition(".")[2], own]) or clean_name(own)
+
+
+def _unprintable(text: str) -> str:
+    """The first character of the text that is not printable; empty if all are."""
+    return next((sign for sign in text if not sign.isprintable()), "")
+
+
+def _place_of(sign: str, text: str) -> str:
+    """The part of a spec without its name that has the character. An argument is told by its number, since it may be a
+    secret."""
+    if not text.startswith("stdio:"):
+        return "The text" if "://" not in text else "The address"
+    with suppress(ValueError):
+        for number, word in enumerate(shlex.split(text.removeprefix("stdio:"))):
+            if sign in word:
+                return f"Argument {number} of the command" if number else "The program of the command"
+    return "The command"
 
 
 def _of_module(module: str) -> str:

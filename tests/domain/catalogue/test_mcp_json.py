@@ -224,7 +224,7 @@ def test_others() -> None:
         (one(command="x", env=["A=b"]), "acme: its `env` is no object"),
         (one(command="x", env={"A B": "c"}), "acme: 'A B' is no name of a variable"),
         (one(command="x", env={"A": "b\0"}), "acme: The value of the variable A is text without"),
-        (one(command="x", args=["b\nc"]), "acme: A server is given as one line"),
+        (one(command="x", args=["b\nc"]), "acme: Argument 1 of the command has U.000A"),
         (one(url=5), "acme: its url is no text"),
         (one(url="ftp://x"), "acme: its url begins with"),
         (one(url="https://"), "acme: Expected a full URL"),

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from taskhub.cli.database import need_database
-from taskhub.cli.mcpjson import read_file, text_of, values_for
+from taskhub.cli.mcpjson import read_file, supposed_values_for, text_of, values_for
 from taskhub.cli.oauth import (
     WantedOAuth,
     add_oauth_arguments,
@@ -84,7 +84,7 @@ class Command(BaseCommand):
         read.add_argument("--name", default="", help="the name for the server of a server.json")
         read.add_argument("--use", default="", choices=WAYS, help="which of the ways in that a server.json has")
         read.add_argument("--values", metavar="FILE", help="lines NAME=VALUE for what the file asks for")
-        read.add_argument("--dry-run", action="store_true", help="show what would be added, and add nothing")
+        read.add_argument("--dry-run", action="store_true", help="check all, show what would be added, and add nothing")
         test = verb("test", "connect to a server from here, one step at a time")
         test.add_argument("--json", action="store_true", help="as JSON")
         verb("enable", "offer a disabled server's tools again")
@@ -220,6 +220,8 @@ class Command(BaseCommand):
         file = read_file(options["file"], way=options["use"], name=options["name"])
         if options["dry_run"]:
             self._would_import(caller, file)
+            supposed = servers_of(file, supposed_values_for(file, options["values"]))
+            servers.import_servers(caller, supposed, dry_run=True)
             return
         given = servers_of(file, values_for(file, options["values"]))
         servers.import_servers(caller, given)

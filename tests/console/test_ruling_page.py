@@ -118,6 +118,9 @@ def test_a_tool_with_an_output_schema_takes_json(world: World, operator: Client)
     assert 'name="as_json"' not in operator.get(f"/inbox/{question.pk}/").content.decode()
     refused = rule(operator, question, verdict="ran", reason="seen", result='{"n": "x"}', confirmed="1")
     assert "does not fit the tool’s output schema" in words(refused.content.decode())
+    said = "The task ends as a tool error, since the tool’s output schema wants an answer."
+    assert said in words(rule(operator, question, verdict="ran", reason="seen").content.decode())
+    assert said not in words(rule(operator, question, verdict="ran", reason="seen", result='{"n": 1}').content.decode())
     assert rule(operator, question, verdict="ran", reason="seen", result='{"n": 1}', confirmed="1").status_code == 302
 
 

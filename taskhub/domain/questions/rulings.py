@@ -76,8 +76,8 @@ def unruled(tenant_id: int) -> list[Unruled]:
 
 def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_text: str = "") -> dict[str, Any]:
     """The result of a call of which somebody ruled that it ran: what its tool answered, as `text` or as JSON, or, with
-    neither, that the answer is not known. Raises `Invalid`, naming the field, for a result that the tool cannot have
-    given."""
+    neither, that the answer is not known: then an error, if the tool has an output schema. Raises `Invalid`, naming the
+    field, for a result that the tool cannot have given."""
     if len(text.encode()) > MAX_RESULT or len(json_text.encode()) > MAX_RESULT:
         raise Invalid(f"A result has at most {MAX_RESULT:,} bytes.", field="result")
     result: dict[str, Any] = {"content": [{"type": "text", "text": text or json_text}]}
@@ -91,7 +91,10 @@ def ruled_result(call: LostCall, *, by: str, reason: str, text: str = "", json_t
             f"{call.tool_name} has run, as {by} ruled: {reason}. Its answer was lost; do not run it again for that."
         )
         if schema is not None:
-            result["isError"] = True  # without structured content only an error fits the output schema
+            # Clients refuse a result that lacks the structured content which the schema promises, unless it is an
+            # error, and show none of its text.
+            result["isError"] = True
+            result["content"][0]["text"] += " It is marked as an error only because an output schema wants the answer."
     result["_meta"] = {RULING: {"verdict": "ran", "by": by, "reason": reason}}
     return result
 

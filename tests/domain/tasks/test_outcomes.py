@@ -349,7 +349,12 @@ def test_without_a_result_the_caller_is_told_not_to_call_again() -> None:
     (block,) = found["content"]
     assert block["text"].startswith("deploy has run, as ada ruled: seen in the log. ")
     assert found["_meta"] == {"taskhub/ruling": {"verdict": "ran", "by": "ada", "reason": "seen in the log"}}
-    assert ruled_result(TYPED, by="ada", reason="seen")["isError"] is True, "nothing else fits its output schema"
+    typed = ruled_result(TYPED, by="ada", reason="seen in the log")
+    assert typed["isError"] is True, "nothing else fits its output schema"
+    assert typed["content"][0]["text"] == (
+        f"{block['text']} It is marked as an error only because an output schema wants the answer."
+    )
+    assert typed["_meta"] == found["_meta"]
 
 
 def test_a_result_is_text_or_json() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,10 @@ SHOWN: Final = 100
 LONGEST: Final = 2_000
 """Characters of a long value that are shown, from `_BEFORE` characters before its first difference."""
 _BEFORE: Final = 80
+
+_SPACE: Final = re.compile(r"\s|\\[nrtf]")
+"""In JSON, where some are escapes."""
+_ODD_SPACE: Final = re.compile(r"[^\S ]")
 
 _Path = tuple[tuple[str, str], ...]
 """The place of a value in JSON: for each level ("object", name) or ("array", index)."""
@@ -157,9 +162,12 @@ def _leaves(value: Any, path: _Path) -> Iterator[tuple[_Path, str]]:
 
 
 def _change(path: _Path, before: str, after: str) -> Change:
+    quoted = _SPACE.sub("", before) == _SPACE.sub("", after)
+    if quoted:  # special spaces look like ordinary ones
+        before, after = (_ODD_SPACE.sub(lambda found: json.dumps(found[0])[1:-1], text) for text in (before, after))
     start = max(0, _differs_at(before, after) - _BEFORE) if max(len(before), len(after)) > LONGEST else 0
     words = [f"[{name}]" if kind == "array" else name for kind, name in path]
-    return Change(" › ".join(words), _part(before, start), _part(after, start))
+    return Change(" › ".join(words), _part(before, start, quoted=quoted), _part(after, start, quoted=quoted))
 
 
 def _differs_at(one: str, other: str) -> int:
@@ -167,9 +175,10 @@ def _differs_at(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
-def _part(text: str, start: int) -> str:
-    """The part of a value that is shown: `LONGEST` characters from `start`, with an ellipsis where text is cut off."""
-    if not start and len(text) <= LONGEST:
+def _part(text: str, start: int, *, quoted: bool) -> str:
+    """The part of a value that is shown: `LONGEST` characters from `start`, with an ellipsis where text is cut off.
+    `quoted`: a string keeps its quotes."""
+    if not start and len(text) <= LONGEST and not quoted:
         return text[1:-1] if _plain(text) else text
     return f"{'…' if start else ''}{text[start : start + LONGEST]}{'…' if len(text) > start + LONGEST else ''}"
 

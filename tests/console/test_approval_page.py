@@ -246,3 +246,18 @@ def test_of_a_long_text_the_part_that_differs_is_shown() -> None:
     assert change.before.endswith('A reads it"')
     assert change.after.endswith('A DELETES it"')
     assert change.after.startswith("…A")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("v2 of ship", "v2 of  ship ", ('"v2 of ship"', '"v2 of  ship "')),
+        ("ship it", "ship\u00a0it", ('"ship it"', '"ship\\u00a0it"')),
+        ("ship it", "ship\nit", ('"ship it"', '"ship\\nit"')),
+        ("ship it", "ship all", ("ship it", "ship all")),
+        (["a b"], ["a  b"], ('"a b"', '"a  b"')),
+    ],
+)
+def test_texts_that_differ_only_in_spaces_are_quoted(before: Any, after: Any, shown: tuple[str, str]) -> None:
+    ((change,),) = (part.changes for part in changes({"description": before}, {"description": after}).parts)
+    assert (change.before, change.after) == shown

@@ -37,12 +37,21 @@ PAGES: Final = {
 }
 
 
+class _Site(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Pages)
+        self.ended = threading.Event()
+
+
 class _Pages(BaseHTTPRequestHandler):
+    server: _Site
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         if self.path == "/slow.html":
-            self.server.ended.wait(SLOW_SECONDS)  # type: ignore[attr-defined]
+            self.server.ended.wait(SLOW_SECONDS)
         body = PAGES.get(self.path, "").encode()
         self.send_response(200 if body else 404)
         self.send_header("content-type", "text/html; charset=utf-8")
@@ -58,14 +67,12 @@ class _Pages(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def site() -> Iterator[str]:
     """The address of the pages."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Pages)
-    server.daemon_threads = True
-    server.ended = threading.Event()  # type: ignore[attr-defined]
+    server = _Site()
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
-        server.ended.set()  # type: ignore[attr-defined]
+        server.ended.set()
         server.shutdown()
         server.server_close()

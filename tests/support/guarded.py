@@ -25,6 +25,7 @@ from mcp.server.auth.provider import (
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyHttpUrl
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -213,8 +214,8 @@ class Guarded:
             "guarded",
             auth_server_provider=self.provider,
             auth=AuthSettings(
-                issuer_url=self.base,  # type: ignore[arg-type]
-                resource_server_url=f"{self.base}/mcp",  # type: ignore[arg-type]
+                issuer_url=AnyHttpUrl(self.base),
+                resource_server_url=AnyHttpUrl(f"{self.base}/mcp"),
                 required_scopes=[SCOPE],
                 validate_token_resource=False,
                 client_registration_options=ClientRegistrationOptions(
@@ -256,8 +257,11 @@ class Guarded:
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             if self.robots and scope.get("path") == "/.well-known/oauth-authorization-server":
-                found = {"issuer": self.base, "token_endpoint": f"{self.base}/credentials"}
-                found["token_endpoint_auth_methods_supported"] = ["client_secret_post"]  # type: ignore[assignment]
+                found = {
+                    "issuer": self.base,
+                    "token_endpoint": f"{self.base}/credentials",
+                    "token_endpoint_auth_methods_supported": ["client_secret_post"],
+                }
                 await JSONResponse(found)(scope, receive, send)
                 return
             if scope.get("path") == "/token" and self.down is not None:

@@ -38,7 +38,7 @@ _ACCEPT: Final = {"Accept": "application/json, text/event-stream"}
 class _Metadata(OAuthMetadata):
     """RFC 8414 requires the authorization endpoint only of servers that support a grant that uses it."""
 
-    authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]
+    authorization_endpoint: AnyHttpUrl | None = None  # type: ignore[assignment]  # wider than the SDK's
 
 
 def discover(server_url: str, *, way: Way, issuer: str = "") -> Found:

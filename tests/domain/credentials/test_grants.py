@@ -53,7 +53,10 @@ def server(transactional_db: None, guarded: Guarded) -> Server:
     return made
 
 
-def authorize(server: Server, guarded: Guarded, by: Actor, holder: Holder = Holder(), scopes: str = "") -> None:  # noqa: B008
+FOR_ALL = Holder()
+
+
+def authorize(server: Server, guarded: Guarded, by: Actor, holder: Holder = FOR_ALL, scopes: str = "") -> None:
     """What a person does in their browser."""
     assert by.user_id is not None
     sending = flow.begin(
@@ -94,14 +97,15 @@ def due(server: Server) -> Due:
 
 def at_once(*works: Callable[[], Any]) -> list[Any]:
     """What each came to, begun together, each in a thread with a connection of its own."""
-    start, outcomes = threading.Barrier(len(works)), [None] * len(works)
+    start = threading.Barrier(len(works))
+    outcomes: list[Any] = [None] * len(works)
 
     def run(n: int, work: Callable[[], Any]) -> None:
         try:
             start.wait(10)
             outcomes[n] = work()
         except Exception as error:  # noqa: BLE001 - told to the test
-            outcomes[n] = error  # type: ignore[call-overload]
+            outcomes[n] = error
         finally:
             connection.close()
 

@@ -110,7 +110,7 @@ class Pool:
         self.interim: set[str] = set()
         """The tools that answer with questions (`InputRequiredResult`), which a session cannot carry."""
         self.checker = Checker()
-        self.posts = Posts(target, self.most) if target.transport == "http" else None
+        self.posts = Posts(target) if target.transport == "http" else None
         """The calls that need no connection of the SDK; `None` for servers that are not spoken to over HTTP."""
         if target.transport == "python":
             self._own_loop = new_event_loop()

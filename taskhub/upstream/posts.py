@@ -1,19 +1,22 @@
 """Calls tools of an HTTP server of 2026-07-28 by one POST request each, without the SDK's client.
 
-In this revision a call is one request and its response, and the SDK's client costs several times what they cost. All
-else is done through the SDK: connecting, lists, resources, older revisions, and calls of tools that want arguments in
-headers. Errors are those that the SDK raises, so that callers tell them apart in one way.
+In this revision a call is one request and its response, and the SDK's client costs several times what they cost. So
+does httpx2 compared with aiohttp, which makes the requests here (decision 16). All else is done through the SDK:
+connecting, lists, resources, older revisions, and calls of tools that want arguments in headers. Errors are those that
+the SDK raises, so that callers tell them apart in one way.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Any, Final
 
+import aiohttp
 import httpx2
 import mcp_types as types
 from mcp import MCPError
@@ -21,7 +24,9 @@ from mcp.shared.inbound import MCP_METHOD_HEADER, MCP_NAME_HEADER, MCP_PROTOCOL_
 from mcp.shared.message import SessionMessage
 from mcp_types import methods
 from pydantic_core import from_json
+from yarl import URL
 
+from taskhub.core.errors import TaskHubError
 from taskhub.core.names import META_VERSION
 from taskhub.core.records import LogLine
 from taskhub.core.secrets import without_values
@@ -31,11 +36,18 @@ from taskhub.lib.tls import trusted
 from taskhub.upstream.bounds import MAX_ANSWER, PLAIN, bounded
 from taskhub.upstream.calls import Bound
 from taskhub.upstream.connection import Connection, Profile, Target, said
-from taskhub.upstream.failures import CLOSED, reason
+from taskhub.upstream.failures import CLOSED
 from taskhub.upstream.refusals import HttpRefusals
 from taskhub.upstream.unreadable import ANOTHERS
 
 _METHOD: Final = "tools/call"
+_IDLE_SECONDS: Final = 4.0
+"""How long a connection is kept that is not used: less than the 5 s after which uvicorn and Node close theirs, since a
+request that meets the closing may have run or not."""
+_MAX_HEADER: Final = 65_536
+"""The most bytes of one header of a response."""
+_WHOLE: Final = 1_048_576
+"""The most bytes of a request that are handed to aiohttp as one piece."""
 _REFUSED: Final = frozenset({types.UNSUPPORTED_PROTOCOL_VERSION, types.HEADER_MISMATCH})
 _OTHER_WORDS: Final = "Failed to parse JSON response: 1 validation error"
 """The beginning of the SDK's message for a response that is no JSON-RPC message (`upstream.refusals`)."""
@@ -57,11 +69,12 @@ class Posts:
     the same as those of the SDK.
     """
 
-    def __init__(self, target: Target, most: int) -> None:
-        """`most`: how many connections are kept when they are not used."""
+    def __init__(self, target: Target) -> None:
         self._target = target
-        self._most = most
-        self._http: httpx2.AsyncClient | None = None
+        self._url = url = httpx2.URL(target.target)
+        # As httpx2 writes it, through which the SDK's client asks.
+        self._address = URL(f"{url.scheme}://{url.netloc.decode()}{url.raw_path.decode()}", encoded=True)
+        self._http: aiohttp.ClientSession | None = None
         self._secrets = target.secrets()
         self._refusals = HttpRefusals(self._secrets)
         self._numbers = itertools.count(1)
@@ -83,7 +96,7 @@ class Posts:
         """Close all connections."""
         http, self._http = self._http, None
         if http is not None:
-            await http.aclose()
+            await http.close()
 
     async def call(
         self, profile: Profile, params: dict[str, Any], bound: Bound, note: Callable[[LogLine], None]
@@ -126,28 +139,67 @@ class Posts:
         http = self._http
         if http is None:
             http = self._http = self._client()
+        bearer = self._target.bearer
+        if bearer is not None:
+            with suppress(TaskHubError):
+                await bearer.ready()
+            headers |= {name.decode(): value.decode() for name, value in bearer.headers()}
+        data = body if len(body) <= _WHOLE else io.BytesIO(body)
         try:
-            async with http.stream("POST", self._target.target, content=body, headers=headers) as response:
+            async with http.post(self._address, data=data, headers=headers, allow_redirects=False) as answer:
+                response = httpx2.Response(
+                    answer.status,
+                    headers=answer.raw_headers,
+                    stream=_Body(answer),
+                    request=httpx2.Request("POST", self._url, headers=headers, content=body),
+                )
+                for look in (bounded, self._refusals.look, *((bearer.look,) if bearer else ())):
+                    await look(response)
                 yield response
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            raise UnconnectedError(reason(error)) from None
-        except httpx2.TransportError:
+        except aiohttp.ConnectionTimeoutError:
+            raise UnconnectedError(f"ConnectTimeout: no connection within {self._seconds:g} s") from None
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+            raise UnconnectedError(f"ConnectError: {error.__cause__ or error}"[:300]) from None
+        except (aiohttp.ClientError, httpx2.TransportError):
             raise MCPError(*CLOSED) from None
 
-    def _client(self) -> httpx2.AsyncClient:
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=self._most)
-        return httpx2.AsyncClient(
-            transport=httpx2.AsyncHTTPTransport(verify=trusted(), limits=limits),
-            headers={**dict(self._target.headers), **PLAIN},
-            # Without a read timeout: a tool may be silent while it runs, and the worker limits the running time.
-            timeout=httpx2.Timeout(30.0, connect=self._target.connect_seconds or CONNECT_SECONDS, read=None),
-            event_hooks=self._target.hooks(bounded, self._refusals.look),
+    @property
+    def _seconds(self) -> float:
+        return self._target.connect_seconds or CONNECT_SECONDS
+
+    def _client(self) -> aiohttp.ClientSession:
+        given = dict(self._target.headers)
+        if self._url.userinfo:
+            given["Authorization"] = aiohttp.BasicAuth(self._url.username, self._url.password, "utf-8").encode()
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=trusted(), keepalive_timeout=_IDLE_SECONDS),
+            headers={**given, **PLAIN},
+            cookie_jar=aiohttp.DummyCookieJar(),  # one client's calls have nothing to do with another's
+            # Without a limit to read: a tool may be silent while it runs, and the worker limits the running time.
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._seconds),
+            auto_decompress=False,
+            max_line_size=_MAX_HEADER,
+            max_field_size=_MAX_HEADER,
         )
 
     def _named(self, number: int, error: MCPError) -> MCPError:
         """The error; if the response was no answer of an MCP server, one that describes the response."""
         item = SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=number, error=error.error))
         return MCPError.from_jsonrpc_error(self._refusals.named(item).message)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of a response of aiohttp, for httpx2's reader of events and for `bounded`."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for part in self._answer.content.iter_any():
+                yield part
+        except aiohttp.ClientError as error:
+            raise httpx2.ReadError(str(error)) from None
 
 
 class _Answer:

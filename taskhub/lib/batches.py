@@ -20,10 +20,18 @@ R = TypeVar("R")
 
 class Batches(Generic[A, R]):
     """Runs `work` in a lane with a list of up to `most` items, at most `under_way` lists at a time. `work` returns a
-    result or an exception for each item, in order; if it raises, every caller of the batch gets that exception."""
+    result or an exception for each item, in order; if it raises, every caller of the batch gets that exception.
+
+    `gather(n)` returns for how many seconds a list of `n` items, fewer than `most`, waits for more before it is run."""
 
     def __init__(
-        self, lanes: Lanes, work: Callable[[list[A]], Sequence[R | Exception]], *, most: int = 64, under_way: int = 1
+        self,
+        lanes: Lanes,
+        work: Callable[[list[A]], Sequence[R | Exception]],
+        *,
+        most: int = 64,
+        under_way: int = 1,
+        gather: Callable[[int], float] = lambda n: 0.0,
     ) -> None:
         self._lanes = lanes
         self._work = work
@@ -31,7 +39,8 @@ class Batches(Generic[A, R]):
         self._allowed = under_way
         self._waiting: list[tuple[A, asyncio.Future[R], float]] = []
         self._under_way: set[asyncio.Task[None]] = set()
-        self._scheduled = False
+        self._gather = gather
+        self._start_at: asyncio.Handle | None = None
 
     async def run(self, item: A) -> R:
         """The result for this item. Cancelling the caller does not stop the batch. An item that waited longer than the
@@ -42,14 +51,23 @@ class Batches(Generic[A, R]):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         self._waiting.append((item, future, time.monotonic()))
-        if not self._scheduled and len(self._under_way) < self._allowed:
-            self._scheduled = True
-            # In the next turn of the loop, so that other calls of this turn join the batch.
-            loop.call_soon(self._start)
+        self._schedule()
         return await future
 
+    def _schedule(self) -> None:
+        if len(self._under_way) >= self._allowed:
+            return
+        loop, waiting = asyncio.get_running_loop(), len(self._waiting)
+        seconds = self._gather(waiting) if waiting < self._most else 0.0
+        if self._start_at is None:
+            # At the earliest in the next turn of the loop, so that other calls of this turn join the batch.
+            self._start_at = loop.call_later(seconds, self._start) if seconds else loop.call_soon(self._start)
+        elif not seconds and isinstance(self._start_at, asyncio.TimerHandle):
+            self._start_at.cancel()
+            self._start_at = loop.call_soon(self._start)
+
     def _start(self) -> None:
-        self._scheduled = False
+        self._start_at = None
         self._dismiss()
         if self._waiting and len(self._under_way) < self._allowed:
             batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
@@ -66,7 +84,8 @@ class Batches(Generic[A, R]):
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
-        self._start()
+        if self._waiting:
+            self._schedule()
 
     async def _run(self, batch: list[tuple[A, asyncio.Future[R], float]]) -> None:
         found: Sequence[R | Exception]

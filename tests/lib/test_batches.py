@@ -60,6 +60,34 @@ async def test_what_comes_while_enough_is_under_way_gathers(lanes: Lanes) -> Non
     assert work.batches == [[1], [2, 3, 4]]
 
 
+async def test_items_wait_for_more_until_the_batch_is_full_or_no_more_can_come(lanes: Lanes) -> None:
+    work = Work()
+    may_come = 5
+    batches = Batches(lanes, work, most=3, gather=lambda n: BOUND if n < may_come else 0.0)
+    started = time.monotonic()
+    full = [asyncio.ensure_future(batches.run(1))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not work.batches
+    full += [asyncio.ensure_future(batches.run(n)) for n in (2, 3)]
+    await asyncio.gather(*full)
+    may_come = 2
+    last = [asyncio.ensure_future(batches.run(4))]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    last.append(asyncio.ensure_future(batches.run(5)))
+    await asyncio.gather(*last)
+    assert work.batches == [[1, 2, 3], [4, 5]]
+    assert time.monotonic() - started < BOUND
+
+
+async def test_items_wait_for_more_no_longer_than_said(lanes: Lanes) -> None:
+    work = Work()
+    batches = Batches(lanes, work, gather=lambda n: 0.001)
+    assert await asyncio.wait_for(batches.run(1), BOUND) == 2
+    assert work.batches == [[1]]
+
+
 async def test_an_error_of_one_is_its_own(lanes: Lanes) -> None:
     batches = Batches(lanes, Work())
     outcomes = await asyncio.gather(*(batches.run(n) for n in (12, 13, 14)), return_exceptions=True)

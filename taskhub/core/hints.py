@@ -26,6 +26,12 @@ def context_topic(context_id: int) -> str:
     return f"context:{context_id}"
 
 
+def run_topic(public_id: str) -> str:
+    """The topic that rings when a task runs, asks, or ends: at each change but to be queued, which changes nothing for
+    those who wait for its outcome."""
+    return f"run:{public_id}"
+
+
 STANDING: Final = "standing"
 """The topic that rings when any client's or person's standing may have changed."""
 
@@ -81,8 +87,8 @@ class TaskHint(Hint):
     public_id: str
 
     def rings(self) -> tuple[str, ...]:
-        """The topic of the task, and that of its context."""
-        return (self.public_id, context_topic(self.context_id))
+        """The topics of the task, and that of its context."""
+        return (self.public_id, run_topic(self.public_id), context_topic(self.context_id))
 
     def in_tenant(self) -> tuple[str, ...]:
         """Topics of the console that ring in the consoles of the task's tenant."""
@@ -93,6 +99,10 @@ class TaskQueued(TaskHint):
     """A task is queued: a worker may claim it."""
 
     letter = "r"
+
+    def rings(self) -> tuple[str, ...]:
+        """The topic of the task, and that of its context."""
+        return (self.public_id, context_topic(self.context_id))
 
 
 class TaskCancelled(TaskHint):

@@ -7,12 +7,14 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 from taskhub.core.errors import Invalid, KeyReused
+from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY, TOOL_USE
-from taskhub.core.records import Actor, Created, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
-from taskhub.core.states import TERMINAL, Door
+from taskhub.core.records import Actor, NewTask, OpenQuestion, Principal, TaskRecord, ToolRecord
+from taskhub.core.states import TERMINAL, Door, State
 from taskhub.domain.questions.answer import answer_question
 from taskhub.domain.questions.kinds import checked_response
 from taskhub.domain.sessions.writes import answer_page
@@ -119,6 +121,13 @@ async def fresh(hub: Hub, task: TaskRecord) -> TaskRecord:
     return await hub.tasks.run(task.id) or task
 
 
+async def fresh_since(hub: Hub, made: Made) -> TaskRecord:
+    """The task, whose `run_topic` the caller watches: read again, unless it was just made and has not run yet."""
+    if made.moment is None or hub.hints.rung_since(made.moment, run_topic(made.task.public_id)):
+        return await fresh(hub, made.task)
+    return made.task
+
+
 def idempotency_key(meta: dict[str, Any]) -> str | None:
     """The caller's key, if it sent one. Raises `Invalid` for anything but 1..255 printable ASCII."""
     key = meta.get(IDEMPOTENCY_KEY)
@@ -129,6 +138,17 @@ def idempotency_key(meta: dict[str, Any]) -> str | None:
     return key
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The task of a call."""
+
+    task: TaskRecord
+    existed: bool = False
+    """Whether the call found or joined an earlier task."""
+    moment: int | None = None
+    """A moment (`Hints.now`) before the task was made; `None` if it may have changed since `task` was read."""
+
+
 async def create(
     hub: Hub, incoming: Incoming, tool: ToolRecord, arguments: dict[str, Any], **details: Any
 ) -> TaskRecord:
@@ -137,15 +157,17 @@ async def create(
     return (await created(hub, incoming, tool=tool, arguments=arguments, **details)).task
 
 
-async def created(hub: Hub, incoming: Incoming, **details: Any) -> Created:
+async def created(hub: Hub, incoming: Incoming, **details: Any) -> Made:
     """As `create`; the result also says whether the call found or joined an earlier task."""
     principal = incoming.principal
     new = NewTask(tenant_id=principal.tenant_id, context_id=principal.context_id, **details)
+    moment = hub.hints.now()
     made = await hub.creations.run((new, actor_of(incoming)))
     if made.task.revision != new.revision:
         # A caller of this revision could not use the handle of a task of another revision.
         raise KeyReused("This idempotency key was used in another protocol revision")
-    return made
+    as_made = not made.existed and made.task.state is State.QUEUED
+    return Made(made.task, made.existed, moment if as_made else None)
 
 
 async def wait_for(

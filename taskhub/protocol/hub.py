@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from taskhub.core.errors import LimitReached, TaskHubError
@@ -26,6 +27,9 @@ from taskhub.lib.signing import Signer
 
 MOST_LATER: Final = 10_000
 """Most pieces of work that `Hub.later` has waiting in one process."""
+
+REMEMBERED: Final = 4_096
+"""Of how many rings one process remembers the topics."""
 
 
 class Bell(asyncio.Event):
@@ -52,6 +56,8 @@ class Hints:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, set[Bell]] = defaultdict(set)
+        self._rung: deque[str] = deque(maxlen=REMEMBERED)
+        self._rings = 0
 
     @contextmanager
     def watch(self, *topics: str, bell: Bell | None = None) -> Iterator[Bell]:
@@ -70,17 +76,30 @@ class Hints:
 
     def ring(self, topic: str) -> None:
         """Ring all bells that watch `topic`."""
+        self._rings += 1
+        self._rung.append(topic)
         for bell in self._waiting.get(topic, ()):
             bell.ring(topic)
 
     def ring_all(self, *, lost: bool = False) -> None:
         """Ring all waiters with `STANDING`, so that each checks whether it may stay. `lost`: hints of any topic may
         have been lost, so ring their own topics too."""
+        if lost:
+            self._rings += REMEMBERED  # any topic may have been among them
         for topic, bells in self._waiting.items():
             for bell in bells:
                 bell.ring(STANDING)
                 if lost:
                     bell.ring(topic)
+
+    def now(self) -> int:
+        """This moment, for `rung_since`."""
+        return self._rings
+
+    def rung_since(self, moment: int, topic: str) -> bool:
+        """Whether `topic` may have rung since then. So who watches it from now on may rely on an earlier reading."""
+        rings = self._rings - moment
+        return rings >= REMEMBERED or topic in islice(reversed(self._rung), rings)
 
     def watched(self, topic: str) -> bool:
         """Whether a request waits for the topic."""

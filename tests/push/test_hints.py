@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from taskhub.core.hints import CATALOGUE
-from taskhub.protocol.hub import Hints
+from taskhub.core.hints import CATALOGUE, TaskCancelled, TaskChanged, TaskQueued, run_topic
+from taskhub.protocol.hub import REMEMBERED, Hints
 
 
 def test_a_ring_wakes_who_watches_that_topic_and_nobody_else() -> None:
@@ -56,6 +56,39 @@ def test_a_watcher_that_fails_leaves_too() -> None:
     with pytest.raises(ZeroDivisionError), hints.watch("a"):
         raise ZeroDivisionError
     assert not hints._waiting
+
+
+def test_what_rang_since_a_moment_is_known() -> None:
+    hints = Hints()
+    hints.ring("a")
+    moment = hints.now()
+    assert not hints.rung_since(moment, "a")
+    hints.ring("b")
+    hints.ring("a")
+    assert hints.rung_since(moment, "a")
+    assert not hints.rung_since(moment, "c")
+    assert not hints.rung_since(hints.now(), "a")
+
+
+def test_after_a_gap_or_many_rings_anything_may_have_rung() -> None:
+    hints = Hints()
+    moment = hints.now()
+    hints.ring_all()
+    assert not hints.rung_since(moment, "a")
+    hints.ring_all(lost=True)
+    assert hints.rung_since(moment, "a")
+    moment = hints.now()
+    for n in range(REMEMBERED):
+        assert not hints.rung_since(moment, "a")
+        hints.ring(f"b{n}")
+    assert hints.rung_since(moment, "a")
+
+
+def test_only_the_news_that_a_task_is_queued_does_not_ring_for_its_outcome() -> None:
+    outcome = run_topic("task")
+    assert outcome not in TaskQueued(1, 2, 3, "task").rings()
+    assert outcome in TaskChanged(1, 2, 3, "task").rings()
+    assert outcome in TaskCancelled(1, 2, 3, "task").rings()
 
 
 def test_a_topic_named_twice_is_left_once() -> None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from taskhub.core.errors import TaskHubError
+from taskhub.core.hints import run_topic
 from taskhub.core.names import IDEMPOTENCY_KEY, META_SERVER, TASK_HEADER
 from taskhub.core.records import State, TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import AT_ONCE, TERMINAL, QuestionKind
@@ -80,17 +81,17 @@ async def answered(
     if state is None:
         if problem := await calls.misfit(hub, tool, arguments):
             return reply(hub, request, calls.refusal_result(problem))
-        task = await _created(hub, request, tool, arguments, responses, wording.revision, caller)
+        made = await _created(hub, request, tool, arguments, responses, wording.revision, caller)
     else:
-        task = await _resumed(hub, request, state, responses or {}, wording.revision)
+        made = calls.Made(await _resumed(hub, request, state, responses or {}, wording.revision))
         if caller is not None:
-            await caller.waits(task)
+            await caller.waits(made.task)
     if handle and tool.mode in AT_ONCE:
-        return wording.handle(hub, request, task)
+        return wording.handle(hub, request, made.task)
     # A caller that leaves before it has a handle cancels its call (T26-48). With an idempotency key it may come back.
     cancels = request.meta.get(IDEMPOTENCY_KEY) is None
     waits = handle and tool.mode is TaskMode.AUTO
-    return await _waited(hub, request, task, wording, caller, waits=waits, cancels=cancels)
+    return await _waited(hub, request, made, wording, caller, waits=waits, cancels=cancels)
 
 
 async def hub_tool(hub: Hub, request: Request, wording: Wording) -> Reply | Stream:
@@ -114,13 +115,13 @@ async def hub_tool(hub: Hub, request: Request, wording: Wording) -> Reply | Stre
     if state is not None:
         task = await _resumed(hub, request, state, responses or {}, wording.revision)
     await caller.waits(task)
-    return await _waited(hub, request, task, wording, caller, waits=False, cancels=False)
+    return await _waited(hub, request, calls.Made(task), wording, caller, waits=False, cancels=False)
 
 
 async def _waited(
     hub: Hub,
     request: Request,
-    task: TaskRecord,
+    made: calls.Made,
     wording: Wording,
     caller: Caller | None,
     *,
@@ -131,15 +132,15 @@ async def _waited(
     `hub.inline_wait_seconds`, and then gets a handle. `cancels`: if the caller leaves, its call is cancelled."""
     log_level, token = request.meta.get(META_LOG_LEVEL), request.meta.get("progressToken")
     talks = (token is not None or log_level is not None) and not waits
-    gone = partial(_left, hub, request, task, caller, cancels=cancels)
+    gone = partial(_left, hub, request, made.task, caller, cancels=cancels)
 
     def settled(now: TaskRecord) -> bool:
         told = caller is not None and caller.told_at_once(now)
         return _asks(request, now) or told or (talks and now.progress is not None)
 
-    with hub.hints.watch(task.public_id) as bell:
+    with hub.hints.watch(run_topic(made.task.public_id)) as bell:
         seconds = 0.05 if talks else hub.inline_wait_seconds
-        task = await calls.fresh(hub, task)
+        task = await calls.fresh_since(hub, made)
         waiting = calls.wait_for(hub, task, settled, bell=bell, seconds=seconds)
         task = await calls.unless_gone(request.incoming, waiting, gone)
     asked = _asks(request, task) and not (waits and wording.asks_in_task)
@@ -186,17 +187,17 @@ async def _created(
     responses: dict[str, Any] | None,
     revision: str,
     caller: Caller | None,
-) -> TaskRecord:
+) -> calls.Made:
     if responses:
         calls.need_scope(request.principal, "tasks:answer")
     key = calls.idempotency_key(request.meta)
     # Calls are joined by tool and arguments; a call that brings answers has more to it, so it joins none.
     joining = {} if caller is None else caller.joining(tool, keyed=key is not None or responses is not None)
-    return await calls.create(
+    return await calls.created(
         hub,
         request.incoming,
-        tool,
-        arguments,
+        tool=tool,
+        arguments=arguments,
         revision=revision,
         client_info=request.client_info,
         client_capabilities=request.capabilities,

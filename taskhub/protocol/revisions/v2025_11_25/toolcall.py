@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from taskhub.core.hints import run_topic
 from taskhub.core.records import TaskMode, TaskRecord, ToolRecord
 from taskhub.core.states import TERMINAL
 from taskhub.domain.sessions.reads import earlier_wait
@@ -123,7 +124,7 @@ async def _waited(hub: Hub, request: Request, tool: ToolRecord, arguments: dict[
     made = await calls.created(hub, request.incoming, revision=request.version, **details)
     if caller is not None and made.existed:
         caller = await _back(hub, request, made.task, caller, "call")
-    return await _answered(hub, request, made.task, caller)
+    return await _answered(hub, request, made, caller)
 
 
 async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, kind: str) -> Caller:
@@ -141,13 +142,13 @@ async def _back(hub: Hub, request: Request, task: TaskRecord, caller: Caller, ki
 
 
 async def _answered(
-    hub: Hub, request: Request, task: TaskRecord, caller: Caller | None, *, kind: str = "call"
+    hub: Hub, request: Request, made: calls.Made, caller: Caller | None, *, kind: str = "call"
 ) -> Reply | Stream:
     """The answer to a call whose caller waits for this task; `kind` as in `_back`."""
-    with hub.hints.watch(task.public_id) as bell:
+    with hub.hints.watch(run_topic(made.task.public_id)) as bell:
         task = await calls.wait_for(
             hub,
-            await calls.fresh(hub, task),
+            await calls.fresh_since(hub, made),
             lambda now: bool(answerable(now)) or now.progress is not None,
             bell=bell,
             seconds=PATIENCE_SECONDS,
@@ -185,7 +186,7 @@ async def _hub_tool(hub: Hub, request: Request) -> Reply | Stream:
     streams.need_room(hub, request.on)
     caller = await _back(hub, request, task, caller, "wait")
     await caller.waits(task)
-    return await _answered(hub, request, task, caller, kind="wait")
+    return await _answered(hub, request, calls.Made(task), caller, kind="wait")
 
 
 async def _served(

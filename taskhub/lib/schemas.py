@@ -32,7 +32,7 @@ MAX_KEPT: Final = 200
 """The most compiled schemas kept for a server, and the most of its schemas that are remembered as uncheckable."""
 MAX_NESTING: Final = 64
 
-_SCHEMA: Final = frozenset({"additionalProperties", "items", "not"})
+_SCHEMA: Final = frozenset({"additionalProperties", "items", "not", "propertyNames"})
 _SCHEMAS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _TABLES: Final = ("$defs", "definitions")
 _VALUES: Final = frozenset({"enum", "const", "required", "type"})
@@ -40,6 +40,7 @@ _CHEAP: Final = frozenset(
     {
         *_TABLES,  # counted where they are referred to
         *("title", "description", "default", "examples", "deprecated", "format", "$comment", "$schema"),
+        *("readOnly", "writeOnly", "discriminator"),
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
         *("minItems", "maxItems", "minProperties", "maxProperties"),
     }
@@ -219,7 +220,7 @@ class _Costs:
         return 1 + sum(self._of_word(word, inner, depth) for word, inner in part.items())
 
     def _of_word(self, word: str, inner: Any, depth: int) -> int:
-        if word in _CHEAP:
+        if word in _CHEAP or word.startswith("x-"):  # such as FastMCP's x-fastmcp-wrap-result: validators ignore them
             return 1
         if word == "$ref":
             return self._of_reference(inner)

@@ -222,7 +222,7 @@ def of_room(room: str) -> list[Mutant]:
         files = [
             path
             for path in sorted((ROOT / "taskhub").glob("*/*/*.sql"))
-            if (path.name == "statements.sql") is statements and path.name not in SKIPPED_SQL
+            if path.name.endswith("statements.sql") is statements and path.name not in SKIPPED_SQL
         ]
         return [mutant for path in files for mutant in of_sql(room, path)]
     return [mutant for path in sorted((ROOT / "taskhub" / room).rglob("*.py")) for mutant in of_python(room, path)]

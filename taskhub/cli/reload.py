@@ -28,7 +28,7 @@ def follow_changes(changed: Callable[[str, bool], None]) -> None:
     def look() -> None:
         for changes in watch(*(base / folder for folder in FOLDERS), watch_filter=ours, raise_interrupt=False):
             files = sorted(path for _, path in changes)
-            python = [path for path in files if path.endswith((".py", "/statements.sql"))]
+            python = [path for path in files if path.endswith((".py", "statements.sql"))]
             changed(str(Path((python or files)[0]).relative_to(base)), bool(python))
 
     threading.Thread(target=look, name="reload", daemon=True).start()

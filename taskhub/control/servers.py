@@ -154,7 +154,9 @@ def remove_server(caller: Caller, server_id: int, *, confirmed: bool = False) ->
         writes.remove_server(tenant_id=caller.tenant_id, server_id=server_id, actor=caller.actor)
         live = live_calls(server_id)
         if live.count and not confirmed:
-            raise Refused(f"The server has calls that have not ended: {live.waiting} wait and {live.running} run.")
+            at_server = f", and {live.deferred} run as its own tasks" if live.deferred else ""
+            told = f"{live.waiting} wait and {live.running} run{at_server}"
+            raise Refused(f"The server has calls that have not ended: {told}.")
         end_calls_of_removed(server_id, actor=caller.actor)
     return live
 

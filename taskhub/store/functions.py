@@ -1,6 +1,6 @@
 """Loads the functions, views and triggers of the database. Their source files are edited in place, without migrations.
 
-A subject's functions and views are in its folder (`domain/*/*.sql` but for `statements.sql`), guards and triggers in
+A subject's functions and views are in its folder (`domain/*/*.sql` but for `*statements.sql`), guards and triggers in
 `store/sql`. After all migrations, `migrate` loads the files in one transaction if their text has changed.
 
 A function that processes call keeps its name and signature, so that processes of the previous release work until they
@@ -141,7 +141,7 @@ def _text(name: str) -> str:
 def _functions() -> str:
     """The SQL of all functions and views: all files but that of the triggers, and `th_words`, made from `WORDS`."""
     found = [*_PACKAGE.glob("domain/*/*.sql"), *_PACKAGE.glob("store/sql/*.sql")]
-    names = sorted(file.relative_to(_PACKAGE).as_posix() for file in found if file.name != _STATEMENTS)
+    names = sorted(file.relative_to(_PACKAGE).as_posix() for file in found if not file.name.endswith(_STATEMENTS))
     return "\n".join([_words(), *(_text(name) for name in names if name != _TRIGGERS)])
 
 

@@ -1,4 +1,5 @@
-"""SQL statements by name: read once from the `statements.sql` of each subject, run prepared on Django's connection.
+"""SQL statements by name: read once from the `statements.sql` of each subject (of tasks also `page_statements.sql`), run
+prepared on Django's connection.
 
 Each statement has a header with its parameters and its result:
 
@@ -122,8 +123,8 @@ def _without_comments(text: str) -> str:
 
 
 def files() -> list[Path]:
-    """The paths of all `statements.sql`."""
-    return sorted(_PACKAGE.glob("domain/*/statements.sql"))
+    """The paths of all files of statements."""
+    return sorted(_PACKAGE.glob("domain/*/*statements.sql"))
 
 
 def _load() -> dict[str, Named]:

@@ -100,6 +100,7 @@ class Engine:
         self.slots = Slots(slots or settings.TASKHUB_SLOTS, self.name, runner, self._tell)
         self.polls = Polls(self.name, runner, self.actor)
         runner.on_deferred = self.polls.expect
+        self.servers.on_leave = self.polls.leave
         self._on_beat, self._on_stop = on_beat, on_stop
         self._following = asyncio.Lock()
         self.outgrown = ""

@@ -72,6 +72,9 @@ LONGEST_SECONDS: Final = 30.0
 REFRESH_SECONDS: Final = 10.0
 """The pause after the token for a poll could not be refreshed."""
 
+LEAVE_SECONDS: Final = 3.0
+"""The most time for the cancellation of a server's tasks before a worker leaves the server."""
+
 UNAUTHORIZED_SECONDS: Final = 60.0
 """The pause while people are asked to authorize a server. When they have, it is asked at once."""
 
@@ -151,6 +154,22 @@ class Polls:
                 self._drop(task_id)
             for task in self._under_way:
                 task.cancel()
+
+    async def leave(self, server_id: int) -> None:
+        """Ask the server to cancel its tasks of calls that have ended, before this worker leaves it. After the server
+        was removed nobody could."""
+        for task_id in [each for each, held in self._kept.items() if held.poll.claim.server_id == server_id]:
+            self._drop(task_id)
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                taken = await self._lanes.run(deferred.take_polls, self._worker, {server_id: MOST_KEPT})
+                self._back += [PutBack(each, FIRST_MS) for each in taken if not each.ended]
+                now = time.monotonic()
+                await asyncio.gather(*(self._poll(_Kept(each, now)) for each in taken if each.ended))
+        except (Unavailable, TimeoutError) as error:
+            logger.info(
+                "server %d: its tasks were left without a cancellation: %s", server_id, error or "it took too long"
+            )
 
     async def _look(self) -> None:
         """Put back what is done with for now, keep the rest, and take what is due."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -158,6 +158,8 @@ class Servers:
         self._updated: defaultdict[int, set[str]] = defaultdict(set)
         self._following = asyncio.Lock()
         self._places = Places(settings.TASKHUB_COMMANDS)
+        self.on_leave: Callable[[int], Awaitable[None]] = _leave
+        """Called before this worker disconnects from a server that was disabled or removed."""
 
     def pool(self, server_id: int) -> Pool | None:
         """The server's pool of connections; `None` while this worker is not connected to it."""
@@ -219,6 +221,8 @@ class Servers:
                         held.row = row
                         held.pool.resize(row.calls_at_once)
                 else:
+                    if row is None:
+                        await self.on_leave(server_id)
                     del self._held[server_id]
                     await self._drop(held)
                     await self.grants.drop(server_id)
@@ -340,6 +344,10 @@ class Servers:
             await self._lanes.run(announce_updates, row.id, uris)
         except Exception:
             logger.exception("server %s: updates of its resources were not told", row.name)
+
+
+async def _leave(server_id: int) -> None:
+    pass
 
 
 def _weigh(worker: str, pids: list[int]) -> None:

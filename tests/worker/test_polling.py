@@ -8,6 +8,8 @@ from http import HTTPStatus
 
 import pytest
 
+from taskhub.control.caller import Caller, of_shell
+from taskhub.control.servers import remove_server
 from taskhub.core.records import OpenQuestion
 from taskhub.core.states import QuestionKind, State
 from taskhub.domain.questions.answer import AnswerOutcome, answer_question, rule_outcome
@@ -106,6 +108,18 @@ def test_an_error_that_the_tools_policy_names_is_tried_again(hall: Hall, tool: W
     assert attempts(task) == ["retried", "retried", "finished"]
     rows = Deferred.objects.filter(task_id=task).order_by("epoch")
     assert [row.status for row in rows] == ["failed", "cancelled", "completed"]
+
+
+def test_a_server_that_is_removed_is_asked_to_cancel_its_tasks(
+    hall: Hall, tool: World, upstream: TaskingServer
+) -> None:
+    tasks = [deferred(tool) for _ in range(3)]
+    remove_server(Caller(tool.context.tenant_id, of_shell().actor), tool.tool.server_id, confirmed=True)
+    assert [kit.look(task).message for task in tasks] == ["Not continued: its server has been removed"] * 3
+    wait_until(lambda: upstream.asked.count("tasks/cancel") == 3, "the cancellations")
+    wait_until(
+        lambda: set(Deferred.objects.values_list("status", "poll_at")) == {("cancelled", None)}, "nothing to be polled"
+    )
 
 
 def test_the_result_is_checked_as_that_of_any_call(hall: Hall, tool: World, upstream: TaskingServer) -> None:

@@ -122,8 +122,9 @@ def server_remove(request: ConsoleRequest, pk: int) -> HttpResponse:
     live = control.remove_server(request.caller, pk, confirmed=True)
     name = "The server" if server is None else server.name
     ended = f" Calls that waited for it and have failed: {live.waiting}." if live.waiting else ""
+    own = f" Calls that it ran as its own tasks and have failed: {live.deferred}." if live.deferred else ""
     running = f" Calls that run to their end: {live.running}." if live.running else ""
-    messages.success(request, f"{name} removed.{ended}{running}")
+    messages.success(request, f"{name} removed.{ended}{own}{running}")
     return redirect("server-list")
 
 

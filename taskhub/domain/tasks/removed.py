@@ -15,16 +15,18 @@ ENDED_AT_ONCE: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LiveCalls:
-    """The calls of a server that have not ended, `COUNTED` at most: `running` are those that a worker has, `waiting`
-    all others, whether they are queued or wait for an answer."""
+    """The calls of a server that have not ended, `COUNTED` at most: `running` are those that a worker has, `deferred`
+    those that the server runs as tasks of its own, `waiting` all others, whether they are queued or wait for an
+    answer."""
 
     waiting: int
     running: int
+    deferred: int = 0
 
     @property
     def count(self) -> int:
         """How many calls have not ended."""
-        return self.waiting + self.running
+        return self.waiting + self.running + self.deferred
 
 
 _LIVE = statements.one("live_calls", LiveCalls)
@@ -39,5 +41,5 @@ def live_calls(server_id: int) -> LiveCalls:
 def end_calls_of_removed(server_id: int, *, actor: Actor) -> int:
     """Fault the calls of a removed server that no worker has, `ENDED_AT_ONCE` at most; returns how many. Further ones,
     and calls that come back to the queue later, are ended by the claims of workers. A call that a worker has goes on:
-    its result is stored."""
+    its result is stored. A server that runs one as a task of its own is asked to cancel it (`worker.polling`)."""
     return change(_END, None, server=server_id, most=ENDED_AT_ONCE, who=who(actor))

@@ -9,12 +9,14 @@ import pytest
 from taskhub.control import servers
 from taskhub.control.caller import Caller, of_shell
 from taskhub.core.errors import NotFound, Refused
+from taskhub.core.records import UpstreamTask
 from taskhub.core.states import Door
 from taskhub.domain.catalogue import breakers
 from taskhub.domain.catalogue.reads import server_detail, server_list, server_tools
 from taskhub.domain.catalogue.spec import parse_spec
 from taskhub.domain.catalogue.sync import connect_server, enabled_servers, store_problem, store_snapshot
 from taskhub.domain.tasks import removed, run
+from taskhub.domain.tasks.deferred import defer
 from taskhub.domain.tasks.detail import task_detail
 from taskhub.domain.tasks.rerun import rerun_task
 from taskhub.store.models import Event, Interest, Offer, Server, Tool
@@ -94,6 +96,17 @@ def test_calls_that_wait_end_with_the_reason_and_calls_that_run_go_on(server: Se
     assert (detail.server, detail.server_removed) == ("files", True)
     with pytest.raises(Refused, match="not offered"):
         rerun_task(server.tenant_id, running.public_id, WORKER)
+
+
+def test_calls_that_the_server_runs_as_its_own_tasks_are_counted_apart(server: Server) -> None:
+    context, tool = make_context(server.tenant), make_tool(server)
+    held = claim_task(task := make_task(context, tool))
+    theirs = UpstreamTask("t-1", "2026-07-28", "working", "", None)
+    assert defer(held, theirs, poll_ms=100, ran_seconds=0, home="", delay_ms=100, actor=WORKER)
+    with pytest.raises(Refused, match="0 wait and 0 run, and 1 run as its own tasks"):
+        servers.remove_server(by(server), server.pk)
+    assert remove(server) == removed.LiveCalls(waiting=0, running=0, deferred=1)
+    assert kit.look(task.id).message == "Not continued: its server has been removed"
 
 
 def test_a_call_that_comes_back_to_the_queue_is_ended_by_the_claim(server: Server) -> None:

@@ -292,6 +292,8 @@ class Command(BaseCommand):
         self.stdout.write(f"{row.name} is removed.")
         if live.waiting:
             self.stdout.write(f"Calls that waited for it and end as failed: {live.waiting}.")
+        if live.deferred:
+            self.stdout.write(f"Calls that it runs as its own tasks, which end as failed: {live.deferred}.")
         if live.running:
             self.stdout.write(f"Calls that run to their end: {live.running}.")
 

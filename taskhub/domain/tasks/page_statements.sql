@@ -1,0 +1,187 @@
+-- Tasks on pages: the list with its tabs, and the numbers of the overview. The format of this file:
+-- taskhub/store/statements.py.
+
+-- Pages of tasks
+
+-- read fresh: newest_task_id() -> int
+SELECT coalesce(max(t.id), 0) FROM task AS t;
+
+-- read fresh: newest_task_up_to(tenant bigint, above bigint) -> int | None
+SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant AND t.id <= :above ORDER BY t.id DESC LIMIT 1;
+
+-- `above` is a value, not a subquery, so that the planner knows how few tasks the condition leaves.
+/* fragment: narrowed
+(:tool IS NULL OR t.tool_name = :tool)
+    AND (:context IS NULL OR t.context_id = :context)
+    AND (:seconds IS NULL OR t.created_at > now() - make_interval(secs => :seconds))
+    AND (:ended IS NULL OR t.ended_at > now() - make_interval(secs => :ended))
+*/
+/* fragment: for_people
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL AND q.audience <> 'client')
+*/
+/* fragment: unruled
+EXISTS (SELECT FROM question AS q WHERE q.task_id = t.id AND q.closed_at IS NULL AND q.kind = 'outcome')
+*/
+-- The result or error of a plain call whose caller has left. For tasks with a handle only `result_read` could tell
+-- whether it was fetched, and no index can use that.
+/* fragment: not_fetched
+(t.left_at IS NOT NULL AND t.state IN ('finished', 'faulted'))
+*/
+/* fragment: in_tab
+(:state IS NULL OR t.state = :state)
+    AND (:error IS NULL OR t.is_error = :error)
+    AND (:failed IS NULL OR (t.state = 'faulted' OR t.is_error) = :failed)
+    AND (:people IS NULL OR {for_people} = :people)
+    AND (:unruled IS NULL OR {unruled} = :unruled)
+    AND (:unfetched IS NULL OR {not_fetched} = :unfetched)
+*/
+/* fragment: has_text
+t.public_id LIKE :text || '%' OR t.tool_name ILIKE '%' || :text || '%' OR t.message ILIKE '%' || :text || '%'
+         OR t.arguments::text ILIKE '%' || :text || '%' OR t.trace ->> 'claudecode/toolUseId' LIKE :text
+*/
+/* fragment: countable
+t.tenant_id = :tenant AND (:above IS NULL OR t.id > :above) AND {narrowed}
+*/
+/* fragment: listed
+{countable}
+    AND (:text IS NULL OR {has_text})
+*/
+
+/* fragment: task_row
+t.id, t.public_id, t.tool_name, left(t.arguments::text, :given) AS given,
+(SELECT o.approval_when FROM tool AS o WHERE o.id = t.tool_id) AS tool_rule, c.name AS client, t.context_id,
+t.state, t.is_error, t.message, t.progress, t.total, t.cancel_requested_at, t.created_at, t.updated_at,
+t.ended_at, t.last_polled_at, t.left_at,
+CASE WHEN t.state <> 'input_required' THEN ''
+     WHEN {unruled} THEN 'unknown'
+     WHEN {for_people} THEN 'people'
+     ELSE 'client' END AS waiting_for
+*/
+
+-- read fresh: task_page(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+--     before bigint, given int, most int) -> list[TaskRow]
+SELECT {task_row}
+FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+WHERE {listed}
+  AND {in_tab}
+  AND (:before IS NULL OR t.id < :before)
+ORDER BY t.id DESC
+LIMIT :most;
+
+-- read fresh: found_tasks(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     text text, state text, error boolean, failed boolean, people boolean, unruled boolean, unfetched boolean,
+--     most int) -> _Found
+-- The number of tasks in each tab, and the ids of the first tasks of the selected one, with one search for the text.
+WITH hit AS MATERIALIZED (
+    SELECT t.id, t.state, t.is_error, {in_tab} AS chosen FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.id > :above AND {narrowed} AND ({has_text})
+)
+SELECT count(*) FILTER (WHERE h.state = 'queued') AS queued,
+       count(*) FILTER (WHERE h.state = 'working') AS working,
+       count(*) FILTER (WHERE h.state = 'input_required') AS input_required,
+       count(*) FILTER (WHERE h.state = 'finished' AND NOT h.is_error) AS finished,
+       count(*) FILTER (WHERE h.state = 'finished' AND h.is_error) AS error,
+       count(*) FILTER (WHERE h.state = 'faulted') AS faulted,
+       count(*) FILTER (WHERE h.state = 'cancelled') AS cancelled,
+       count(*) FILTER (WHERE h.chosen) AS chosen,
+       array(SELECT i.id FROM hit AS i WHERE i.chosen ORDER BY i.id DESC LIMIT :most) AS ids
+FROM hit AS h;
+
+-- read: listed_tasks(ids bigint[], given int) -> list[TaskRow]
+SELECT {task_row}
+FROM task AS t JOIN auth_context AS c ON c.id = t.context_id
+WHERE t.id = any(:ids) ORDER BY t.id DESC;
+
+-- read fresh: tab_counts(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> list[tuple[str, int]]
+-- ORDER BY makes the planner use an index for each part. Without it, reading the table until LIMIT is reached looks as
+-- cheap.
+SELECT 'queued', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'queued' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'working', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'working' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'input_required', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'input_required' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'finished', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND NOT t.is_error ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'error', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'finished' AND t.is_error ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'faulted', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'faulted' ORDER BY t.id DESC LIMIT :most
+) AS counted
+UNION ALL
+SELECT 'cancelled', count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND t.state = 'cancelled' ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: waiting_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     people boolean, most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t
+    WHERE {countable} AND t.state = 'input_required' AND {for_people} = :people ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: unruled_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t
+    WHERE {countable} AND t.state = 'input_required' AND {unruled} ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- read fresh: unfetched_count(tenant bigint, above bigint, tool text, context bigint, seconds float8, ended float8,
+--     most int) -> int
+SELECT count(*) FROM (
+    SELECT FROM task AS t WHERE {countable} AND {not_fetched} ORDER BY t.id DESC LIMIT :most
+) AS counted;
+
+-- One task with everything that happened to it
+
+-- The numbers of the overview
+
+-- read fresh: numbers(tenant bigint, most int) -> Numbers
+-- Every count is of live tasks, or stops at `most`, so it never grows with history.
+WITH waiting AS (
+    SELECT t.id, bool_or(q.audience <> 'client') AS people, bool_or(q.kind = 'outcome') AS unruled
+    FROM task AS t JOIN question AS q ON q.task_id = t.id AND q.closed_at IS NULL
+    WHERE t.tenant_id = :tenant AND t.state = 'input_required' GROUP BY t.id
+)
+SELECT (SELECT count(*) FROM task AS t WHERE t.tenant_id = :tenant AND t.state = 'working') AS working,
+       (SELECT count(*) FROM waiting WHERE people) AS waiting_people,
+       (SELECT count(*) FROM waiting WHERE NOT people) AS waiting_client,
+       (SELECT count(*) FROM waiting WHERE unruled) AS unruled,
+       (SELECT count(*) FROM (
+           SELECT FROM task AS t WHERE t.tenant_id = :tenant AND {not_fetched} ORDER BY t.id DESC LIMIT :most
+       ) AS counted) AS unfetched,
+       (SELECT count(*) FROM worker AS w WHERE th_alive(w)) AS live_workers,
+       (SELECT count(*) FROM server AS s WHERE s.tenant_id = :tenant AND s.enabled) AS servers,
+       (SELECT count(*) FROM tool AS o JOIN server AS s ON s.id = o.server_id
+        WHERE s.tenant_id = :tenant AND o.gone_at IS NULL) AS tools,
+       (SELECT count(*) FROM access_token AS a JOIN auth_context AS c ON c.id = a.context_id
+        WHERE c.tenant_id = :tenant AND a.revoked_at IS NULL
+          AND (a.expires_at IS NULL OR a.expires_at > now())) AS tokens,
+       (SELECT t.id FROM task AS t WHERE t.tenant_id = :tenant ORDER BY t.id DESC LIMIT 1) IS NOT NULL AS ever;
+
+-- read fresh: ended(tenant bigint, since timestamptz, until timestamptz) -> list[Ended]
+WITH recent AS (
+    SELECT t.tool_name, t.state, t.state = 'faulted' OR t.is_error AS bad, t.ended_at, t.message, t.public_id
+    FROM task AS t
+    WHERE t.tenant_id = :tenant AND t.ended_at >= :since AND t.ended_at < :until
+)
+SELECT date_trunc('hour', r.ended_at, 'UTC') AS start, r.tool_name,
+       count(*) FILTER (WHERE r.state = 'finished' AND NOT r.bad) AS finished, count(*) FILTER (WHERE r.bad) AS failed,
+       count(*) FILTER (WHERE r.state = 'cancelled') AS cancelled,
+       max(r.ended_at) FILTER (WHERE r.bad) AS last_at,
+       (array_agg(r.message ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_message,
+       (array_agg(r.public_id ORDER BY r.ended_at DESC) FILTER (WHERE r.bad))[1] AS last_public_id
+FROM recent AS r GROUP BY 1, 2;

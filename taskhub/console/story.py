@@ -283,7 +283,10 @@ def _why_deferred(detail: TaskDetail, attempt: AttemptRow, poll_at: datetime, nu
     told: Told = (f"Running at server {detail.server}, as a task of its own, for ", since, f"{number}.")
     if detail.task.cancel_requested_at:
         asked = Time(detail.task.cancel_requested_at, spent=False)
-        return (*told, " Cancel was requested ", asked, "; the server has ten seconds to stop the tool.")
+        then = "has ten seconds to stop the tool" if detail.server_enabled else "is disabled, so it is not asked"
+        return (*told, " Cancel was requested ", asked, f"; the server {then}.")
+    if not detail.server_enabled:
+        return (*told, " The server is disabled, so it is not asked for the result, but the tool may go on.")
     if (late := now - poll_at) > LATE:
         return (*told, f" No worker has asked the server for {duration(late)}, but the tool may go on.")
     return (*told, _limit(detail, now))

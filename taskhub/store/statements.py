@@ -1,5 +1,5 @@
-"""SQL statements by name: read once from the `statements.sql` of each subject (of tasks also `page_statements.sql`), run
-prepared on Django's connection.
+"""SQL statements by name: read once from the `statements.sql` of each subject (of tasks also `page_statements.sql`),
+run prepared on Django's connection.
 
 Each statement has a header with its parameters and its result:
 

@@ -9,15 +9,24 @@ from typing import Any
 import pytest
 
 from taskhub.core.records import UpstreamTask
-from taskhub.core.states import Role
+from taskhub.core.states import QuestionKind, Role
 from taskhub.domain.tasks import deferred
 from taskhub.domain.tasks.cancel import request_cancel
 from taskhub.domain.tasks.deferred import take_polls
 from taskhub.domain.workers.writes import goodbye, heartbeat
-from taskhub.store.models import Deferred
+from taskhub.store.models import Deferred, Server
 from tests.console.conftest import Login
 from tests.console.test_tasks_page import text_of
-from tests.factories import WORKER, claim_task, make_context, make_person, make_server, make_task, make_tool
+from tests.factories import (
+    WORKER,
+    claim_task,
+    make_context,
+    make_person,
+    make_question,
+    make_server,
+    make_task,
+    make_tool,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +69,25 @@ def test_it_says_that_nobody_asks_and_that_the_worker_is_gone(operator: Any, tas
     _, words = shown(operator, task)
     assert re.search(r"No worker has asked the server for 2\d s, but the tool may go on\.", words)
     assert "by any worker, since the one that made the call is gone" in words
+
+
+def test_it_says_that_nobody_asks_a_disabled_server(operator: Any, task: Any) -> None:
+    Server.objects.update(enabled=False)
+    Deferred.objects.update(poll_at=datetime.now(UTC) - timedelta(seconds=20))
+    _, words = shown(operator, task)
+    assert "The server is disabled, so it is not asked for the result, but the tool may go on." in words
+    assert "Asked when the server is enabled again" in words
+    request_cancel(task.id, actor=WORKER)
+    assert "; the server is disabled, so it is not asked." in shown(operator, task)[1]
+
+
+def test_it_says_that_the_server_is_not_asked_before_it_is_authorized(operator: Any, task: Any) -> None:
+    Deferred.objects.update(poll_at=datetime.now(UTC))
+    (taken,) = take_polls("w1", {Deferred.objects.get().server_id: 1})
+    asked = [make_question(kind=QuestionKind.AUTHORIZATION)]
+    assert deferred.ask_deferred(taken, asked, message="It waits", delay_ms=60_000, actor=WORKER)
+    _, words = shown(operator, task)
+    assert "Said last nothing, since it is not asked Asked when the server is authorized again" in words
 
 
 def test_it_says_that_a_cancellation_was_requested(operator: Any, task: Any) -> None:

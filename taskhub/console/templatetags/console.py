@@ -45,7 +45,6 @@ WORDS_OF_STATES: Final = {
     State.INPUT_REQUIRED: "waiting",
     State.FAULTED: "failed",
     "asked": "asked a question",
-    "lost": "worker lost",
     "released": "returned to the queue",
     "retried": "failed, tried again",
     "superseded": "closed unanswered",

@@ -187,6 +187,7 @@ def _task_context(request: ConsoleRequest, public_id: str) -> dict[str, Any]:
         "again": "" if near is None or task.cancel_requested_at else f"load delay:{near}s, ",
         "waiting_for": _waiting_for(open_questions),
         "open_questions": open_questions,
+        "authorizing": any(question.kind is QuestionKind.AUTHORIZATION for question in open_questions),
         "ended": task.state in TERMINAL,
         "took": (task.ended_at or now) - task.created_at,
         "may_cancel": request.caller.may("task.cancel") and task.state not in TERMINAL,
